@@ -32,9 +32,9 @@ domains *args:
 leaderboard *args:
     python tools/leaderboard.py {{args}}
 
-# learn the effects that ship again; FOLDER has the published data sets (see tools/effects.py)
-effects folder:
-    python tools/effects.py {{folder}}
+# learn the effects and weights that ship again, on published data sets and other corpora (see tools/effects.py)
+effects folder corpora:
+    python tools/effects.py {{folder}} {{corpora}}
 
 # search `law` once, and write what README shows of it again
 examples:

@@ -58,10 +58,11 @@ from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat,
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import by_document, by_main_document
+from ragsmith.datasets.overlap import sample_of
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
-from ragsmith.effects.knowledge import Knowledge, Observed, design_of, documents_digest
+from ragsmith.effects.knowledge import Knowledge, Observed, design_of
 from ragsmith.effects.learning import deviations, groups_of
 from ragsmith.effects.mixed_model import sampling_noise
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
@@ -168,7 +169,7 @@ class Target:
         return Observed(
             self.name,
             self.dataset.digest,
-            documents_digest(self.dataset.documents),
+            sample_of(self.dataset.documents),
             corpus_of(self.dataset.documents, asked),
             self.models,
             len(asked),

@@ -13,6 +13,7 @@ from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import ordered
 from ragsmith.pipelines.space import Space
@@ -79,10 +80,10 @@ def ablate(
 
     With ``swaps`` each other option of ``space`` stands in its place in turn, with ``pairs`` each two parts alone are
     evaluated, too, and with ``latency`` everything is timed. With ``signals`` each learned ranking goes without each of
-    its signals in turn, where the data set is the one it was found on. The space is the one that the pipeline was found
-    in, where it is bundled, or else `default`. It is done on the search questions of its data set, or of another
-    ``dataset``: the test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache`` has is not
-    computed again, and what comes of it is kept there: `report` shows it with the run.
+    its signals in turn; one that was fitted only on the data set that it was fitted on. The space is the one that the
+    pipeline was found in, where it is bundled, or else `default`. It is done on the search questions of its data set,
+    or of another ``dataset``: the test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache``
+    has is not computed again, and what comes of it is kept there: `report` shows it with the run.
 
     ``on_plan`` is told first how much there is to do; nothing is done, and None returned, where it says False.
 
@@ -92,7 +93,7 @@ def ablate(
     import_files(imports)
     refuse_no_workers(workers)
     loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    setup, fitness, winner = loaded.setup, loaded.fitness, loaded.candidate
+    setup, fitness, winner = loaded.setup, loaded.fitness, with_general(loaded.setup, without_general(loaded.candidate))
     data = setup.dataset
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to compare by: name a data set that has with --dataset")
@@ -108,7 +109,10 @@ def ablate(
     home = loaded.space if loaded.space in names("search_spaces") else "default"
     found = space if isinstance(space, Space) else load_space(space or home)
     found = searchable(setup, found.of_families(), ranks=fitness.ranks)
-    others = wanted(winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=at_home)
+    others = [
+        with_general(setup, one)
+        for one in wanted(winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=at_home)
+    ]
     with opened(cache) as store:
         ids = tuple(example.id for example in questions)
         with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:

@@ -12,6 +12,7 @@ from ragsmith.diagnosis.transfer import Transferred, keep, transferred
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitting import without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.further import GENES
@@ -43,7 +44,7 @@ class _Home:
         described = store.evaluation(record.winner or "")
         if described is None:
             raise UsageError(f"the cache has lost the winner on {setup.dataset.name!r}: the same search makes it again")
-        candidate = read_configuration(described.configuration["pipeline"])
+        candidate = without_general(read_configuration(described.configuration["pipeline"]))
         return cls(setup.dataset.name, key, record, setup.scoring(record.settings.fitness), candidate)
 
     def takes(self, other: _Home) -> Setup:

@@ -87,6 +87,10 @@ def ablate(
         _say(part_tables.swaps(found))
     if found.signals:
         _say(part_tables.signals(found))
+    elif signals:
+        say_folded(
+            "no signal was left out: the pipeline has no learned ranking, or one that was fitted on another data set"
+        )
 
 
 def _planned(found: AblationPlan) -> str:

@@ -80,6 +80,7 @@ def described(technique: Technique) -> dict[str, Any]:
         "needs": [kind for kind in technique.tools.values() if kind not in LABELS],
         "after": {family: list(names) for family, names in technique.after.items()},
         "fitted": technique.fitting is not None,
+        "signals": dict(technique.fitting.names) if technique.fitting else {},
         "analysis_only": technique.analysis_only,
         "tasks": [{"name": t.name, "prompt": t.prompt, "max_tokens": t.max_tokens} for t in tasks(technique)],
     }
@@ -97,6 +98,9 @@ def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
     yield from _prose("Against the original", doc.against)
     yield from _prose("More", doc.details)
     yield from _listed("Parameters", _parameters(technique))
+    if technique.fitting:
+        signals = (f"{name.replace('_', ' ')}: {meaning}" for name, meaning in technique.fitting.names.items())
+        yield from _listed("Signals, each standardised among the candidates of a question", signals)
     yield from _listed("Needs", _needs(technique))
     yield from _listed("Asks the language model to", [task.name for task in asked])
     for task in asked if prompts else ():
@@ -127,7 +131,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
 def _parameters(technique: Technique) -> Iterator[str]:
     for key, default in technique.defaults.items():
         within = f" ({technique.ranges[key]})" if key in technique.ranges else ""
-        choices = ", ".join(map(str, technique.choices.get(key, ())))
+        choices = ", ".join(str(choice) or "''" for choice in technique.choices.get(key, ()))
         yield f"{key} = {default!r}{within}{f'  (a search may vary it: {choices})' if choices else ''}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -25,11 +26,14 @@ ONE_IN = 128
 LEAST = 64
 """Runs that are kept, at least, of a short collection: those of the smallest hashes."""
 
-BITS = 32
+BITS = 48
 """Bits of a hash that are kept; those of a sample are below ``2**BITS / ONE_IN``."""
 
 OVERLAPPING = 0.1
 """The share of the smaller sample from which collections overlap; unrelated ones of one subject share below .01."""
+
+BOUND = 2**BITS // ONE_IN
+"""A hash below it is kept."""
 
 FEWEST = 3
 """Runs in common below which a share says nothing."""
@@ -38,24 +42,28 @@ _WORD = re.compile(r"\w+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def sample_of(documents: Sequence[Document]) -> tuple[int, ...]:
+@lru_cache(maxsize=8)
+def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
     """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, but `LEAST` if it can."""
-    found: list[NDArray[np.uint64]] = []
+    smallest = kept = np.zeros(0, dtype=np.uint64)
     numbers: dict[str, int] = {}
     for document in documents:
         words = _WORD.findall(document.text.lower())
         for word in words:
             if word not in numbers:
                 numbers[word] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
-        found.append(_runs(np.array([numbers[word] for word in words], dtype=np.uint64)))
-    every = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
-    return tuple(every[: max(LEAST, int(np.searchsorted(every, 2**BITS // ONE_IN)))].tolist())
+        runs = _runs(np.array([numbers[word] for word in words], dtype=np.uint64))
+        kept = np.union1d(kept, runs[runs < BOUND])
+        if len(kept) < LEAST:
+            smallest = np.union1d(smallest, runs)[:LEAST]
+    return tuple((kept if len(kept) >= LEAST else smallest).tolist())
 
 
 def overlap(one: Sequence[int], other: Sequence[int]) -> float:
     """The share of the smaller of two collections that stands in the other; 0 where too little does to say.
 
-    They are compared by the hashes up to which both samples are complete.
+    They are compared by the hashes up to which both samples are complete, so that an excerpt of fewer than about 600
+    words of a large collection may go unnoticed.
     """
     if not one or not other:
         return 0.0

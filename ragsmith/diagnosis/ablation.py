@@ -37,7 +37,8 @@ SecondsOf = Callable[[Evaluation], float | None]
 class Part:
     """An option of a pipeline against what stands ``instead`` of it.
 
-    That is naive RAG's (``out``), another one (``swap``), or itself without one of its signals (``signal``).
+    That is naive RAG's (``out``), another one (``swap``), or itself without the signal that ``instead`` names
+    (``signal``).
 
     ``worth`` is the pipeline less the one with the change, in F, R and G: above 0 the part is worth having. So are
     ``calls`` and ``seconds`` what is saved a question by the change, and below 0 what it costs. ``together`` names
@@ -148,7 +149,7 @@ def changes(
     return [
         *outs(winner, space, refit=refit),
         *(swaps(winner, space, refit=refit) if with_swaps else []),
-        *(signals(winner, space) if with_signals and refit else []),
+        *(signals(winner, space, refit=refit) if with_signals else []),
     ]
 
 
@@ -238,7 +239,8 @@ def _part(
     clusters: Clusters,
     seconds_of: SecondsOf | None,
 ) -> Part:
-    gene, instead = winner.candidate[change.place], change.candidate[change.place]
+    gene, other_gene = winner.candidate[change.place], change.candidate[change.place]
+    instead = other_gene.parameters["without"] if change.kind == "signal" else other_gene
     more = [at for at in change.places if at != change.place]
     together = tuple(f"{winner.candidate[at].technique.family}: {plain[at]}" for at in more)
     found = Part(change.kind, gene.technique.family, str(gene), str(instead), together=together)

@@ -65,15 +65,18 @@ def swaps(winner: Candidate, space: Space, *, refit: bool = True) -> list[Change
     return [change for change in found if change.allowed]
 
 
-def signals(winner: Candidate, space: Space) -> list[Change]:
-    """``winner`` without each signal of its learned rankings in turn, the other weights learned anew."""
+def signals(winner: Candidate, space: Space, *, refit: bool = True) -> list[Change]:
+    """``winner`` without each signal of its learned rankings in turn, the other weights learned anew.
+
+    One that was fitted is left as it is unless ``refit`` says that it may be fitted again.
+    """
     found = []
     for place, gene in enumerate(winner):
-        if gene.parameters.get("without") != "":
+        if gene.parameters.get("without") != "" or (gene.learns and not refit):
             continue
         for signal in gene.technique.signals:
             fewer = replace(gene, parameters={**gene.parameters, "without": signal}, fit=None)
-            found.append(_change("signal", winner, place, fewer, space, refit=True))
+            found.append(_change("signal", winner, place, fewer, space, refit=refit))
     return found
 
 

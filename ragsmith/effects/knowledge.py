@@ -26,7 +26,7 @@ from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
-from ragsmith.evaluation.general_weights import GeneralWeights
+from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -137,7 +137,8 @@ class Knowledge:
     @cached_property
     def stale(self) -> tuple[str, ...]:
         """The techniques whose code has changed, or which are gone: what is known of them is of before."""
-        return tuple(name for name, code in self.code.items() if _code(name) != code)
+        known = {**(self.ranking or shipped()).code, **self.code}
+        return tuple(name for name, code in known.items() if _code(name) != code)
 
     def beliefs(self, corpus: Corpus, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
         """What to expect of pipelines on ``corpus``, with models of these classes.

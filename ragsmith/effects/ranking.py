@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.effects.terms import PLAIN, USUAL
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Name
 from ragsmith.evaluation.testbed import Setup
@@ -28,21 +29,28 @@ def learn_weights(setups: Sequence[Setup], store: Store) -> GeneralWeights:
     Rerankers learn behind hybrid search and behind each retrieval that has signals itself, with the weights that the
     other data sets teach, where any do. Test questions are not looked at. A technique that needs a model which a setup
     lacks learns nothing there.
+
+    Raises:
+        UsageError: two data sets have one name.
     """
     load_techniques()
+    names = [setup.dataset.name for setup in setups]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"several data sets are called {', '.join(twice)}: give each a name of its own")
     known: GeneralWeights | None = None
     seen: dict[str, dict[Name, Sequence[Observation]]] = {setup.dataset.name: {} for setup in setups}
     signals: dict[Name, tuple[str, ...]] = {}
     for family in ("retrieval", "reranking"):
         for technique in with_signals(family):
-            signals[f"{family}.{technique.name}"] = technique.signals
+            signals[technique.identity] = technique.signals
             for setup in setups:
                 if "cross_encoder" in technique.tools.values() and setup.models.of("cross_encoder").name == NONE:
                     continue
                 observed = observations(replace(setup, weights=known), technique, store)
-                seen[setup.dataset.name][f"{family}.{technique.name}"] = observed
+                seen[setup.dataset.name][technique.identity] = observed
         samples = {setup.dataset.name: sample_of(setup.dataset.documents) for setup in setups}
-        known = GeneralWeights.learned(signals, {name: (samples[name], its) for name, its in seen.items()})
+        code = {one.identity: one.code for name in ("retrieval", "reranking") for one in with_signals(name)}
+        known = GeneralWeights.learned(signals, {name: (samples[name], its) for name, its in seen.items()}, code)
     assert known is not None
     return known
 
@@ -68,9 +76,8 @@ def _pipelines(setup: Setup, technique: Technique) -> list[Candidate]:
     """The pipelines that have ``technique``, and before it what it learns behind."""
     retrievals = [technique.name]
     if technique.family == "reranking":
-        known = setup.weights or GeneralWeights({}, {}, ())
-        able = known.without(known.overlapping(setup.dataset.documents))
-        retrievals = [USUAL["retrieval"], *(one.name for one in with_signals("retrieval") if able.teaches(one))]
+        able = [one for one in with_signals("retrieval") if not setup.lacks(make_gene("retrieval", one.name))]
+        retrievals = [USUAL["retrieval"], *(one.name for one in able)]
     plain = dict(zip((family.name for family in FAMILIES), PLAIN, strict=True))
     names = [{**plain, **KEYS, technique.family: technique.name, "retrieval": one} for one in retrievals]
     return [with_general(setup, _learning(technique, one)) for one in names]

@@ -67,8 +67,17 @@ def with_general(setup: Setup, candidate: Candidate) -> Candidate:
     )
 
 
+def without_general(candidate: Candidate) -> Candidate:
+    """``candidate`` without general weights: on other documents those count that other data sets taught.
+
+    Else a pipeline would bring along what the very data set taught that it is now tried on. Of fitted weights, which
+    began with general ones, that part stays.
+    """
+    return tuple(replace(gene, fit=None) if gene.technique.signals and not gene.learns else gene for gene in candidate)
+
+
 def _general(setup: Setup, gene: Gene) -> General | None:
-    return setup.general(gene.technique) if gene.technique.signals else None
+    return setup.general(gene) if gene.technique.signals else None
 
 
 class Fitter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
 from ragsmith.errors import UsageError
-from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, minimised
+from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, minimised, teaches
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
@@ -40,7 +40,7 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """What one data set teaches; ``questions`` counts those that teach anything, by technique."""
+    """What one data set teaches; ``questions`` counts those that teach anything, by technique, each once."""
 
     name: str
     sample: tuple[int, ...]
@@ -50,17 +50,22 @@ class Taught:
 
 @dataclass(frozen=True, eq=False)
 class GeneralWeights:
-    """What ``datasets`` teach of the ``signals`` of techniques; ``weights`` are those around which their slopes are."""
+    """What ``datasets`` teach of the ``signals`` of techniques; ``weights`` are those around which their slopes are.
+
+    ``code`` has the fingerprint of each technique when it was learned.
+    """
 
     signals: Mapping[Name, tuple[str, ...]]
     weights: Mapping[Name, Array]
     datasets: tuple[Taught, ...]
+    code: Mapping[Name, str] = field(default_factory=dict)
 
     @classmethod
     def learned(
         cls,
         signals: Mapping[Name, tuple[str, ...]],
         observed: Mapping[str, tuple[tuple[int, ...], Mapping[Name, Sequence[Observation]]]],
+        code: Mapping[Name, str] | None = None,
     ) -> GeneralWeights:
         """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
 
@@ -81,13 +86,11 @@ class GeneralWeights:
             weights[name] = minimised(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
         taught = []
         for data, (sample, techniques) in observed.items():
-            counts = {name: len(lists[data, name]) for name in techniques if len(lists[data, name])}
-            slopes = {
-                name: Slope(*lists[data, name].slope(weights[name], np.full(count, 1 / count)))
-                for name, count in counts.items()
-            }
+            able = [name for name in techniques if len(lists[data, name])]
+            counts = {name: len({one["question"] for one in techniques[name] if teaches(one)}) for name in able}
+            slopes = {name: Slope(*lists[data, name].mean_slope(weights[name])) for name in able}
             taught.append(Taught(data, sample, counts, slopes))
-        return cls({name: signals[name] for name in weights}, weights, tuple(taught))
+        return cls({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
 
     def teaches(self, technique: Technique) -> bool:
         """Whether any of the data sets teaches a technique its weights."""
@@ -128,13 +131,16 @@ class GeneralWeights:
         for one in used:
             curvature = curvature + one.slopes[name].hessian / len(used)
             gradient = gradient + one.slopes[name].gradient / len(used)
-        questions = sum(one.questions[name] for one in used)
-        return General(self.signals[name], its - np.linalg.solve(curvature, gradient), curvature, max(1, questions))
+        # as many as would tell as much if all data sets had the same number: Kish's effective sample size
+        questions = round(len(used) ** 2 / sum(1 / one.questions[name] for one in used)) if used else 1
+        weights = its - np.linalg.solve(curvature, gradient)
+        return General(self.signals[name], _kept(weights), _kept(curvature), questions)
 
     def plain(self) -> dict[str, Any]:
         """As plain data, which `read` reads; of a Hessian, which is symmetric, the lower triangle row by row."""
         return {
             "signals": {name: list(its) for name, its in self.signals.items()},
+            "code": dict(self.code),
             "weights": {name: _rounded(its) for name, its in self.weights.items()},
             "datasets": [
                 {
@@ -178,7 +184,7 @@ class GeneralWeights:
             }
             counts = {name: int(count) for name, count in one["questions"].items()}
             taught.append(Taught(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
-        return cls(signals, weights, tuple(taught))
+        return cls(signals, weights, tuple(taught), {name: str(code) for name, code in plain["code"].items()})
 
 
 @lru_cache(maxsize=1)
@@ -187,8 +193,9 @@ def shipped() -> GeneralWeights:
     return GeneralWeights.read(json.loads(SHIPPED.read_text(encoding="utf-8")))
 
 
-def _overlapping(weights: GeneralWeights, sample: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(one.name for one in weights.datasets if overlap(one.sample, sample) >= OVERLAPPING)
+def _kept(values: Array) -> Array:
+    """To nine significant digits: further ones depend on the machine, and all are part of keys."""
+    return np.array([float(f"{value:.9g}") for value in values.flat]).reshape(values.shape)
 
 
 def _rounded(values: Array) -> list[float]:

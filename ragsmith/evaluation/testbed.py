@@ -40,7 +40,6 @@ from ragsmith.pipelines.further import CUTTING, GENES, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Held
 from ragsmith.techniques.listwise import General
-from ragsmith.techniques.registry import Technique
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -207,13 +206,15 @@ class Setup:
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
-    def general(self, technique: Technique) -> General:
-        """What data sets on other documents teach of a technique's signals.
+    def general(self, gene: Gene) -> General:
+        """What data sets on other documents teach of a gene's signals; nothing, where it learns and they do not.
 
         Raises:
-            UsageError: nothing was learned of the technique.
+            UsageError: they teach nothing, and it needs their weights.
         """
-        return self._others.of(technique)
+        if gene.learns and self.lacks(gene):
+            return General.nothing(gene.technique.signals)
+        return self._others.of(gene.technique)
 
     def lacks(self, gene: Gene) -> bool:
         """Whether a gene has signals whose weights no data set on other documents teaches."""

@@ -241,7 +241,7 @@ class Index:
         ``by`` has to say everything besides the entries that it depends on.
         """
         known = self._worked_out
-        found: dict[str, T] = {query: known[by, query] for query in queries if (by, query) in known}
+        found: dict[str, T] = {query: value for query in queries if (value := known.get((by, query))) is not None}
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             if len(known) + len(missing) > WORKED_OUT:
@@ -249,6 +249,11 @@ class Index:
             for query, value in zip(missing, work_out(missing), strict=True):
                 found[query] = known[by, query] = value
         return [found[query] for query in queries]
+
+    def forget(self) -> None:
+        """Give up what is remembered by query; it is found again, and is the same."""
+        self._remembered.clear()
+        self._worked_out.clear()
 
     def own(self, hits: Iterable[Hit]) -> Hits:
         """Those of ``hits``, best first, whose chunks are entries."""

@@ -120,7 +120,7 @@ class Engine:
     def _forget_rankings(self) -> None:
         """Give up the rankings that indexes keep, which are bounded by number only."""
         for index in self._indexes.values():
-            vars(index)["_remembered"].clear()  # a method of the index would make it another one, by its code's digest
+            index.forget()
 
     def index(self, gene: Gene) -> Index:
         """The index of a pre-embedding gene."""

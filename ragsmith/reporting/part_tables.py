@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ragsmith.diagnosis.ablation import Ablation, Part
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.interaction import Interaction
@@ -50,8 +48,7 @@ def swaps(found: Ablation) -> Table:
 def signals(found: Ablation) -> Table:
     """What each signal of a learned ranking is worth, the most first; all other weights were learned anew."""
     order = sorted(found.signals, key=lambda one: -one.worth["retrieval"].mean if "retrieval" in one.worth else 0.0)
-    named = [replace(one, instead=str(one.instead).partition("without=")[2].split(",")[0].rstrip(")")) for one in order]
-    return _table("What each signal of a learned ranking is worth", "Without the signal", found, named)
+    return _table("What each signal of a learned ranking is worth", "Without the signal", found, order)
 
 
 def together(found: Ablation) -> Table:

@@ -27,7 +27,7 @@ from ragsmith.datasets.splits import undivided
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, ordered
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
@@ -123,7 +123,8 @@ class Pipeline:
         ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it;
         ``found_on`` is the digest of the data set that it was chosen on, if a file says so.
         """
-        self.candidate = with_general(setup, candidate)
+        elsewhere = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
+        self.candidate = with_general(setup, without_general(candidate) if elsewhere else candidate)
         self.setup = setup
         self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})

@@ -28,7 +28,6 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
@@ -123,7 +122,7 @@ def recommend(
 def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate | None:
     """The pipeline that a search on the data set of ``setup`` begins with; None where there is none to name.
 
-    It is the same that `recommend` names for any number of calls, learned on all data sets but this very one.
+    It is the same that `recommend` names for any number of calls, learned on all data sets that do not overlap with it.
     """
     knowledge = _known_of_others(setup)
     if knowledge is None:
@@ -140,8 +139,8 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
 def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
     """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None for a fitness of one's own.
 
-    What options gain was learned on all data sets but this very one; how far gains differ, on all. What its search
-    questions are like is looked at. If not ``learned``, or where too little is known, nothing is expected of any
+    What options gain was learned on all data sets that do not overlap with it; how far gains differ, on all. What its
+    search questions are like is looked at. If not ``learned``, or where too little is known, nothing is expected of any
     option, only how much one may be worth.
     """
     if fitness.own:
@@ -166,13 +165,14 @@ def _without(own: tuple[int, ...]) -> Knowledge:
 @cache
 def what_is_known() -> str:
     """Identifies what was learned on other data sets, and ships with ragsmith."""
-    return digest("known", SHIPPED.read_text(encoding="utf-8"), SHIPPED_WEIGHTS.read_text(encoding="utf-8"))
+    return digest("known", SHIPPED.read_text(encoding="utf-8"))
 
 
 def _able(space: Space, setup: Setup) -> Space:
     """The space without what needs a model that the run has not."""
     reranker = setup.models.of("cross_encoder").name != NONE
-    return space.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    able = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
+    return able.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 
 def _plain(one: Recommendation) -> dict[str, Any]:

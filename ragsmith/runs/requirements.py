@@ -31,6 +31,7 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
     """
     if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
         space = space.without(lambda gene: gene.learns)
+    space = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
     if ranks:
         space = space.of_rankings()
     else:

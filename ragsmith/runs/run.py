@@ -145,7 +145,11 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     known = what_is_known() if settings.begin_with_known or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
     asked = models, [measure.identity for measure in setup.measures]
-    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known, *parts)
+    signals = {gene.technique.identity: gene for genes in space.options for gene in genes if gene.technique.signals}
+    weights = {name: setup.general(gene).plain() for name, gene in sorted(signals.items()) if not setup.lacks(gene)}
+    return digest(
+        "run", setup.dataset.digest, *asked, space.digest, plain, code, known, *([weights] if weights else []), *parts
+    )
 
 
 class Run:
@@ -493,7 +497,8 @@ class Run:
             return None
         before = self._store.run(self.key)
         if before and (key := RunRecord.read(before.value).recommended) and (stored := self._store.evaluation(key)):
-            return read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
+            found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
+            return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(self._setup, self._space, self._settings.fitness)
 
     def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:

@@ -11,7 +11,7 @@ without their texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ _STEPS = 30
 _CONVERGED = 1e-12
 
 Observation = Mapping[str, Any]
-"""One question: ``signals`` of its candidates, a row each, which of them are ``relevant``, and the ``group`` of its
+"""One ``question``: ``signals`` of its candidates, a row each, which of them are ``relevant``, and the ``group`` of its
 gold."""
 
 
@@ -55,6 +55,11 @@ class General:
     weights: Array
     curvature: Array
     questions: int
+
+    @classmethod
+    def nothing(cls, signals: tuple[str, ...]) -> General:
+        """What is known where no data set taught: weights of 0, held there by the ridge penalty of one question."""
+        return cls(signals, np.zeros(len(signals)), RIDGE * np.eye(len(signals)), 1)
 
     def plain(self) -> list[Any]:
         """All there is to it, as plain data."""
@@ -133,6 +138,10 @@ class Lists:
         second = (self.signals * (each * probabilities)[:, None]).T @ self.signals
         return gradient, second - (means * counts[:, None]).T @ means
 
+    def mean_slope(self, weights: Array) -> tuple[Array, Array]:
+        """Gradient and Hessian of the mean loss."""
+        return self.slope(weights, np.full(len(self), 1 / len(self)))
+
 
 def teaches(observation: Observation) -> bool:
     """Whether a question has relevant candidates and others."""
@@ -140,23 +149,40 @@ def teaches(observation: Observation) -> bool:
 
 
 def standardised(columns: Sequence[Array]) -> Array:
-    """The columns side by side, each with mean 0 and standard deviation 1 (0 where it is constant), to 6 decimals."""
+    """The columns side by side, each with mean 0 and standard deviation 1 (0 where it is constant), to 6 decimals.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
     rows = np.column_stack(columns)
+    if not np.isfinite(rows).all():
+        raise ValueError("a signal is not a finite number, so that candidates cannot be ordered by it")
     away = rows - rows.mean(axis=0)
     spread = np.sqrt((away * away).mean(axis=0))
-    scaled: Array = np.divide(away, spread, out=np.zeros_like(away), where=spread > 1e-9)
+    varies = spread > 1e-9 * np.abs(rows).max(axis=0, initial=0.0)
+    scaled: Array = np.divide(away, spread, out=np.zeros_like(away), where=varies)
     return scaled.round(6)
 
 
-def scores_of(signals: Array, names: Sequence[str], weights: Mapping[str, float]) -> Array:
-    """The score of each row of ``signals``, to 9 decimals; a signal that ``weights`` lacks counts nothing."""
+def scores_of(signals: Array, names: Collection[str], weights: Mapping[str, float], without: str = "") -> Array:
+    """The score of each row of ``signals``, to 9 decimals; the signal ``without`` counts nothing.
+
+    Raises:
+        ValueError: ``weights`` are of other signals.
+    """
+    wanted = [name for name in names if name != without]
+    if weights.keys() != set(wanted):
+        raise ValueError(
+            f"its weights are of the signals {', '.join(weights)}, and it orders by {', '.join(wanted)}: search again, "
+            "or take 'fitted' out of the file to have the weights that ship"
+        )
     scores: Array = signals @ np.array([weights.get(name, 0.0) for name in names])
     return scores.round(9)
 
 
-def observed(signals: Array, relevant: Sequence[bool], group: str) -> dict[str, Any]:
+def observed(question: str, signals: Array, relevant: Sequence[bool], group: str) -> dict[str, Any]:
     """An `Observation`, as plain data."""
-    return {"signals": signals.tolist(), "relevant": list(relevant), "group": group}
+    return {"question": question, "signals": signals.tolist(), "relevant": list(relevant), "group": group}
 
 
 def minimised(lists: Lists, counts: Array, centre: Array, curvature: Array) -> Array:
@@ -199,7 +225,9 @@ def adapted(lists: Lists, general: General, times: int) -> Array:
 def how_often(observations: Sequence[Observation], general: General) -> int:
     """How often each question should count (`TIMES`): by the loss on folds that were held out, group by group.
 
-    It is more than 0 where the mean loss falls by more than its standard error.
+    It is more than 0 where the mean loss falls by more than its standard error, which is that of independent groups.
+    Behind a retrieval that was fitted itself the ranks of the stage before come from weights that saw the fold: what
+    that flatters is the choice alone, as a search scores no question with weights that saw it.
     """
     used = [one for one in observations if teaches(one)]
     groups = sorted({one["group"] for one in used})
@@ -210,11 +238,14 @@ def how_often(observations: Sequence[Observation], general: General) -> int:
     split = [[one for one in used if (fold_of[one["group"]] == fold) == held] for fold in folds for held in (0, 1)]
     pairs = [(Lists.of(rest), Lists.of(held)) for rest, held in zip(split[::2], split[1::2], strict=True)]
     plain = np.concatenate([held.losses(general.weights) for _, held in pairs])
+    numbers = {group: number for number, group in enumerate(groups)}
+    of_group = [numbers[one["group"]] for fold in folds for one in used if fold_of[one["group"]] == fold]
     best, most = 0, 0.0
     for times in TIMES[1:]:
         found = [held.losses(adapted(rest, general, times)) for rest, held in pairs]
         gains = plain - np.concatenate(found)
-        surely = float(gains.mean() - gains.std(ddof=1) / len(gains) ** 0.5)
+        moved = np.bincount(of_group, weights=gains - gains.mean()) / len(gains)
+        surely = float(gains.mean() - np.sqrt((moved**2).sum() * len(groups) / (len(groups) - 1)))
         if surely > most:
             best, most = times, surely
     return best
@@ -223,7 +254,7 @@ def how_often(observations: Sequence[Observation], general: General) -> int:
 def solve(observations: Sequence[Observation], *, general: General, without: str) -> dict[str, Any]:
     """The weights by signal, to 6 decimals, and how many ``times`` each question counted; without any, general ones."""
     known = general.without(without)
-    kept = [name not in {without} for name in general.signals]
+    kept = [name != without for name in general.signals]
     own = [{**one, "signals": np.asarray(one["signals"], dtype=float)[:, kept]} for one in observations if teaches(one)]
     times = how_often(own, known)
     weights = adapted(Lists.of(own), known, times)

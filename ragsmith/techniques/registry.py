@@ -48,16 +48,16 @@ class Fitting:
     name, that the technique then finds in ``fitted.numbers``. Where ``when`` names values of parameters, the technique
     learns with these alone; with others it needs no questions, and ``fitted.numbers`` is empty.
 
-    A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) says the ``names`` of its
-    signals. Their weights are learned on other data sets too: ``solve`` is handed them as ``general``, and where the
-    technique does not learn, it is handed no observations. ``signals`` is called as ``observe`` is, without gold, and
-    returns the signals of the candidates.
+    A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) says by ``names`` what each of
+    its signals means, in their order. Their weights are learned on other data sets too: ``solve`` is handed them as
+    ``general``, and where the technique does not learn, it is handed no observations. ``signals`` is called as
+    ``observe`` is, without gold, and returns the signals of the candidates.
     """
 
     observe: Callable[..., Any]
     solve: Callable[..., Mapping[str, Any]]
     when: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     signals: Callable[..., Signals] | None = None
 
 
@@ -106,9 +106,14 @@ class Technique:
         return its is not None and all(parameters[name] in values for name, values in its.when.items())
 
     @property
+    def identity(self) -> str:
+        """``family.name``."""
+        return f"{self.family}.{self.name}"
+
+    @property
     def signals(self) -> tuple[str, ...]:
         """The signals whose weights were learned on other data sets; none for most techniques."""
-        return self.fitting.names if self.fitting else ()
+        return tuple(self.fitting.names) if self.fitting else ()
 
     @property
     def name(self) -> str:

@@ -114,6 +114,7 @@ class BM25:
         columns = np.array([self._vocabulary.get(term, -1) for term in distinct], dtype=np.int64)
         held = np.array([self._cuts[c + 1] - self._cuts[c] if c >= 0 else 0 for c in columns.tolist()])
         idf = np.log1p((self._size - held + 0.5) / (held + 0.5)) if distinct else np.zeros(0)
+        texts = texts.astype(self._texts.dtype)  # else all that is searched is copied as the wider type
         starts = np.searchsorted(self._texts, texts)
         sizes = np.searchsorted(self._texts, texts, side="right") - starts
         owner = np.repeat(np.arange(len(texts)), sizes)

@@ -17,21 +17,18 @@ from ragsmith.techniques.registry import Fitting, Signals
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk, Fitted, Gold, Hits, Question, Scale
 
-SIGNALS = (
-    "first_stage",
-    "first_stage_rank",
-    "cross_encoder",
-    "shared_words",
-    "word_pairs",
-    "numbers",
-    "title",
-    "headings",
-    "length",
-)
-"""The score of the stage before, and 1 / (5 + rank) there; the cross-encoder's score of the text below its title and
-headings; the share of the question's distinct words, and of its pairs of adjacent words, that stand in the text, and
-how many words with digits do; the share of its words in the title, and in the headings; the logarithm of the length in
-characters."""
+SIGNALS = {
+    "first_stage": "score of the stage before",
+    "first_stage_rank": "1 / (5 + its rank in the stage before)",
+    "cross_encoder": "the cross-encoder's score of its text below title and headings",
+    "shared_words": "share of the question's distinct words that stand in its text",
+    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in its text",
+    "numbers": "how many of the question's words that hold digits stand in its text",
+    "title": "share of the question's words that stand in its title",
+    "headings": "share of the question's words that stand in its headings",
+    "length": "logarithm of its characters",
+}
+"""What a candidate is ordered by, each signal standardised among the candidates of a question."""
 
 
 def observe(question: Question, hits: Hits, *, cross_encoder: CrossEncoder, gold: Gold, depth: int) -> dict[str, Any]:
@@ -39,7 +36,7 @@ def observe(question: Question, hits: Hits, *, cross_encoder: CrossEncoder, gold
     first = ranked(hits)[:depth]
     relevant = [hit.chunk.id in gold.relevant for hit in first]
     group = next((hit.chunk.doc for hit, right in zip(first, relevant, strict=True) if right), "")
-    return observed(_signals(question, first, cross_encoder), relevant, group)
+    return observed(question.text, _signals(question, first, cross_encoder), relevant, group)
 
 
 def signals(question: Question, hits: Hits, *, cross_encoder: CrossEncoder, depth: int) -> Signals:
@@ -76,7 +73,7 @@ def listnet(
     it is learned for one collection; here every signal is standardised within its question, so that weights carry over.
     """
     first = ranked(hits)[:depth]
-    scores = scores_of(_signals(question, first, cross_encoder), SIGNALS, fitted.numbers["weights"]).tolist()
+    scores = scores_of(_signals(question, first, cross_encoder), SIGNALS, fitted.numbers["weights"], without).tolist()
     return ranked(hit.rescored(score, Scale.LEARNED) for hit, score in zip(first, scores, strict=True))
 
 

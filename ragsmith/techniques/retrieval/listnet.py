@@ -27,38 +27,33 @@ Positions = NDArray[np.int64]
 OPENING = "\"'“”„‘‚«»‹›([{¿¡"
 """What may stand in front of a name."""
 
-SIGNALS = (
-    "bm25",
-    "bm25_rank",
-    "cosine",
-    "cosine_rank",
-    "document_bm25",
-    "document_length",
-    "previous_bm25",
-    "next_bm25",
-    "length",
-    "shared_words",
-    "word_pairs",
-    "names",
-    "numbers",
-    "title",
-    "headings",
-)
-"""BM25 and cosine are min-max scaled over the candidates that each side lists, a rank is 1 / (5 + rank), and both are 0
-where a side does not list a candidate. The best BM25 score of the candidate's document, and those of the chunks before
-and behind it, are shares of the best score there is. Lengths are logarithms of characters, and of chunks in the
-document. The share of the question's distinct words, and of its pairs of adjacent words, that stand in the key; by idf,
-the share of its words that are written as names or hold digits; how many with digits; and, by idf, the share of its
-words that stand in the title, and in the headings."""
+SIGNALS = {
+    "bm25": "BM25, scaled from 0 to 1 over the candidates that BM25 lists; 0 for others",
+    "bm25_rank": "1 / (5 + its rank by BM25); 0 where BM25 does not list it",
+    "cosine": "cosine with the question, scaled from 0 to 1 over the candidates that vectors list; 0 for others",
+    "cosine_rank": "1 / (5 + its rank by cosine); 0 where vectors do not list it",
+    "document_bm25": "best BM25 score in its document, as a share of the best score of all chunks",
+    "document_length": "logarithm of the chunks in its document",
+    "previous_bm25": "BM25 score of the chunk before it, as a share of the best score of all chunks",
+    "next_bm25": "BM25 score of the chunk behind it, as a share of the best score of all chunks",
+    "length": "logarithm of its characters",
+    "shared_words": "share of the question's distinct words that stand in it",
+    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in it",
+    "names": "by inverse document frequency, share of the question's words that are names or have digits and are in it",
+    "numbers": "how many of the question's words that have digits stand in it",
+    "title": "by inverse document frequency, share of the question's words that stand in its title",
+    "headings": "by inverse document frequency, share of the question's words that stand in its headings",
+}
+"""What a chunk is ordered by, each signal standardised among the candidates of a question."""
 
 
-def observe(index: Index, queries: Queries, *, embedder: Embedder, gold: Gold, pool: int) -> dict[str, Any] | None:
+def observe(index: Index, queries: Queries, *, embedder: Embedder, gold: Gold, pool: int) -> dict[str, Any]:
     """Return the signals of every candidate, and whether it is relevant; the group is the document of the first."""
     [found] = _candidates(index, queries, embedder, pool)
     chunks = [index.chunks[position] for position in found.positions.tolist()]
     relevant = [chunk.id in gold.relevant for chunk in chunks]
     group = next((chunk.doc for chunk, right in zip(chunks, relevant, strict=True) if right), "")
-    return observed(found.signals, relevant, group)
+    return observed(queries[0], found.signals, relevant, group)
 
 
 def signals(index: Index, queries: Queries, *, embedder: Embedder, pool: int) -> Signals:
@@ -95,7 +90,9 @@ def listnet(
     it is learned for one collection; here every signal is standardised within its question, so that weights carry over.
     """
     found = _candidates(index, queries, embedder, pool)
-    return tuple(_ranked(index, one, scores_of(one.signals, SIGNALS, fitted.numbers["weights"]), k) for one in found)
+    return tuple(
+        _ranked(index, one, scores_of(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
+    )
 
 
 @dataclass(frozen=True, eq=False)
