@@ -114,7 +114,7 @@ class GeneralWeights:
             )
         return self.general(name)
 
-    def overlapping(self, documents: Sequence[Document]) -> tuple[str, ...]:
+    def overlapping(self, documents: tuple[Document, ...]) -> tuple[str, ...]:
         """The names of the data sets whose documents overlap with ``documents``."""
         sample = sample_of(documents)
         return tuple(one.name for one in self.datasets if overlap(one.sample, sample) >= OVERLAPPING)
@@ -183,6 +183,8 @@ class GeneralWeights:
                 for name in one["questions"]
             }
             counts = {name: int(count) for name, count in one["questions"].items()}
+            if min(counts.values(), default=1) < 1:
+                raise ValueError("a data set that teaches has one question at least")
             taught.append(Taught(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
         return cls(signals, weights, tuple(taught), {name: str(code) for name, code in plain["code"].items()})
 

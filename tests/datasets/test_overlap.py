@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.overlap import FEWEST, OVERLAPPING, RUN, overlap, sample_of
+from ragsmith.datasets.overlap import BOUND, FEWEST, LEAST, OVERLAPPING, RUN, overlap, sample_of
 from ragsmith.types import Document
 
 
@@ -58,7 +58,18 @@ def test_a_copy_within_another_collection_is_found() -> None:
 
 def test_of_a_short_collection_every_run_is_in_the_sample() -> None:
     text = " ".join(f"word{n}" for n in range(30))
-    assert len(sample_of([one_in(text)])) == 30 - RUN + 1
+    assert len(sample_of((one_in(text),))) == 30 - RUN + 1
+
+
+@pytest.mark.parametrize("count", [60, 3000, 30_000])
+def test_a_sample_are_the_runs_below_the_bound_but_the_smallest_of_few(count: int) -> None:
+    """Whichever document has them; and one run may not be taken for another, in a hundred million words."""
+    pieces = [one_in(" ".join(f"word{number}" for number in range(n, n + 60))) for n in range(0, count, 60)]
+    each = sorted(number for piece in pieces for number in sample_of((piece,)))  # of 56 runs, all
+    below = sum(number < BOUND for number in each)
+    assert sample_of(tuple(pieces)) == tuple(each[: max(LEAST, below)])
+    assert each[0] >= 0
+    assert 2**40 < each[-1] < 2**48
 
 
 @pytest.mark.parametrize("count", [200, 1000, 3000])
@@ -73,15 +84,14 @@ def test_half_of_a_short_collection_overlaps(count: int) -> None:
 
 def test_what_is_too_short_to_tell_overlaps_with_nothing() -> None:
     for texts in ([], [""], ["word"], ["four words are few"], ["five words are just enough"], ["a b c d e f"]):
-        few = sample_of([one_in(text) for text in texts])
+        few = sample_of(tuple(one_in(text) for text in texts))
         assert overlap(few, few) == 0
         assert overlap(few, ()) == 0
-    assert overlap(sample_of([one_in("a b c d e f g")]), sample_of([one_in("A, b; c (d) e f g")])) == 1
+    assert overlap(sample_of((one_in("a b c d e f g"),)), sample_of((one_in("A, b; c (d) e f g"),))) == 1
 
 
 def test_a_run_does_not_cross_documents() -> None:
-    pieces = [one_in("a b c d"), one_in("e f g h")]
-    assert sample_of(pieces) == ()
+    assert sample_of((one_in("a b c d"), one_in("e f g h"))) == ()
 
 
 @settings(max_examples=60)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from learned_ranking import weighing
 
+import ragsmith
+from ragsmith.api.ablating import AblationPlan
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.diagnosis.ablation import ablation_of, wanted
@@ -20,6 +22,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
 from ragsmith.types import Document, Example, Span
@@ -36,7 +39,11 @@ def titled() -> Setup:
     ]
     examples = [
         Example(
-            f"q{n}", f"When may people enter the {place}?", "", "factual", (Span(f"d{n}", 0, len(documents[n].text)),)
+            f"q{n}",
+            f"When may people enter the {place}?",
+            f"At {n}.",
+            "factual",
+            (Span(f"d{n}", 0, len(documents[n].text)),),
         )
         for n, place in enumerate(PLACES)
     ]
@@ -95,9 +102,39 @@ def test_the_signal_that_alone_separates_gold_is_worth_most(
     worth = {part.instead: part.worth["retrieval"] for part in found.signals}
     assert len(worth) == len(retrieval["listnet"].signals)
     most, *less = sorted(worth, key=lambda instead: -worth[instead].mean)
-    assert "without=title" in most
+    assert most == "title"
     assert worth[most].mean > 0.3
     assert worth[most].low > 0
     assert max(abs(worth[instead].mean) for instead in less) < worth[most].mean / 4
     away = ablation_of(first, rest, space, terms, dataset="places", clusters=alone, refit=False)
-    assert away.signals == ()
+    assert away.signals == found.signals  # general weights need no questions
+
+
+def test_what_was_fitted_is_left_as_it_is_where_it_cannot_be_fitted_again(pipeline: Build, tiny_space: Path) -> None:
+    space = load_space(tiny_space)
+    winner = pipeline(retrieval=("listnet", {"weights": "fitted"}), reranking="listnet")
+    both, one = (signals(winner, space, refit=refit) for refit in (True, False))
+    assert len(both) == len(retrieval["listnet"].signals) + len(reranking["listnet"].signals)
+    assert [change.candidate[3].parameters["without"] for change in one] == list(reranking["listnet"].signals)
+    assert {change.candidate[2] for change in one} == {winner[2]}
+
+
+def test_pipelines_with_general_weights_that_are_stored_are_known(
+    titled: Setup, space: Space, store: Store, pipeline: Build
+) -> None:
+    plans: list[AblationPlan] = []
+
+    def note(plan: AblationPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    winner = Pipeline(pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})), titled)
+    first, again = (
+        ragsmith.ablate(winner, space=space, signals=True, part="all", workers=1, cache=store, on_plan=note)
+        for _ in range(2)
+    )
+    assert first is not None
+    assert again is not None
+    assert {part.instead for part in first.signals} == {*retrieval["listnet"].signals}
+    assert again.signals == first.signals
+    assert [plan.known for plan in plans] == [0, plans[1].pipelines]

@@ -10,6 +10,7 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.effects.knowledge import START, Knowledge
 from ragsmith.effects.ranking import learn_weights, observations
 from ragsmith.effects.showing import weights_of
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
@@ -99,6 +100,20 @@ def test_a_reranker_learns_nothing_where_its_model_is_missing(
     taught = learn_weights(setups, store).datasets
     assert [one.name for one in taught if "reranking.listnet" not in one.questions] == lacking
     assert all("retrieval.listnet" in one.questions for one in taught)
+
+
+def test_data_sets_of_one_name_are_refused(halves: list[Setup], store: Store) -> None:
+    with pytest.raises(UsageError, match="several data sets are called land: give each a name of its own"):
+        learn_weights([*halves, halves[1]], store)
+
+
+def test_it_is_noted_with_which_code_weights_were_learned(learned: GeneralWeights) -> None:
+    techniques = (retrieval["listnet"], reranking["listnet"])
+    assert dict(learned.code) == {technique.identity: technique.code for technique in techniques}
+    assert Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=learned).stale == ()
+    older = replace(learned, code={**learned.code, "retrieval.listnet": "another"})
+    found = Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=older)
+    assert found.stale == ("retrieval.listnet",)
 
 
 def test_every_signal_is_listed_with_what_it_weighs_without_each_data_set(learned: GeneralWeights) -> None:

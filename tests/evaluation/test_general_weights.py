@@ -20,8 +20,9 @@ from ragsmith.effects.knowledge import START, Knowledge, read
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught, shipped
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import make_gene
 from ragsmith.techniques.families import passage_filter, reranking, retrieval
-from ragsmith.techniques.listwise import RIDGE
+from ragsmith.techniques.listwise import RIDGE, General
 from ragsmith.techniques.registry import Technique
 from ragsmith.testing import example_documents
 
@@ -64,10 +65,24 @@ def test_each_data_set_counts_the_same() -> None:
     known = learned(observed)
     assert known.weights["retrieval.listnet"] == pytest.approx(found_by_scipy(observed), abs=5e-7)
     general = known.general("retrieval.listnet")
-    assert general.weights == pytest.approx(known.weights["retrieval.listnet"], abs=1e-9)
-    assert general.questions == sum(map(len, observed.values()))
+    assert general.weights == pytest.approx(known.weights["retrieval.listnet"], abs=1e-8)
     twice = {**observed, "data 0": observed["data 0"] * 2}
+    assert learned(twice).general("retrieval.listnet").questions == general.questions
     assert learned(twice).weights["retrieval.listnet"] == pytest.approx(general.weights, abs=1e-8)
+
+
+def test_questions_are_as_many_as_would_tell_as_much_if_data_sets_had_equally_many() -> None:
+    few, many = random_questions(1, TRUE, 10), random_questions(2, TRUE, 90)
+    taught = learned({"few": few, "many": many}).general("retrieval.listnet")
+    assert taught.questions == round(2**2 / (1 / 10 + 1 / 90)) == 36
+    asked_alike = [{**one, "question": f"q{n % 30}"} for n, one in enumerate(many)]
+    assert learned({"many": asked_alike}).general("retrieval.listnet").questions == 30
+
+
+def test_numbers_that_are_part_of_keys_have_nine_digits() -> None:
+    general = learned(data_sets(3)).general("retrieval.listnet")
+    for value in (*general.weights.tolist(), *general.curvature.ravel().tolist()):
+        assert value == float(f"{value:.9g}")
 
 
 def test_the_curvature_is_that_of_the_mean_loss() -> None:
@@ -106,7 +121,7 @@ def test_where_losses_are_quadratic_leaving_data_sets_out_is_exact() -> None:
         general = known.without([str(n) for n in range(4) if n not in left]).general("x.y")
         assert general.weights == pytest.approx(np.linalg.solve(curvature, pulls))
         assert general.curvature == pytest.approx(curvature)
-        assert general.questions == 5 * len(left)
+        assert general.questions == 5 * len(left)  # as data sets have equally many
 
 
 def test_a_data_set_that_teaches_nothing_of_a_technique_does_not_count() -> None:
@@ -134,6 +149,15 @@ def test_a_technique_of_which_no_data_set_teaches_anything_is_refused_by_name() 
         known.of(reranking["listnet"])
 
 
+def test_data_sets_teach_a_technique_of_these_signals_alone() -> None:
+    known, listnet = weighing(), retrieval["listnet"]
+    assert listnet.fitting is not None
+    assert known.teaches(listnet)
+    assert not known.teaches(replace(listnet, fitting=replace(listnet.fitting, names={"bm25": ""})))
+    assert not known.teaches(retrieval["hybrid"])
+    assert not known.without(["made up"]).teaches(listnet)
+
+
 # --- which are used --------------------------------------------------------------------------------------------------
 
 
@@ -150,11 +174,24 @@ def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Setup) -> N
     assert known.overlapping(town) == ("town",)
     assert known.overlapping(()) == ()
     assert known.of(technique).weights == pytest.approx(np.zeros(15))
-    found = replace(tiny_setup, weights=known).general(technique)
+    gene = make_gene("retrieval", "listnet")
+    found = replace(tiny_setup, weights=known).general(gene)
     assert found.weights == pytest.approx(np.full(15, 1 / (1 + RIDGE)))
     assert found.questions == 9
     with pytest.raises(UsageError, match="no data set on other documents teaches its weights"):
-        replace(tiny_setup, weights=known.without(["town"])).general(technique)
+        replace(tiny_setup, weights=known.without(["town"])).general(gene)
+
+
+def test_where_nobody_teaches_what_learns_begins_with_nothing(tiny_setup: Setup) -> None:
+    setup = replace(tiny_setup, weights=weighing().without(["made up"]))
+    plain, fitted = (make_gene("retrieval", "listnet", {"weights": its}) for its in ("general", "fitted"))
+    assert setup.lacks(plain)
+    assert setup.lacks(fitted)
+    assert setup.general(fitted).plain() == General.nothing(retrieval["listnet"].signals).plain()
+    with pytest.raises(UsageError, match="no data set on other documents teaches its weights"):
+        setup.general(plain)
+    assert not tiny_setup.lacks(plain)
+    assert not setup.lacks(make_gene("retrieval", "hybrid"))
 
 
 def test_techniques_without_weights_and_other_signals_are_refused_in_a_sentence() -> None:
@@ -162,7 +199,7 @@ def test_techniques_without_weights_and_other_signals_are_refused_in_a_sentence(
     assert known.of(retrieval["listnet"]).weights[0] == 1
     listnet: Technique = retrieval["listnet"]
     assert listnet.fitting is not None
-    fewer = replace(listnet, fitting=replace(listnet.fitting, names=("bm25", "cosine")))
+    fewer = replace(listnet, fitting=replace(listnet.fitting, names={"bm25": "", "cosine": ""}))
     with pytest.raises(
         UsageError, match=r"signals bm25, cosine, and weights were learned for bm25, bm25_rank, .*again"
     ):
@@ -177,8 +214,13 @@ def test_the_shipped_weights_are_of_the_signals_there_are() -> None:
         general = known.of(technique)
         assert general.weights.shape == (len(technique.signals),)
         assert np.linalg.eigvalsh(general.curvature).min() > 0
-        assert general.questions > 500
+        assert general.questions > 100
     assert known.overlapping(example_documents()) == ()
+
+
+def test_the_shipped_weights_were_learned_with_the_code_of_today() -> None:
+    code = {technique.identity: technique.code for technique in (retrieval["listnet"], reranking["listnet"])}
+    assert dict(shipped().code) == code, "a signal has changed: learn weights again"
 
 
 @pytest.mark.parametrize("name", domains())
@@ -194,7 +236,9 @@ def test_what_ships_leaves_out_the_bundled_data_set_that_it_is_used_on(name: str
 def known() -> GeneralWeights:
     observed = data_sets(3)
     return GeneralWeights.learned(
-        SIGNALS, {name: ((1, 2, 3 + n), {"retrieval.listnet": its}) for n, (name, its) in enumerate(observed.items())}
+        SIGNALS,
+        {name: ((1, 2, 3 + n), {"retrieval.listnet": its}) for n, (name, its) in enumerate(observed.items())},
+        {"retrieval.listnet": "c0de"},
     )
 
 
@@ -203,6 +247,7 @@ def test_what_is_written_is_read_back_to_six_digits(known: GeneralWeights, tmp_p
     known.write(path)
     again = GeneralWeights.read(json.loads(path.read_text()))
     assert again.plain() == known.plain() == GeneralWeights.read(known.plain()).plain()
+    assert again.code == {"retrieval.listnet": "c0de"}
     assert [(one.name, one.sample, one.questions) for one in again.datasets] == [
         (one.name, one.sample, one.questions) for one in known.datasets
     ]
@@ -229,6 +274,8 @@ DAMAGE: dict[str, tuple[Any, ...]] = {
     "no weights": ("weights", {}),
     "too few weights": ("weights", "retrieval.listnet", [1.0, 2.0]),
     "a word as weight": ("weights", "retrieval.listnet", ["much", 0.0, 0.0]),
+    "no code": ("code", None),
+    "a list of code": ("code", []),
     "no data sets": ("datasets", None),
     "a number of data sets": ("datasets", 3),
     "data sets by name": ("datasets", {"law": {}}),

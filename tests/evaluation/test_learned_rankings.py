@@ -71,7 +71,7 @@ def learned_from(setup: Setup, store: Store, candidate: Candidate, family: str, 
         engine.observe(candidate, family, Question(setup.examples[one].question), Gold(setup.relevance[one].relevant))
         for one in sorted(ids)
     ]
-    return solve(seen, general=setup.general(gene.technique), without="")
+    return solve(seen, general=setup.general(gene), without="")
 
 
 # --- fitted weights --------------------------------------------------------------------------------------------------

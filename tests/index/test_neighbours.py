@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +49,21 @@ def test_they_are_built_once_and_kept_with_the_index() -> None:
     copy = pickle.loads(pickle.dumps(index))
     assert "neighbours" in copy.holds
     assert neighbours(copy).next.tolist() == [1, -1]
+
+
+def test_what_is_worked_out_by_query_is_kept_until_it_is_forgotten() -> None:
+    index, asked = indexed(chunk("0", "a", 0)), []
+
+    def work_out(queries: Sequence[str]) -> list[int]:
+        asked.extend(queries)
+        return [len(query) for query in queries]
+
+    for _ in range(2):
+        assert index.worked_out("length", ["salt", "", "salt"], work_out) == [4, 0, 4]
+    assert asked == ["salt", ""]
+    index.forget()
+    assert index.worked_out("length", ["salt"], work_out) == [4]
+    assert asked == ["salt", "", "salt"]
 
 
 def test_an_empty_index_has_none() -> None:

@@ -14,7 +14,7 @@ from ragsmith.techniques.reranking import listnet as reranking
 from ragsmith.techniques.retrieval import listnet as retrieval
 
 Array = NDArray[np.float64]
-SIGNALS = {"retrieval.listnet": retrieval.SIGNALS, "reranking.listnet": reranking.SIGNALS}
+SIGNALS = {"retrieval.listnet": tuple(retrieval.SIGNALS), "reranking.listnet": tuple(reranking.SIGNALS)}
 
 
 def weighing(*, questions: int = 100, **chosen: Mapping[str, float]) -> GeneralWeights:
@@ -44,7 +44,8 @@ def random_questions(
         best = np.argsort(-(signals @ np.array(weights) + draw.normal(size=len(signals))))
         relevant = {int(best[0]), *([int(best[1])] if draw.random() < 0.3 else [])}
         labels = [row in relevant for row in range(len(signals))]
-        found.append({"signals": signals.tolist(), "relevant": labels, "group": f"d{number % groups}"})
+        named = {"question": f"question {number}", "group": f"d{number % groups}"}
+        found.append({**named, "signals": signals.tolist(), "relevant": labels})
     return found
 
 

@@ -14,6 +14,7 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from ragsmith.techniques.listwise import (
     FEWEST,
+    RIDGE,
     TIMES,
     General,
     Lists,
@@ -116,7 +117,7 @@ def lists_of_questions(draw: st.DrawFn) -> list[dict[str, Any]]:
     found = []
     for signals in draw(st.lists(rows, min_size=FEWEST, max_size=12)):
         labels = draw(st.lists(st.booleans(), min_size=len(signals), max_size=len(signals)))
-        found.append({"signals": signals, "relevant": labels, "group": draw(st.sampled_from("xyz"))})
+        found.append({"question": "", "signals": signals, "relevant": labels, "group": draw(st.sampled_from("xyz"))})
     return found
 
 
@@ -138,10 +139,10 @@ def test_a_question_without_relevant_and_other_candidates_teaches_nothing(
     observations: list[dict[str, Any]], signals: list[list[float]], place: int
 ) -> None:
     idle: list[dict[str, Any]] = [
-        {"signals": signals, "relevant": [False] * len(signals), "group": ""},
-        {"signals": signals, "relevant": [True] * len(signals), "group": "x"},
-        {"signals": signals[:1], "relevant": [True], "group": "new"},
-        {"signals": [], "relevant": [], "group": ""},
+        {"question": "", "signals": signals, "relevant": [False] * len(signals), "group": ""},
+        {"question": "", "signals": signals, "relevant": [True] * len(signals), "group": "x"},
+        {"question": "", "signals": signals[:1], "relevant": [True], "group": "new"},
+        {"question": "", "signals": [], "relevant": [], "group": ""},
     ]
     assert not any(map(teaches, idle))
     padded = [*observations[:place], *idle, *observations[place:]]
@@ -257,7 +258,63 @@ def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found: Any,
     assert signals.std(axis=0) == pytest.approx(np.array([*spread, 0.0]), abs=1e-6)
 
 
-def test_a_signal_without_a_weight_counts_nothing() -> None:
-    signals = np.array([[1.0, 2.0], [3.0, -1.0]])
-    assert scores_of(signals, ("one", "other"), {"other": 0.5, "third": 9.0}).tolist() == [1.0, -0.5]
-    assert scores_of(np.zeros((0, 2)), ("one", "other"), {}).tolist() == []
+def test_the_signal_that_is_left_out_counts_nothing() -> None:
+    signals, names = np.array([[1.0, 2.0], [3.0, -1.0]]), ("one", "other")
+    assert scores_of(signals, names, {"one": 2.0, "other": 0.5}).tolist() == [3.0, 5.5]
+    assert scores_of(signals, names, {"other": 0.5}, "one").tolist() == [1.0, -0.5]
+    assert scores_of(np.zeros((0, 2)), names, {"other": 0.5, "one": 0.0}).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "without"),
+    [
+        ({}, ""),
+        ({"one": 1.0}, ""),
+        ({"one": 1.0, "other": 1.0, "third": 1.0}, ""),
+        ({"one": 1.0, "other": 1.0}, "one"),
+        ({"one": 1.0}, "one"),
+    ],
+)
+def test_weights_of_other_signals_are_refused(weights: dict[str, float], without: str) -> None:
+    expected = "other" if without else "one, other"
+    with pytest.raises(ValueError, match=rf"of the signals {', '.join(weights)}, and it orders by {expected}: search"):
+        scores_of(np.zeros((2, 2)), ("one", "other"), weights, without)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_signal_has_to_be_a_finite_number(value: float) -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        standardised([np.array([1.0, 2.0]), np.array([0.0, value])])
+
+
+def test_how_much_a_signal_varies_is_judged_by_how_large_it_is() -> None:
+    small = np.array([1.0, 2.0, 3.0]) * 1e-12
+    large = np.array([1e15, 1e15, 1e15 + 1])  # differences of such are rounding errors
+    found = standardised([small, large])
+    assert found[:, 0] == pytest.approx(standardised([small * 1e12])[:, 0])
+    assert found[:, 1].tolist() == [0, 0, 0]
+
+
+# --- where nobody taught ---------------------------------------------------------------------------------------------
+
+
+def test_where_no_data_set_taught_own_questions_teach_alone() -> None:
+    nothing = General.nothing(NAMES)
+    named = dict.fromkeys(NAMES, 0.0)
+    assert solve([], general=nothing, without="") == {"times": 0, "weights": named}
+    observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), 40)
+    found = solve(observations, general=nothing, without="")
+    assert found["times"] > 0
+    expected = found_by_scipy(observations, [float(found["times"])] * 40, np.zeros(4), RIDGE * np.eye(4))
+    assert list(found["weights"].values()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_questions_of_one_group_say_alike_is_said_once() -> None:
+    told = []
+    for seed in range(30):
+        observations = random_questions(seed, (0.5, -0.3, 0.0, 0.0), 15, groups=15)
+        known = general(weights=(0.0,) * 4)
+        told.append((how_often(observations, known), how_often([one for one in observations for _ in range(3)], known)))
+    # each thrice at times 1 is each once at times 3, so that nothing but the standard error could differ
+    assert [(once, thrice) for once, thrice in told if not once and 3 * thrice in TIMES[1:]] == []
+    assert 5 < sum(not once for once, _ in told) < 25

@@ -2,6 +2,7 @@ import json
 import math
 import random
 import re
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -229,3 +230,18 @@ def test_occurrences_in_texts_that_were_put_together() -> None:
         (0, "salt"),
         (1, "salt"),
     ]
+
+
+def test_occurrences_are_looked_up_in_what_there_is_without_a_copy_of_it() -> None:
+    """Positions of another type would have the numbers of all texts copied to that type, for each query."""
+    index, texts, length = BM25(["salt bell"]), 40_000, 100
+    vars(index).update(_size=texts, _tokens=np.zeros(texts * length, dtype=np.int32))
+    vars(index).update(_texts=np.repeat(np.arange(texts, dtype=np.int32), length))
+    wanted = np.array([7, 39_999], dtype=np.int64)
+    tracemalloc.start()
+    found = index.occurrences("salt", wanted)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.text.tolist() == [0] * length + [1] * length
+    assert found.place.tolist() == [*range(length)] * 2
+    assert peak < 1 << 20  # the numbers of all texts have 16 MiB

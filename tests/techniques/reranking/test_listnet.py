@@ -56,7 +56,8 @@ def hits_in(chunks: Chunks, *scores: float, scale: Scale = Scale.RRF) -> Hits:
 
 
 def reranked(hits: Hits, scorer: Scorer, *, depth: int = 20, **weights: float) -> Hits:
-    return listnet(QUESTION, hits, cross_encoder=scorer, fitted=Fitted({"weights": weights}), depth=depth)
+    fitted = Fitted({"weights": {**dict.fromkeys(SIGNALS, 0.0), **weights}})
+    return listnet(QUESTION, hits, cross_encoder=scorer, fitted=fitted, depth=depth)
 
 
 def ids(hits: Hits) -> list[str]:
@@ -77,7 +78,7 @@ def test_signals_of_five_hits_by_hand() -> None:
         "headings": (1 / 4, 0, 3 / 4, 0, 0),
         "length": [math.log(1 + len(one.text)) for one in FIVE],
     }
-    assert tuple(expected) == SIGNALS
+    assert list(expected) == list(SIGNALS)
     assert list(rows) == [one.id for one in FIVE]
     for name, values in expected.items():
         assert [row[name] for row in rows.values()] == pytest.approx(standard(values), abs=1e-5), name
@@ -120,7 +121,7 @@ def test_no_hit_and_one_hit() -> None:
     assert tuple(reranked((), scorer, cross_encoder=1.0)) == ()
     assert signals(QUESTION, (), cross_encoder=scorer, depth=5) == {}
     seen = observe(QUESTION, (), cross_encoder=scorer, gold=Gold(frozenset("x")), depth=5)
-    assert seen == {"signals": [], "relevant": [], "group": ""}
+    assert seen == {"question": QUESTION.text, "signals": [], "relevant": [], "group": ""}
     assert scorer.asked == []
     [only] = reranked(hits_in(FIVE, 0.3), scorer, cross_encoder=1.0, length=1.0)
     assert (only.chunk, only.score, only.scale) == (FIVE[0], 0.0, Scale.LEARNED)
@@ -141,8 +142,20 @@ def test_refuses_candidates_without_a_common_scale() -> None:
         reranked(mixed, Scorer(), cross_encoder=1.0)
 
 
-def test_without_weights_hits_stand_in_the_order_of_their_ids() -> None:
+def test_where_all_weights_are_0_hits_stand_in_the_order_of_their_ids() -> None:
     assert ids(reranked(hits_in(FIVE, 1, 5, 2, 4, 3), Scorer())) == [one.id for one in FIVE]
+
+
+def test_weights_of_other_signals_are_refused() -> None:
+    for weights, without in (({"title": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "title")):
+        with pytest.raises(ValueError, match="its weights are of the signals "):
+            listnet(
+                QUESTION,
+                hits_in(FIVE, 1, 2),
+                cross_encoder=Scorer(),
+                fitted=Fitted({"weights": weights}),
+                without=without,
+            )
 
 
 def test_what_is_observed_are_the_signals_and_which_hits_are_relevant() -> None:
@@ -152,11 +165,15 @@ def test_what_is_observed_are_the_signals_and_which_hits_are_relevant() -> None:
     rows = signals(QUESTION, hits, cross_encoder=Scorer(), depth=4)
     assert list(rows) == [chunks[n].id for n in (4, 3, 2, 1)]
     assert seen["signals"] == [list(row.values()) for row in rows.values()]
+    assert seen["question"] == QUESTION.text
     assert (seen["relevant"], seen["group"]) == ([True, False, False, True], chunks[4].doc)
 
 
 def test_is_registered_with_its_signals() -> None:
     technique = reranking["listnet"]
-    assert technique.signals == SIGNALS
+    assert technique.signals == tuple(SIGNALS)
+    assert technique.fitting is not None
+    assert technique.fitting.names == SIGNALS
+    assert technique.identity == "reranking.listnet"
     assert not technique.learns(technique.defaults)
     assert technique.learns(technique.resolved({"weights": "fitted"}))

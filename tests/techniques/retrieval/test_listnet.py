@@ -75,8 +75,13 @@ def found(index: Index, query: str, pool: int = 40) -> dict[str, dict[str, float
 
 
 def ordered(index: Index, query: str, weights: Mapping[str, float], **parameters: int) -> Hits:
-    [hits] = listnet(index, (query,), embedder=Words(), fitted=Fitted({"weights": weights}), **parameters)
+    [hits] = listnet(index, (query,), embedder=Words(), fitted=weighted(**weights), **parameters)
     return hits
+
+
+def weighted(**weights: float) -> Fitted:
+    """These weights, and 0 for all other signals."""
+    return Fitted({"weights": {**dict.fromkeys(SIGNALS, 0.0), **weights}})
 
 
 def ids(hits: Hits) -> list[str]:
@@ -191,7 +196,7 @@ def test_signals_of_four_chunks_as_numbers() -> None:
     }
     assert rows.keys() == expected.keys()
     for key, row in rows.items():
-        assert [row[name] for name in SIGNALS[:9]] == pytest.approx(expected[key], abs=1e-5)
+        assert [row[name] for name in list(SIGNALS)[:9]] == pytest.approx(expected[key], abs=1e-5)
     assert [rows[key]["shared_words"] for key in expected] == [0.25, 0.5, 0.75]
     assert [rows[key]["word_pairs"] for key in expected] == pytest.approx([0, 0, 2 / 3])
     assert [rows[key]["names"] for key in expected] == pytest.approx([0, once / every, once / every])
@@ -263,10 +268,9 @@ def test_a_weight_orders_by_its_signal(name: str) -> None:
     assert {hit.scale for hit in hits} == {Scale.LEARNED}
 
 
-@pytest.mark.parametrize("weights", [{}, dict.fromkeys(SIGNALS, 0.0)])
-def test_without_weights_candidates_stand_in_the_order_of_positions(weights: dict[str, float]) -> None:
+def test_where_all_weights_are_0_candidates_stand_in_the_order_of_positions() -> None:
     index = Index(entries(*example_chunks()))
-    hits = ordered(index, "bell", weights, k=4)
+    hits = ordered(index, "bell", {}, k=4)
     assert ids(hits) == [one.id for one in index.chunks[:4]]
     assert {hit.score for hit in hits} == {0.0}
 
@@ -297,7 +301,7 @@ def test_entries_of_one_chunk_are_candidates_of_their_own() -> None:
 
 
 def test_there_is_one_ranking_for_each_query() -> None:
-    index, fitted = Index(entries(*example_chunks())), Fitted({"weights": {"bm25": 1.0, "cosine": 0.5}})
+    index, fitted = Index(entries(*example_chunks())), weighted(bm25=1.0, cosine=0.5)
     queries = ("bell", "salt", "bell")
     together = listnet(index, queries, embedder=Words(), fitted=fitted)
     for query, hits in zip(queries, together, strict=True):
@@ -310,19 +314,19 @@ def test_there_is_one_ranking_for_each_query() -> None:
 def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> None:
     index, embedder = Index(entries(*example_chunks())), Words()
     for weights in ({"bm25": 1.0}, {"cosine": 1.0}):
-        listnet(index, (), embedder=embedder, fitted=Fitted({"weights": weights}))
+        listnet(index, (), embedder=embedder, fitted=weighted(**weights))
         embedder.embedded.clear()
-        listnet(index, ("salt",), embedder=embedder, fitted=Fitted({"weights": weights}))
+        listnet(index, ("salt",), embedder=embedder, fitted=weighted(**weights))
         assert embedder.embedded == ["salt"]
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    empty, fitted = Index(()), Fitted({"weights": {"bm25": 1.0}})
+    empty, fitted = Index(()), weighted(bm25=1.0)
     assert listnet(empty, ("salt", ""), embedder=Words(), fitted=fitted) == ((), ())
     assert listnet(empty, (), embedder=Words(), fitted=fitted) == ()
     assert signals(empty, ("salt",), embedder=Words(), pool=5) == {}
     seen = observe(empty, ("salt",), embedder=Words(), gold=Gold(frozenset("x")), pool=5)
-    assert seen == {"signals": [], "relevant": [], "group": ""}
+    assert seen == {"question": "salt", "signals": [], "relevant": [], "group": ""}
 
 
 @pytest.mark.parametrize("query", ["zeppelin", "", "?!", "the of and"])
@@ -413,6 +417,13 @@ def test_a_very_long_query_needs_little_memory() -> None:
     assert peak < 8 << 20
 
 
+def test_weights_of_other_signals_are_refused() -> None:
+    index = Index(entries(*example_chunks()))
+    for weights, without in (({"bm25": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "bm25")):
+        with pytest.raises(ValueError, match="its weights are of the signals bm25"):
+            listnet(index, ("salt",), embedder=Words(), fitted=Fitted({"weights": weights}), without=without)
+
+
 # --- learning --------------------------------------------------------------------------------------------------------
 
 
@@ -421,17 +432,19 @@ def test_what_is_observed_are_the_signals_and_which_candidates_are_relevant() ->
     gold = Gold(frozenset({"harbour:1", "guild:2", "elsewhere:0"}))
     seen = observe(index, ("Who rings the bell?",), embedder=Words(), gold=gold, pool=40)
     rows = found(index, "Who rings the bell?")
-    assert seen is not None
+    assert seen["question"] == "Who rings the bell?"
     assert seen["signals"] == [list(row.values()) for row in rows.values()]
     assert [key for key, relevant in zip(rows, seen["relevant"], strict=True) if relevant] == ["guild:2", "harbour:1"]
     assert seen["group"] == "guild"
     nothing = observe(index, ("bell",), embedder=Words(), gold=Gold(frozenset()), pool=40)
-    assert nothing is not None
     assert (set(nothing["relevant"]), nothing["group"]) == ({False}, "")
 
 
 def test_is_registered_with_its_signals() -> None:
     technique = retrieval["listnet"]
-    assert technique.signals == SIGNALS
+    assert technique.signals == tuple(SIGNALS)
+    assert technique.fitting is not None
+    assert technique.fitting.names == SIGNALS
+    assert technique.identity == "retrieval.listnet"
     assert not technique.learns(technique.defaults)
     assert technique.learns(technique.resolved({"weights": "fitted"}))

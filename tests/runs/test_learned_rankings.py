@@ -1,0 +1,279 @@
+"""Learned rankings in runs, and in pipelines that are used elsewhere: whose weights they have."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from learned_ranking import SIGNALS, weighing
+
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.overlap import sample_of
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.plugins import Count
+from ragsmith.runs.pipeline import Pipeline, export_yaml
+from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.requirements import searchable
+from ragsmith.runs.run import Outcome, Run, run_key
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import passage_filter, retrieval
+from ragsmith.techniques.listwise import solve
+from ragsmith.techniques.registry import Fitting, Technique
+from ragsmith.techniques.retrieval import listnet
+from ragsmith.testing import example_documents
+from ragsmith.types import Dataset, Example, Fitted, Hits, Queries, Question, Rankings, Span
+
+Build = Callable[..., Candidate]
+Register = Callable[..., Technique]
+
+SETTINGS = RunSettings(
+    genetic=GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3), seed=7
+)
+SPACE = """\
+name: learned
+description: Cheap pipelines, some with a learned ranking.
+families:
+  pre_embedding: [none]
+  query_expansion: [none]
+  retrieval: [vector, bm25, {retrieval}]
+  reranking: [none, cross_encoder]
+  passage_filter:
+    - top_k: {{k: [2, 4]}}
+  passage_augment: [none, prev_next]
+  passage_compress: [none]
+  prompt_maker: [listing]
+  post_generation: [none]
+"""
+
+
+def space_with(folder: Path, options: str) -> Space:
+    path = folder / "learned.yaml"
+    path.write_text(SPACE.format(retrieval=options))
+    return load_space(path)
+
+
+def weights_in(candidate: Candidate) -> dict[str, float]:
+    fit = candidate[2].fit
+    assert fit is not None
+    weights: dict[str, float] = fit.numbers["weights"]
+    return weights
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
+    """What is recommended: a pipeline with a learned ranking that is no option alone."""
+    filtered = ("top_k", {"k": 2})
+    found = pipeline(
+        retrieval="listnet", reranking="cross_encoder", passage_filter=filtered, passage_augment="prev_next"
+    )
+    monkeypatch.setattr("ragsmith.runs.run.recommended_for", lambda *_: found)
+    return found
+
+
+def left(store: Store, outcome: Outcome) -> tuple[Any, ...]:
+    """What a run leaves of where it went."""
+    row = store.run(outcome.key)
+    assert row is not None
+    record = RunRecord.read(row.value)
+    assert record.recommended in record.told
+    proposed = [(one.step, *one.genome, one.evaluation, one.value) for one in store.proposals(outcome.key)]
+    return outcome.winner, record.recommended, record.told, proposed
+
+
+@pytest.mark.usefixtures("named")
+def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Setup, tmp_path: Path) -> None:
+    space, ticks = space_with(tmp_path, "listnet"), itertools.count()
+    with Store.open(tmp_path / "whole.sqlite") as store:
+        whole = left(store, Run(tiny_setup, space, store, SETTINGS).go())
+    with Store.open(tmp_path / "paused.sqlite") as store:
+        limited = replace(SETTINGS, time_limit=1.5)
+        paused = Run(tiny_setup, space, store, limited, now=lambda: float(next(ticks))).go()
+        assert paused.state == "interrupted"
+        assert left(store, Run(tiny_setup, space, store, SETTINGS).go()) == whole
+
+
+@pytest.mark.usefixtures("named")
+def test_a_search_that_is_gone_through_again_proposes_what_it_did(
+    tiny_setup: Setup, store: Store, registered: Register, tmp_path: Path
+) -> None:
+    """As a question failed; what was recommended then has its weights in the store, and none in the space."""
+    unlucky = tiny_setup.split.search[0].question
+
+    def flaky(question: Question, hits: Hits) -> Hits:
+        """Keep three, or fail."""
+        if question.text == unlucky:
+            raise LookupError("no luck")
+        return hits[:3]
+
+    registered(passage_filter, flaky)
+    space = space_with(tmp_path, "listnet")
+    more = (*space.options[4], make_gene("passage_filter", "flaky"))
+    space = replace(space, options=(*space.options[:4], more, *space.options[5:]))
+    first = Run(tiny_setup, space, store, SETTINGS).go()
+    went = left(store, first)
+    again = Run(tiny_setup, space, store, SETTINGS).go()
+    assert not again.ended_before
+    assert left(store, again) == went
+
+
+def test_other_weights_are_another_run_where_the_space_orders_by_them(
+    tiny_setup: Setup, space: Space, tmp_path: Path
+) -> None:
+    learned = space_with(tmp_path, "listnet")
+    setups = [replace(tiny_setup, weights=weighing(retrieval={"bm25": its})) for its in (1.0, 1.0, 2.0)]
+    one, same, other = (run_key(setup, learned, SETTINGS) for setup in setups)
+    assert one == same != other
+    assert len({run_key(setup, space, SETTINGS) for setup in setups}) == 1
+    elsewhere = replace(tiny_setup, weights=weighing(retrieval={"bm25": 1.0}, reranking={"cross_encoder": 1.0}))
+    assert run_key(elsewhere, learned, SETTINGS) == one  # no reranking of the space has signals
+
+
+# --- a technique of one's own ----------------------------------------------------------------------------------------
+
+
+def mine(
+    index: Index,
+    queries: Queries,
+    *,
+    embedder: Embedder,
+    fitted: Fitted,
+    weights: str = "general",
+    without: str = "",
+    pool: Count = 40,
+    k: Count = 20,
+) -> Rankings:
+    """Order as ListNet does, by another name."""
+    return listnet.listnet(index, queries, embedder=embedder, fitted=fitted, without=without, pool=pool, k=k)
+
+
+@pytest.fixture
+def own(registered: Register) -> Technique:
+    """A technique with signals of which no data set teaches the weights."""
+    when = {"weights": ("fitted",)}
+    fitting = Fitting(listnet.observe, solve, when=when, names=listnet.SIGNALS, signals=listnet.signals)
+    return registered(retrieval, mine, fitting, weights=("general", "fitted"))
+
+
+def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_where_not(
+    tiny_setup: Setup, store: Store, own: Technique, tmp_path: Path
+) -> None:
+    space = space_with(tmp_path, "mine, mine: {weights: fitted}")
+    assert [str(gene) for gene in space.options[2]] == ["vector", "bm25", "mine", "mine(weights=fitted)"]
+    able = searchable(tiny_setup, space, ranks=False)
+    assert [str(gene) for gene in able.options[2]] == ["vector", "bm25", "mine(weights=fitted)"]
+    assert run_key(tiny_setup, able, SETTINGS)
+    outcome = Run(tiny_setup, able, store, replace(SETTINGS, begin_with_known=False, probes=False)).go()
+    assert outcome.state == "finished"
+    fitted = able.options[2][2]
+    naive = able.candidate((0,) * len(able.sizes))
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        [found] = evaluator.evaluate([(*naive[:2], fitted, *naive[3:])], tiny_setup.calibration)
+    assert found.complete
+    assert {*weights_in(found.candidate)} == {*own.signals}
+
+
+def test_a_search_does_not_begin_with_what_nobody_teaches(tiny_setup: Setup, tmp_path: Path) -> None:
+    space = space_with(tmp_path, "listnet")
+    narrow = replace(space, options=(*space.options[:2], space.options[2][2:], *space.options[3:]))
+    untaught = replace(tiny_setup, weights=weighing().without(["made up"]))
+    taught, nothing = (recommended_for(setup, narrow, Fitness()) for setup in (tiny_setup, untaught))
+    assert taught is not None
+    assert nothing is None
+
+
+# --- elsewhere -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def known(tiny_setup: Setup) -> GeneralWeights:
+    """The island and a data set that is made up disagree on every weight."""
+    taught = []
+    for name, sample, value in (("island", sample_of(tiny_setup.dataset.documents), 5.0), ("made up", (), -1.0)):
+        slopes = {technique: Slope(np.full(len(its), -value), np.eye(len(its))) for technique, its in SIGNALS.items()}
+        taught.append(Taught(name, sample, dict.fromkeys(SIGNALS, 9), slopes))
+    return GeneralWeights(SIGNALS, {name: np.zeros(len(its)) for name, its in SIGNALS.items()}, tuple(taught))
+
+
+@pytest.fixture
+def town() -> Dataset:
+    """Other documents, with a question to each."""
+    documents = example_documents()
+    examples = [
+        Example(f"q{n}", f"What of the {one.title}?", one.text[:40], "factual", (Span(one.id, 0, 40),))
+        for n, one in enumerate(documents)
+    ]
+    return make_dataset({"name": "town"}, documents, examples)
+
+
+def test_on_a_data_set_that_taught_weights_a_pipeline_has_those_without_it(
+    tiny_setup: Setup, town: Dataset, known: GeneralWeights, pipeline: Build
+) -> None:
+    home, away = Setup(town, weights=known), replace(tiny_setup, weights=known)
+    candidate = with_general(home, pipeline(retrieval="listnet"))
+    assert min(weights_in(candidate).values()) > 0
+    moved = Pipeline(candidate, away, found_on=town.digest)
+    assert weights_in(moved.candidate) == weights_in(with_general(away, pipeline(retrieval="listnet")))
+    assert max(weights_in(moved.candidate).values()) < 0
+
+
+def test_at_home_and_on_documents_without_questions_a_pipeline_keeps_its_numbers(
+    tiny_setup: Setup, town: Dataset, known: GeneralWeights, pipeline: Build
+) -> None:
+    candidate = with_general(Setup(town, weights=known), pipeline(retrieval="listnet", reranking="listnet"))
+    others = weighing()
+    unasked = make_dataset({"name": "unasked"}, tiny_setup.dataset.documents, [])
+    for data in (town, unasked):
+        assert Pipeline(candidate, Setup(data, weights=others), found_on=town.digest).candidate == candidate
+    assert Pipeline(candidate, replace(tiny_setup, weights=others)).candidate == candidate  # nobody says where from
+
+
+def test_what_was_fitted_stays_as_it_is_elsewhere(
+    tiny_setup: Setup, town: Dataset, known: GeneralWeights, store: Store, pipeline: Build
+) -> None:
+    with Evaluator(replace(tiny_setup, weights=weighing()), store, 1) as evaluator:
+        [found] = evaluator.evaluate([pipeline(retrieval=("listnet", {"weights": "fitted"}))], tiny_setup.calibration)
+    moved = Pipeline(found.candidate, Setup(town, weights=known), found_on=tiny_setup.dataset.digest)
+    assert moved.candidate == found.candidate
+
+
+def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
+    tiny_setup: Setup,
+    town: Dataset,
+    known: GeneralWeights,
+    tiny_folder: Path,
+    store: Store,
+    pipeline: Build,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = replace(tiny_setup, weights=known)
+    with Evaluator(setup, store, 1) as evaluator:
+        [search] = evaluator.evaluate([pipeline(retrieval="listnet")], setup.calibration)
+    where: Mapping[str, str] = {"path": str(tiny_folder)}
+    text = export_yaml(search, None, setup, {}, location=where, folder=tmp_path, fitness=Fitness())
+    (tmp_path / "winner.yaml").write_text(text)
+    monkeypatch.setattr("ragsmith.evaluation.testbed.shipped", lambda: known)
+    home, moved = (Pipeline.load(tmp_path / "winner.yaml", dataset=data) for data in (None, town))
+    assert max(weights_in(home.candidate).values()) < 0
+    assert home.candidate == search.candidate
+    assert weights_in(moved.candidate) == weights_in(with_general(moved.setup, pipeline(retrieval="listnet")))
+    assert min(weights_in(moved.candidate).values()) > 0
