@@ -1,6 +1,8 @@
 """What learned rankings gain on data sets that taught them nothing, and what a data set's own questions add.
 
-    python benchmarks/bench_ranking.py DATA CORPORA [--embedder NAME] [--shipped] [--none] [--adapt] [SET ...]
+    python benchmarks/bench_ranking.py DATA CORPORA [--embedder NAME] [--shipped] [--none] [SET ...]
+    python benchmarks/bench_ranking.py DATA CORPORA --adapt
+    python benchmarks/bench_ranking.py DATA CORPORA --answers
 
 DATA has the published data sets (see tools/effects.py) and CORPORA what other_corpora.py made. Weights are learned on
 all data sets whose documents do not overlap with those of the one they are used on, of bundled ones on search questions
@@ -28,14 +30,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from effects import BUNDLED, DOMAINS, corpora, published, with_all_questions
 
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.difference import interval
+from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, folds
+from ragsmith.diagnosis.pooling import pooled
 from ragsmith.effects.ranking import learn_weights
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
-from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.genes import Candidate, label, make_gene
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.recommended import recommended_for
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -43,6 +52,8 @@ from ragsmith.types import Example
 
 SIZES = (10, 25, 50, 100)
 FITTED = {"weights": "fitted"}
+BEFORE = {"retrieval": "hybrid", "reranking": "cross_encoder", "passage_augment": "relevant_segments"}
+"""What was recommended behind contextual headers before rankings were learned; answers were revised but on `law`."""
 WAYS = {
     "retrieval": ({"retrieval": "listnet"}, {}),
     "reranking": ({"retrieval": "hybrid"}, {"reranking": "listnet"}),
@@ -146,6 +157,29 @@ def adaptation(setups: Sequence[Setup], store: Store, header: str, wanted: Seque
         print(f"| {way} | " + " | ".join(cells) + " |")
 
 
+def answers(setups: Sequence[Setup], store: Store) -> None:
+    """Print what the recommended pipeline gains over the one that was recommended before."""
+    means, errors = [], []
+    for setup in setups:
+        data = setup.dataset
+        if data.name not in domains():
+            continue
+        now = recommended_for(setup, load_space("default"), Fitness())
+        assert now is not None
+        revised = "none" if data.name == "law" else "reflection_revising"
+        before = pipeline("contextual_chunk_headers", **BEFORE, post_generation=revised)
+        asked = [one for one in setup.split.test if one.evidence]
+        with Evaluator(setup, store, 2) as evaluator:
+            first, second = (found.values("fitness") for found in evaluator.evaluate([now, before], asked))
+        gains = (np.array(first) - np.array(second)).tolist()
+        low, high = interval(gains, Clusters.of(data, asked).numbers(sorted(one.id for one in asked)))
+        means.append(float(np.mean(gains)))
+        errors.append((high - low) / (2 * 1.96))
+        print(f"{data.name}: {label(now)}: {means[-1]:+.4f} [{low:+.4f}, {high:+.4f}]", flush=True)
+    if its := pooled(means, errors):
+        print(f"pooled: {its.mean:+.4f} [{its.low:+.4f}, {its.high:+.4f}], {its.agree} of {its.datasets} with its sign")
+
+
 def main() -> None:
     """Learn, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -156,6 +190,7 @@ def main() -> None:
     parser.add_argument("--shipped", action="store_true")
     parser.add_argument("--none", action="store_true")
     parser.add_argument("--adapt", action="store_true")
+    parser.add_argument("--answers", action="store_true")
     given = parser.parse_args()
     load_techniques()
     models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
@@ -164,6 +199,9 @@ def main() -> None:
     setups = [*own, *(replace(setup, models=models) for setup in others)]
     header = "none" if given.none else "contextual_chunk_headers"
     with TemporaryDirectory() as folder, Store.open(Path(folder) / "cache.sqlite") as store:
+        if given.answers:
+            answers(setups, store)
+            return
         if not given.shipped:
             weights = learn_weights(setups, store)
             setups = [replace(setup, weights=weights) for setup in setups]
