@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--none", action="store_true")
     parser.add_argument("--adapt", action="store_true")
     parser.add_argument("--answers", action="store_true")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     load_techniques()
     models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
     own = [Setup(load_dataset(name), models) for name in (*BUNDLED, *DOMAINS)]

@@ -45,7 +45,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_first_steps_can_be_walked(walked: tuple[Path, str]) -> None:
     folder, said = walked
-    assert "finished: 8 pipelines that differ, of 48" in said
+    assert "finished: 7 pipelines that differ, of 48" in said
     assert "Better than naive RAG" in said
     assert {path.name for path in folder.iterdir()} >= {"cache.sqlite", "convergence.html", "reports", "winner.yaml"}
     assert "<svg" in (folder / "convergence.html").read_text(encoding="utf-8")

@@ -103,7 +103,7 @@ def test_a_file_is_learned_and_used(ragsmith: Command, tiny_folder: Path, tiny_s
     other.mkdir()
     for file in tiny_folder.iterdir():
         if file.is_file():
-            (other / file.name).write_text(file.read_text())
+            (other / file.name).write_text(file.read_text().replace("name: island", "name: another"))
     (other / "documents").mkdir()
     for file in (tiny_folder / "documents").iterdir():
         (other / "documents" / file.name).write_text(file.read_text() + "\nNothing more is known of it.\n")

@@ -287,9 +287,12 @@ def test_an_interrupted_search_ends_the_same(searched: Searched, tiny_setup: Set
             break
         paused += 1
     assert paused
+    assert outcome.state == "finished"
     assert outcome.winner is not None
     assert outcome.winner.key == searched.winner.key
-    assert rows(store, searched.setup) == searched.rows
+    found = rows(store, searched.setup)  # a winner is not taken apart where the time is over, which decides nothing
+    assert found == {key: its for key, its in searched.rows.items() if key in found}
+    assert {row.evaluation for row in store.proposals(outcome.key)} <= found.keys()
 
 
 @pytest.mark.processes
