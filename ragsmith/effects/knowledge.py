@@ -26,6 +26,7 @@ from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
+from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES
@@ -137,8 +138,9 @@ class Knowledge:
     @cached_property
     def stale(self) -> tuple[str, ...]:
         """The techniques whose code has changed, or which are gone: what is known of them is of before."""
-        known = {**(self.ranking or shipped()).code, **self.code}
-        return tuple(name for name, code in known.items() if _code(name) != code)
+        rankings = [self.ranking] if self.ranking else map(shipped, SHIPPED_WEIGHTS)
+        known = [*self.code.items(), *(item for ranking in rankings for item in ranking.code.items())]
+        return tuple(dict.fromkeys(name for name, code in known if _code(name) != code))
 
     def beliefs(self, corpus: Corpus, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
         """What to expect of pipelines on ``corpus``, with models of these classes.

@@ -13,7 +13,7 @@ from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.knowledge import Checked, Knowledge
 from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
-from ragsmith.evaluation.general_weights import shipped
+from ragsmith.evaluation.general_weights import SHIPPED, shipped
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -109,13 +109,18 @@ def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
 
 def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
     """The general weights of all signals, by technique, the largest first."""
-    known = knowledge.ranking or shipped()
+    by_class = {f" (embedder: {name})": shipped(name) for name in SHIPPED}
+    known_by = {"": knowledge.ranking} if knowledge.ranking else by_class
     found = []
-    for technique, signals in known.signals.items():
+    for (named, known), technique in ((its, name) for its in known_by.items() for name in its[1].signals):
+        signals = known.signals[technique]
         every = known.general(technique).weights
         without = [known.without([one.name]).general(technique).weights for one in known.datasets] or [every]
         each = zip(signals, every.tolist(), np.min(without, axis=0), np.max(without, axis=0), strict=True)
-        rows = [SignalWeight(technique, signal, weight, float(low), float(high)) for signal, weight, low, high in each]
+        rows = [
+            SignalWeight(technique + named, signal, weight, float(low), float(high))
+            for signal, weight, low, high in each
+        ]
         found += sorted(rows, key=lambda row: -abs(row.weight))
     return found
 

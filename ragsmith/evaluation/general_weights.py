@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,19 @@ import numpy as np
 
 from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
 from ragsmith.errors import UsageError
+from ragsmith.models.names import ModelNames
+from ragsmith.models.registry import providers
 from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, minimised, teaches
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
-SHIPPED = Path(__file__).with_suffix(".json")
+STATIC, TRANSFORMER = "static", "transformer"
+"""Classes of embedders: one with a vector for each word, and all others, served ones among them."""
+SHIPPED = {
+    STATIC: Path(__file__).with_suffix(".json"),
+    TRANSFORMER: Path(__file__).with_name("general_weights_transformer.json"),
+}
+"""The files that ship. Cosines of a transformer are worth more than those of static vectors, so it has its own."""
 DIGITS = 6
 """Significant digits that are kept of a number."""
 
@@ -189,10 +197,16 @@ class GeneralWeights:
         return cls(signals, weights, tuple(taught), {name: str(code) for name, code in plain["code"].items()})
 
 
-@lru_cache(maxsize=1)
-def shipped() -> GeneralWeights:
-    """The weights that ship with ragsmith."""
-    return GeneralWeights.read(json.loads(SHIPPED.read_text(encoding="utf-8")))
+@cache
+def shipped(embedder: str = STATIC) -> GeneralWeights:
+    """The weights that ship with ragsmith for a class of embedders."""
+    return GeneralWeights.read(json.loads(SHIPPED[embedder].read_text(encoding="utf-8")))
+
+
+def class_of(models: ModelNames) -> str:
+    """The class of the embedder of ``models``."""
+    declared = providers("embedder").get(models.of("embedder").kind)
+    return TRANSFORMER if declared is None or declared.served or declared.heavy else STATIC
 
 
 def _kept(values: Array) -> Array:

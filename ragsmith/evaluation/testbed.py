@@ -22,7 +22,7 @@ from ragsmith.datasets.splits import Split, folds, split, stratified
 from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.general_weights import GeneralWeights, shipped
+from ragsmith.evaluation.general_weights import GeneralWeights, class_of, shipped
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -222,7 +222,7 @@ class Setup:
 
     @cached_property
     def _others(self) -> GeneralWeights:
-        known = self.weights or shipped()
+        known = self.weights or shipped(class_of(self.models))
         return known.without(known.overlapping(self.dataset.documents))
 
     @cached_property

@@ -11,7 +11,7 @@ from ragsmith.effects.knowledge import START, Knowledge
 from ragsmith.effects.ranking import learn_weights, observations
 from ragsmith.effects.showing import weights_of
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.general_weights import GeneralWeights, shipped
+from ragsmith.evaluation.general_weights import SHIPPED, GeneralWeights, shipped
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.store.store import Store
@@ -138,8 +138,9 @@ def test_without_weights_of_its_own_knowledge_has_those_that_ship() -> None:
     found = weights_of(Knowledge((), {"retrieval": START, "generation": START}, {}))
     assert {(one.technique, one.signal): one.weight for one in found} == pytest.approx(
         {
-            (technique, signal): weight
-            for technique, its in shipped().signals.items()
-            for signal, weight in zip(its, shipped().general(technique).weights.tolist(), strict=True)
+            (f"{technique} (embedder: {embedder})", signal): weight
+            for embedder in SHIPPED
+            for technique, its in shipped(embedder).signals.items()
+            for signal, weight in zip(its, shipped(embedder).general(technique).weights.tolist(), strict=True)
         }
     )

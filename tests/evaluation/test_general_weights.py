@@ -18,8 +18,18 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.effects.knowledge import START, Knowledge, read
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught, shipped
+from ragsmith.evaluation.general_weights import (
+    SHIPPED,
+    STATIC,
+    TRANSFORMER,
+    GeneralWeights,
+    Slope,
+    Taught,
+    class_of,
+    shipped,
+)
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.techniques.families import passage_filter, reranking, retrieval
 from ragsmith.techniques.listwise import RIDGE, General
@@ -218,9 +228,22 @@ def test_the_shipped_weights_are_of_the_signals_there_are() -> None:
     assert known.overlapping(example_documents()) == ()
 
 
-def test_the_shipped_weights_were_learned_with_the_code_of_today() -> None:
+@pytest.mark.parametrize("embedder", SHIPPED)
+def test_the_shipped_weights_were_learned_with_the_code_of_today(embedder: str) -> None:
     code = {technique.identity: technique.code for technique in (retrieval["listnet"], reranking["listnet"])}
-    assert dict(shipped().code) == code, "a signal has changed: learn weights again"
+    assert dict(shipped(embedder).code) == code, "a signal has changed: learn weights again"
+
+
+@pytest.mark.parametrize(
+    ("embedder", "found"),
+    [
+        ("wordllama", STATIC),
+        ("sentence-transformers:all-MiniLM-L6-v2", TRANSFORMER),
+        ("openai:text-embedding-3-small", TRANSFORMER),
+    ],
+)
+def test_weights_are_those_of_the_class_of_the_embedder(embedder: str, found: str) -> None:
+    assert class_of(ModelNames().overridden({"embedder": embedder})) == found
 
 
 @pytest.mark.parametrize("name", domains())

@@ -271,7 +271,7 @@ def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
     where: Mapping[str, str] = {"path": str(tiny_folder)}
     text = export_yaml(search, None, setup, {}, location=where, folder=tmp_path, fitness=Fitness())
     (tmp_path / "winner.yaml").write_text(text)
-    monkeypatch.setattr("ragsmith.evaluation.testbed.shipped", lambda: known)
+    monkeypatch.setattr("ragsmith.evaluation.testbed.shipped", lambda embedder: known)
     home, moved = (Pipeline.load(tmp_path / "winner.yaml", dataset=data) for data in (None, town))
     assert max(weights_in(home.candidate).values()) < 0
     assert home.candidate == search.candidate
