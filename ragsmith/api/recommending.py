@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, GivenFitness, GivenModels, named_models, refuse_no_workers, setup_of, space_of
+from ragsmith.api.given import (
+    CACHE,
+    GivenFitness,
+    GivenModels,
+    named_models,
+    refuse_no_workers,
+    say_what_is_not_covered,
+    setup_of,
+    space_of,
+)
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -60,6 +69,7 @@ def recommend(
     data = documents if isinstance(documents, Dataset) else (load_documents if bare else load_dataset)(documents)
     setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=given)
     known = effects if isinstance(effects, Knowledge) else read_effects(effects)
+    say_what_is_not_covered(setup)
     found = name_pipelines(setup, space_of(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
     if output is not None:
         folder = Path(documents) if bare and not isinstance(documents, Dataset) else None

@@ -133,7 +133,7 @@ def _say_checked(known: Knowledge) -> None:
     say()
     for most, its in pooled(known.checked).items():
         gains = f"{its.mean:+.4f} {interval(its.low, its.high, sign=True, digits=4)}"
-        say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets")
+        say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")
 
 
 @commands.command()

@@ -190,7 +190,10 @@ def _say_signals(hit: Found, best: Found) -> None:
             {name: value - at_best.get(name, 0.0) for name, value in made.items()},
         )
     largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:SIGNALS]
-    listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in largest if abs(value) >= NEGLIGIBLE)
+    named = [(name, value) for name, value in largest if abs(value) >= NEGLIGIBLE]
+    listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in named)
+    others = sum(parts.values()) - sum(value for _, value in named)
+    listed += f", all others {others:+.2f}" if abs(others) >= NEGLIGIBLE else ""
     for number, line in enumerate(_lines(f"{said}: {listed}", WIDTH - 8)):
         say(f"{'        ' if number else '      = '}{line}")
 

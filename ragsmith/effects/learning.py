@@ -16,6 +16,7 @@ from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
 from ragsmith.effects.ranking import learn_weights
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -66,6 +67,8 @@ def learn(
     Raises:
         UsageError: there are fewer than two data sets.
     """
+    if len(setups) < FEWEST:
+        raise UsageError(f"effects are learned from {FEWEST} data sets or more, which tell how they differ: name more")
     load_techniques()
     space = space.of_families()
     ranking = ranking or learn_weights(setups, store)

@@ -10,8 +10,10 @@ from typing import Any
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
 from ragsmith.pipelines.further import SETTINGS, Setting
+from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
+from ragsmith.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,21 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
     return tuple(_read_gene(name, gene, where) for name, gene in genes)
 
 
+def _problem_of_weights(numbers: Mapping[str, Any], gene: Gene) -> str:
+    """What is wrong with the fitted numbers of a gene that has signals; "" where nothing is."""
+    weights = numbers.get("weights")
+    wanted = [name for name in gene.technique.signals if name != gene.parameters.get("without")]
+    if not isinstance(weights, Mapping):
+        return "'fitted' has no 'weights' by signal: give a number for each, or drop 'fitted' for general weights"
+    for name, value in weights.items():
+        if name not in wanted:
+            return f"'weights' has {name!r}, and there is no such signal: {did_you_mean(str(name), wanted)}"
+        if not is_of(float, value):
+            return f"the weight of {name!r} is {value!r}: give a number"
+    missing = [name for name in wanted if name not in weights]
+    return f"'weights' lacks {', '.join(missing)}: give a number for each signal" if missing else ""
+
+
 def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     try:
         fit = Fit.read(gene["fitted"]) if "fitted" in gene else None
@@ -206,6 +223,10 @@ def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
     if read.technique.analysis_only:
         raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
+    if fit and read.technique.signals:
+        for numbers in (fit.numbers, *(its for _, its in fit.held_out)):
+            if problem := _problem_of_weights(numbers, read):
+                raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name}: {problem}")
     if fit and not (read.learns or read.technique.signals):
         raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
     return read

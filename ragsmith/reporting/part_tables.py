@@ -48,7 +48,12 @@ def swaps(found: Ablation) -> Table:
 def signals(found: Ablation) -> Table:
     """What each signal of a learned ranking is worth, the most first; all other weights were learned anew."""
     order = sorted(found.signals, key=lambda one: -one.worth["retrieval"].mean if "retrieval" in one.worth else 0.0)
-    return _table("What each signal of a learned ranking is worth", "Without the signal", found, order)
+    return _table(
+        "What each signal of a learned ranking is worth, where the others are weighed anew without it",
+        "Without the signal",
+        found,
+        order,
+    )
 
 
 def together(found: Ablation) -> Table:

@@ -14,6 +14,8 @@ from learned_ranking import SIGNALS, weighing
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.overlap import sample_of
+from ragsmith.errors import SpaceError
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
@@ -21,7 +23,7 @@ from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
-from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.genes import Candidate, configuration, make_gene, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
@@ -277,3 +279,24 @@ def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
     assert home.candidate == search.candidate
     assert weights_in(moved.candidate) == weights_in(with_general(moved.setup, pipeline(retrieval="listnet")))
     assert min(weights_in(moved.candidate).values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"bm25": 1.0, "cosin": 1.0}, "there is no such signal: did you mean 'cosine'"),
+        ({"bm25": "much"}, "the weight of 'bm25' is 'much': give a number"),
+        ({"bm25": True}, "the weight of 'bm25' is True: give a number"),
+        ({"bm25": 1.0}, "lacks bm25_rank, cosine, "),
+        (3, "no 'weights' by signal"),
+    ],
+)
+def test_edited_weights_are_refused_where_the_file_is_read(written: Any, said: str) -> None:
+    plain = configuration(baseline("naive"))
+    plain["retrieval"] = {
+        "technique": "listnet",
+        "parameters": {},
+        "fitted": {"numbers": {"weights": written}, "held_out": []},
+    }
+    with pytest.raises(SpaceError, match=f"^winner.yaml: retrieval.listnet: .*{said}"):
+        read_configuration(plain, "winner.yaml")
