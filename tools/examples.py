@@ -113,6 +113,8 @@ def main() -> None:
         if "<!-- explained: " in text:
             text = into_readme(text, explained(Path(folder)), "explained")
         readme.write_text(text, encoding="utf-8")
+        ran(Path(folder), "ablate", "reports/law/winner.yaml", "--signals")
+        ran(Path(folder), "report")
         report = Path(folder) / "reports" / "law"
         for name in KEPT:
             shutil.copy(report / name, examples / name)
