@@ -6,7 +6,7 @@
 
 DATA has the published data sets (see tools/effects.py) and CORPORA what other_corpora.py made. Weights are learned on
 all data sets whose documents do not overlap with those of the one they are used on, of bundled ones on search questions
-alone, with the embedder that is named; with ``--shipped`` they are those that ship, which the embedded models taught. R
+alone, with the embedder that is named; with ``--shipped`` they are those that ship for the class of that embedder. R
 of each pipeline less that of the recommended one without a learned ranking (contextual chunk headers, hybrid search,
 cross-encoder), on all questions, with 95 % intervals by question; with ``--none`` keys have no headers. With
 ``--adapt`` instead: half of a set's questions, by groups that share gold, give 10, 25, 50 and 100 search questions, and

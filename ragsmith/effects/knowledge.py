@@ -52,11 +52,9 @@ START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 class Observed:
     """What pipelines scored on the search questions of a data set, on average.
 
-    ``sample`` tells documents that overlap with its own (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see
-    `Block`) are by part, of which a data set
-    without answers lacks G. ``calls`` is calls of a language model a question, and
-    empty without answers; ``groups`` counts the groups of
-    questions that share documents.
+    ``sample`` is that of its documents (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see `Block`) are by
+    part, of which a data set without answers lacks G. ``calls`` is calls of a language model a question, and empty
+    without answers; ``groups`` counts the groups of questions that share documents.
     """
 
     name: str

@@ -66,9 +66,8 @@ class Setup:
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
     searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
-    given or drawn. ``weights`` are what other data sets teach of signals, unless given those that ship. Questions
-    without evidence are in no part where all are to have some,
-    ``of_rankings``: their rankings have no score.
+    given or drawn. With ``of_rankings`` questions without evidence are in no part, as their rankings have no score.
+    ``weights`` are what other data sets teach of signals; None stands for those that ship for the embedder's class.
     """
 
     dataset: Dataset
