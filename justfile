@@ -19,6 +19,11 @@ types:
 
 docs:
     python tools/documentation.py --check
+    mkdocs build --quiet
+
+# build the documentation site into site/, and fail on a link that leads nowhere
+site:
+    mkdocs build
 
 # write the generated pages of docs/ again
 catalogue:

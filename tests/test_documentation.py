@@ -25,7 +25,7 @@ BY_HAND = (
     "README.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
-    *sorted(f"docs/{path.name}" for path in DOCS.iterdir()),
+    *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md")),
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The generated pages of docs/: techniques, measures, commands, Python names, and tables of search spaces and growth.
+"""The generated pages of docs/: techniques, measures, and tables of search spaces and growth.
 
 python tools/documentation.py            write them
 python tools/documentation.py --check    exit 1 and name the pages that are stale
@@ -6,25 +6,20 @@ python tools/documentation.py --check    exit 1 and name the pages that are stal
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
 import growth
 import scale
-import typer
-from typer.testing import CliRunner
 
-import ragsmith
-from ragsmith.cli.app import load
 from ragsmith.cli.explanation import described
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
 from ragsmith.evaluation.named_fitness import NAMED
@@ -35,9 +30,6 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique, load_techniques
 
 DOCS = ROOT / "docs"
-WIDTH = 100
-"""Characters in a line of a command's help."""
-
 NEEDS = {"fitted": "is fitted on search questions", "gold": "the gold labels: for analysis only"}
 """What tools that are no models mean to a reader."""
 
@@ -128,90 +120,6 @@ def _measure(one: Measure) -> str:
     return f"| {' | '.join([*cells, ', '.join(one.tools.values()), _linked(one.paper)])} |"
 
 
-def commands() -> Iterator[str]:
-    """The help of every command."""
-    yield "# Commands"
-    yield (
-        "What `--help` prints. Exit codes: 0 done; 1 the run failed, or has no winner; 2 the request was "
-        "wrong, one sentence says how, and nothing was computed; 3 what was to be compared is not of the same "
-        "questions, or not scored alike (`compare`, `gate`); 4 a gate could not be run; 130 interrupted, "
-        "and the same command goes on. Of `gate`, 1 means that the pipeline is worse, and nothing else does."
-    )
-    for path in _paths(typer.main.get_command(load()), ()):
-        arguments = [*path, "--help"]
-        shown = CliRunner().invoke(
-            load(), arguments, prog_name="ragsmith", terminal_width=WIDTH, env={"COLUMNS": str(WIDTH)}
-        )
-        text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
-        yield f"## {' '.join(['ragsmith', *path])}\n\n```\n{text}\n```"
-
-
-def _paths(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    yield path
-    inner = getattr(command, "commands", {})
-    for name in command.list_commands(None) if inner else ():  # as --help lists them, whatever was imported first
-        yield from _paths(inner[name], (*path, name))
-
-
-def api() -> Iterator[str]:
-    """Every public name of the package, with its signature and its docstring."""
-    yield "# Python"
-    summary, _, example = (ragsmith.__doc__ or "").partition("\n\n")
-    yield summary
-    yield f"```python\n{example.strip()}\n```"
-    for name in sorted(set(ragsmith.__all__) - {"__version__"}, key=str.lower):
-        yield from _documented(f"## ragsmith.{name}", name, getattr(ragsmith, name))
-
-
-def _documented(heading: str, name: str, value: Any) -> Iterator[str]:
-    """A heading, how it is called, its docstring, and the same of what a class offers."""
-    yield heading
-    if callable(value) and not (inspect.isclass(value) and issubclass(value, Exception)):
-        yield f"```python\n{_call(name, value)}\n```"
-    yield _docstring(value)
-    if inspect.isclass(value):
-        own = {found.name for found in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
-        for member, found in vars(value).items():
-            if not member.startswith("_") and member not in own and (inspect.getdoc(found) or ""):
-                shown = getattr(value, member) if not isinstance(found, property) else found
-                yield from _documented(f"### {name}.{member}", member, shown)
-
-
-def _call(name: str, value: Callable[..., Any]) -> str:
-    """The signature, one argument a line where it is long."""
-    signature = inspect.signature(value)
-    hidden = [p for p in signature.parameters.values() if p.name in ("self", "cls")]
-    signature = signature.replace(parameters=[p for p in signature.parameters.values() if p not in hidden])
-    if inspect.isclass(value):
-        signature = signature.replace(return_annotation=inspect.Signature.empty)
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{signature}")
-    if len(text) <= WIDTH:
-        return text
-    arguments = re.sub(r"(: )'([^']*)'", r"\1\2", ",\n    ".join(_arguments(signature)))
-    returned = re.sub(r"^'(.*)'$", r"\1", str(signature.return_annotation))
-    arrow = "" if signature.return_annotation is inspect.Signature.empty else f" -> {returned}"
-    return f"{name}(\n    {arguments},\n){arrow}"
-
-
-def _arguments(signature: inspect.Signature) -> Iterator[str]:
-    """Arguments as they are written, and the star before those that must be named."""
-    starred = False
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
-            starred = True
-            yield "*"
-        yield str(parameter)
-
-
-def _docstring(value: Any) -> str:
-    """A docstring as Markdown: what is raised becomes a list."""
-    text, _, raised = (inspect.getdoc(value) or "").partition("\nRaises:\n")
-    text = _text(text.strip())
-    items = re.sub(r"\n {5,}", " ", raised)
-    listed = [re.sub(r"^ *(\w+): ", r"- `\1`: ", line) for line in items.splitlines() if line.strip()]
-    return "\n".join([text, "", "Raises:", "", *map(_text, listed)]) if listed else text
-
-
 def search_spaces() -> Iterator[str]:
     """The bundled search spaces and their sizes, within a page that is written by hand."""
     page = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
@@ -223,7 +131,7 @@ def search_spaces() -> Iterator[str]:
     yield marked.sub(lambda match: f"{match[1]}\n" + "\n".join(lines) + f"\n\n{match[2]}", page).rstrip("\n")
 
 
-PAGES = (techniques, measures, commands, api, search_spaces)
+PAGES = (techniques, measures, search_spaces)
 """What writes a page, in paragraphs; its name is that of the page."""
 
 
