@@ -50,6 +50,19 @@ def test_every_path_of_the_package_that_is_named_exists(name: str) -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("record", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_is_dated_and_shown_by_something_that_exists(record: Path) -> None:
+    text = record.read_text(encoding="utf-8")
+    assert re.match(r"# \S.*\n\n\d{4}-\d\d-\d\d\. ", text), record
+    assert len(text.splitlines()) <= 40
+    [shown] = re.findall(r"^Shown by `(.+)`\.?$", text, re.MULTILINE)
+    assert [word for word in shown.split() if "/" in word and "." not in word and not (ROOT / word).exists()] == []
+    assert [word for word in shown.split() if word.startswith("tests/") and not (ROOT / word).exists()] == []
+
+
 def test_the_rooms_are_listed_in_the_order_of_their_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     order = [room for layer in contracts[0]["layers"] for room in layer.split(" | ")]
