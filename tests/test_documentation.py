@@ -14,7 +14,7 @@ import click
 import pytest
 import typer
 from documentation import DOCS, ROOT, pages
-from examples import excerpt, into_readme, transcript
+from examples import excerpt, replace_example, transcript
 from mixed_folder import ENTRIES, NEEDED, entries, written
 
 from ragsmith.cli.app import load
@@ -72,9 +72,11 @@ def test_the_rooms_are_listed_in_the_order_of_their_contract() -> None:
     assert folders <= set(table)
 
 
-def test_the_transcript_has_its_place_in_the_readme() -> None:
-    shown = transcript(f"first line\n{'x' * 200}\n")
-    assert f"```\nfirst line\n{'x' * 117}...\n```" in into_readme(README, shown)
+def test_a_transcript_is_the_beginning_and_the_end_of_what_is_printed() -> None:
+    printed = f"law: 2 pipelines\n\nwinner: {'x' * 200}\ncheaper: y\n    z\nnext: n\n\nranking\n\nmore\n\n3 answers\n"
+    shown = transcript(printed)
+    assert shown.splitlines()[2:] == [f"winner: {'x' * 89}...", "next: n", "", "...", "", "3 answers"]
+    assert f"```\n{shown}\n```" in replace_example(README, shown, "transcript")
 
 
 def test_of_an_explanation_whole_parts_are_left_out() -> None:

@@ -1,10 +1,11 @@
-"""Run what README.md shows of a search, and write it anew: the transcript, the example report and its picture.
+"""Run the examples of the docs again: README's transcript, the explained question, the example report and its pictures.
 
 python tools/examples.py        one default search of `law` with an empty cache: a few minutes on two cores
 
 python tools/examples.py --pictures PAGE        pictures of a page that is there, and nothing else
 
-What is shown of one question stands where README says ``<!-- explained: ... -->``, if it has such a place.
+The transcript replaces the block after ``<!-- transcript: ... -->`` in README.md, and the explanation of one question
+the block after ``<!-- explained: ... -->`` in docs/diagnosis.md.
 
 Pictures need Chromium with its driver, selenium and pillow, and are left as they are without.
 """
@@ -20,8 +21,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WIDTH = 120
-"""Characters of a line that README shows."""
+WIDTH = 100
+"""Characters in a line of an example."""
 
 KEPT = ("report.md", "ranking.csv", "activity.csv", "groups.csv", "parts.csv", "winner.yaml")
 """Files of a report that are examples of the project."""
@@ -41,31 +42,34 @@ PICTURES = {
 def ran(folder: Path, *arguments: str) -> str:
     """What a command prints, run in ``folder``, as by somebody who never looked at these test questions before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGSMITH_LEDGER": str(folder / "looks.sqlite")}
+    environment["COLUMNS"] = str(WIDTH)
     command = [sys.executable, "-m", "ragsmith", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def transcript(printed: str) -> str:
-    """The lines that README shows, cut to its width."""
-    lines = (line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in printed.strip().splitlines())
-    return "\n".join(lines)
+    """The first two and the last paragraph of what a search prints: winner, verdict, and what it took."""
+    without_cheaper = re.sub(r"^cheaper:.*?(?=^next:|^$)", "", printed.strip(), flags=re.DOTALL | re.MULTILINE)
+    paragraphs = without_cheaper.split("\n\n")
+    shown = "\n\n".join(paragraphs if len(paragraphs) <= 3 else [*paragraphs[:2], "...", paragraphs[-1]])
+    return "\n".join(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in shown.splitlines())
 
 
 EXPLAINED = "law-014"
-"""The question whose way README shows."""
+"""The question that is explained."""
 
 LEFT_OUT = ("reference", "pre_embedding", "prompt_maker", "read", "scores", "try")
-"""Parts of what `ragsmith explain` says that README leaves out."""
+"""Parts of the explanation that are left out of the example."""
 
 
 def explained(folder: Path) -> str:
-    """What README shows of the way of one question: the command, and what it prints, without some parts."""
+    """The command that explains a question, and what it prints, without some parts."""
     arguments = ["explain", "reports/law/winner.yaml", EXPLAINED]
     return "\n".join([f"$ ragsmith {' '.join(arguments)}", *excerpt(ran(folder, *arguments))])
 
 
 def excerpt(printed: str) -> list[str]:
-    """The lines of an explanation, without the parts that README leaves out."""
+    """The lines of an explanation, without the parts that are left out."""
     kept, part = [], ""
     for line in printed.strip().splitlines():
         part = re.split(r"[\s,]", line)[0] or ("" if not line else part)
@@ -74,18 +78,18 @@ def excerpt(printed: str) -> list[str]:
     return [line for place, line in enumerate(kept) if line or (place and kept[place - 1])]
 
 
-def into_readme(text: str, shown: str, place: str = "transcript") -> str:
-    """README with ``shown`` in its place.
+def replace_example(text: str, shown: str, place: str) -> str:
+    """``text`` with ``shown`` in the block after the comment that names the ``place``.
 
     Raises:
-        ValueError: README has no such place.
+        ValueError: there is no such place, or there are several.
     """
-    found, count = re.subn(
-        rf"(<!-- {place}: [^\n]*-->\n```\n).*?(\n```)", lambda m: f"{m[1]}{shown}{m[2]}", text, flags=re.DOTALL
+    replaced, count = re.subn(
+        rf"(<!-- {place}: [^\n]*-->\n```\n).*?(\n?```)", lambda m: f"{m[1]}{shown}\n```", text, flags=re.DOTALL
     )
     if count != 1:
-        raise ValueError(f"README.md has no place for the {place}, or several")
-    return found
+        raise ValueError(f"{count} places for the {place}, not one")
+    return replaced
 
 
 def photograph(page: Path, folder: Path) -> None:
@@ -103,16 +107,21 @@ def photograph(page: Path, folder: Path) -> None:
 
 def main() -> None:
     """Search once, and write everything that is shown of it; or only take pictures."""
-    readme, examples = ROOT / "README.md", ROOT / "reports" / "examples" / "law"
+    readme, diagnosis, examples = (
+        ROOT / "README.md",
+        ROOT / "docs" / "diagnosis.md",
+        ROOT / "reports" / "examples" / "law",
+    )
     if sys.argv[1:2] == ["--pictures"]:
         photograph(Path(sys.argv[2]), examples)
         return
     with tempfile.TemporaryDirectory() as folder:
         shown = transcript(ran(Path(folder), "search", "--dataset", "law", "--quiet"))
-        text = into_readme(readme.read_text(encoding="utf-8"), shown)
-        if "<!-- explained: " in text:
-            text = into_readme(text, explained(Path(folder)), "explained")
-        readme.write_text(text, encoding="utf-8")
+        for page, place, example in (
+            (readme, "transcript", shown),
+            (diagnosis, "explained", explained(Path(folder))),
+        ):
+            page.write_text(replace_example(page.read_text(encoding="utf-8"), example, place), encoding="utf-8")
         ran(Path(folder), "ablate", "reports/law/winner.yaml", "--signals")
         ran(Path(folder), "report")
         report = Path(folder) / "reports" / "law"
