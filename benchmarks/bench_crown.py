@@ -23,7 +23,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import LEVEL, Terms, common, ranked
 from ragsmith.evaluation.statistics import sign_flip
-from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.choice import choose
 from ragsmith.store.store import opened
 from ragsmith.techniques.asked import tasks
@@ -133,7 +133,7 @@ def aimed(pipelines: Sequence[Evaluation], name: str) -> None:
 def stored(cache: Path) -> list[Evaluation]:
     with opened(cache, read_only=True) as store:
         about = choose_run(store, "law")
-        material = Material(store, about, {})
+        material = RunData(store, about, {})
         found = material.all_on_search([proposal.evaluation for proposal in material.proposals])
     distinct = {e.phenotype: e for e in found if e.complete}
     return list(distinct.values())

@@ -25,9 +25,9 @@ from browser import Browser, browser  # noqa: E402
 from markup import PAYLOADS  # noqa: E402
 
 import ragsmith  # noqa: E402
-from ragsmith.reporting import Domain, load_domain  # noqa: E402
-from ragsmith.reporting.page import domain_page  # noqa: E402
-from ragsmith.reporting.values import Asked, Questions, Treated  # noqa: E402
+from ragsmith.reporting import RunReport, load_report  # noqa: E402
+from ragsmith.reporting.page import report_page  # noqa: E402
+from ragsmith.reporting.values import QuestionResult, Questions, QuestionOutcome  # noqa: E402
 from ragsmith.store.store import opened  # noqa: E402
 
 FIRST_PAINT = """
@@ -41,12 +41,12 @@ return [...document.querySelectorAll(all)].filter(e => e.checkVisibility() && e.
 """
 
 
-def law(cache: Path | None, folder: Path) -> Domain:
+def law(cache: Path | None, folder: Path) -> RunReport:
     """What a cache has of `law`; without one, what a default search finds."""
     if cache is None:
         return ragsmith.search("law", cache=folder / "cache.sqlite").domain
     with opened(cache, read_only=True) as store:
-        return load_domain(store, "law")
+        return load_report(store, "law")
 
 
 def written(folder: Path, name: str, html: str) -> Path:
@@ -59,15 +59,15 @@ def without_charts(html: str) -> str:
     return re.sub(r"<figure>.*?</figure>", "", html, flags=re.DOTALL)
 
 
-def many_questions(domain: Domain, count: int) -> Domain:
+def many_questions(domain: RunReport, count: int) -> RunReport:
     """The same report with ``count`` questions in place of its own."""
     causes = ("answered well", "below k", "read and not used", "cut by the filter")
 
-    def treated(place: int) -> Treated:
-        return Treated({"fitness": (place * 37 % 101) / 100}, causes[place % 4], 1, place % 2)
+    def treated(place: int) -> QuestionOutcome:
+        return QuestionOutcome({"fitness": (place * 37 % 101) / 100}, causes[place % 4], 1, place % 2)
 
     asked = tuple(
-        Asked(
+        QuestionResult(
             f"q{place:05}",
             ("factual", "long_answer", "interpretation")[place % 3],
             "test" if place % 4 == 0 else "search",
@@ -81,11 +81,11 @@ def many_questions(domain: Domain, count: int) -> Domain:
     return replace(domain, questions=Questions(asked))
 
 
-def acting(domain: Domain) -> Domain:
+def acting(domain: RunReport) -> RunReport:
     """A report of which every question, note and option would act."""
     asked = tuple(
-        Asked(
-            text, text, "search", text, text, Treated({"fitness": place / 100}, text), Treated({"fitness": 0.5}, text)
+        QuestionResult(
+            text, text, "search", text, text, QuestionOutcome({"fitness": place / 100}, text), QuestionOutcome({"fitness": 0.5}, text)
         )
         for place, text in enumerate(PAYLOADS)
     )
@@ -137,7 +137,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, browser() as b:
         folder = Path(name)
         domain = law(given.cache, folder)
-        html = domain_page(domain)
+        html = report_page(domain)
         page, bare = written(folder, "page.html", html), written(folder, "bare.html", without_charts(html))
         print(f"page: {len(html.encode()):,} bytes, of them {len(html) - len(without_charts(html)):,} of charts")
 
@@ -150,14 +150,14 @@ def main() -> None:
             print(f"{how}: {len(b.requests())} requests, {len(b.messages())} messages, {b.ask(WIDER)} px wider")
         print(f"out of reach of the keyboard: {b.ask(REACHED)}")
 
-        b.show(written(folder, "acting.html", domain_page(acting(domain))), 1280)
+        b.show(written(folder, "acting.html", report_page(acting(domain))), 1280)
         b.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
         inert = b.ask("return window.acted === undefined")
         heard = f"{len(b.requests())} requests, {len(b.messages())} messages"
         print(f"{len(PAYLOADS)} texts of markup: inert {inert}, {heard}")
 
         started = time.perf_counter()
-        many = domain_page(many_questions(domain, given.questions))
+        many = report_page(many_questions(domain, given.questions))
         made = time.perf_counter() - started
         started = time.perf_counter()
         b.show(written(folder, "many.html", many), 1280)

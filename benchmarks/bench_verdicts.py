@@ -43,7 +43,7 @@ from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.verdicts import compare, rivals
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
@@ -113,7 +113,7 @@ def replayed(
         run._diagnose = lambda: None  # why questions fail is looked up by running pipelines, and decides nothing
         outcome = run.go()
         about = choose_run(store, setup.dataset.name)
-        material = Material(store, about, outcome.evaluations, whole=True)
+        material = RunData(store, about, outcome.evaluations, whole=True)
         kept = about.record
         tested = {name: found for name, key in kept.test.items() if (found := material.on_test(key))}
         look = kept.look.number if kept.look else 1

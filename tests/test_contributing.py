@@ -23,9 +23,9 @@ from ragsmith.models.registry import REGISTERED
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
-from ragsmith.reporting import load_domain
-from ragsmith.reporting.markdown import domain_markdown
-from ragsmith.reporting.page import domain_page
+from ragsmith.reporting import load_report
+from ragsmith.reporting.markdown import report_markdown
+from ragsmith.reporting.page import report_page
 from ragsmith.reporting.sections import WRITERS
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -125,8 +125,8 @@ def test_the_section_is_shown_on_the_page_and_in_markdown(tmp_path: Path) -> Non
     try:
         with Store.open(tmp_path / "cache.sqlite") as store:
             put_toy(store)
-            domain = load_domain(store, "toy")
-        page, text = domain_page(domain), domain_markdown(domain)
+            domain = load_report(store, "toy")
+        page, text = report_page(domain), report_markdown(domain)
     finally:
         del WRITERS["hardest"]
     assert '<section id="hardest">' in page

@@ -22,8 +22,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.audit import audit_markdown
-from ragsmith.reporting.audit_page import audit_page
+from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
@@ -173,5 +172,5 @@ def audits(
         )
     if output is not None:
         paged = Path(output).suffix == ".html"
-        write_file(audit_page(audited) if paged else audit_markdown(*audited), Path(output), telling=True)
+        write_file(audit_page(audited) if paged else audit_markdown(audited), Path(output), telling=True)
     return audited

@@ -29,8 +29,8 @@ from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spe
 from ragsmith.gateway.memory import read_size
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import folder_of
+from ragsmith.reporting.report_files import write_run
 from ragsmith.reporting.result import Result
-from ragsmith.reporting.writing import write_run
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.objectives import priced
 from ragsmith.runs.pipeline_file import ExportedFile

@@ -25,8 +25,8 @@ from ragsmith.errors import (
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.across import Across, across
+from ragsmith.reporting.report_files import write_across
 from ragsmith.reporting.result import Result
-from ragsmith.reporting.writing import write_across
 from ragsmith.runs.run import Pulse, Start
 from ragsmith.store.store import Store, opened
 from ragsmith.types import Dataset

@@ -17,7 +17,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, read_configuration
-from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.record import CROSSFIT, RunRecord
 from ragsmith.runs.winner import run_setup
 from ragsmith.store.store import Store, opened
@@ -152,7 +152,7 @@ def _transferred(
         [found] = evaluator.evaluate([source.winner[:GENES]], examples)
     searched = []
     if part == "search":
-        material = Material(store, choose_run(store, target.name, target.run), {})
+        material = RunData(store, choose_run(store, target.name, target.run), {})
         keys = [*(row.evaluation for row in material.proposals), *record.told, *(one.key for one in record.removals)]
         searched = material.finishers(list(dict.fromkeys(keys)))
     terms = Terms.of([found, own, *searched], fitness, record.settings.may_miss)

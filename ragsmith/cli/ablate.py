@@ -10,11 +10,11 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_folded, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_json, say_table
 
 if TYPE_CHECKING:
     from ragsmith.api.ablating import AblationPlan
-    from ragsmith.reporting.tables import Table
+    from ragsmith.text.table import Table
 
 
 @app.command()
@@ -44,7 +44,7 @@ def ablate(
 ) -> None:
     """Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others."""
     import ragsmith
-    from ragsmith.reporting import part_tables
+    from ragsmith.reporting import run_tables, wording
 
     said: list[AblationPlan] = []
 
@@ -77,16 +77,16 @@ def ablate(
     if not found.outs:
         say("it is naive RAG: there is no part to take out")
         return
-    say_folded(part_tables.explained(found, "this pipeline", chosen=said[0].searched))
-    _say(part_tables.outs(found))
+    say_folded(wording.parts_explained(found, "this pipeline", chosen=said[0].searched))
+    _say(run_tables.parts(found))
     if found.interactions:
         say()
-        say_folded(part_tables.in_words(found.interactions[0]))
-        _say(part_tables.together(found))
+        say_folded(wording.describe_interaction(found.interactions[0]))
+        _say(run_tables.together(found))
     if found.swaps:
-        _say(part_tables.swaps(found))
+        _say(run_tables.swaps(found))
     if found.signals:
-        _say(part_tables.signals(found))
+        _say(run_tables.signals(found))
     elif signals:
         say_folded(
             "no signal was left out: the pipeline has no learned ranking, or one that was fitted on another data set"
@@ -104,5 +104,4 @@ def _planned(found: AblationPlan) -> str:
 def _say(content: Table) -> None:
     say()
     say(content.caption)
-    right = frozenset(place for place, column in enumerate(content.columns) if column.number)
-    table([list(row) for row in content.rows], [column.name for column in content.columns], right, fold=True)
+    say_table(content, fold=True)

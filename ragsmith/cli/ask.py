@@ -185,7 +185,7 @@ def evaluate(
 
 def _say_findings(found: Findings) -> None:
     """A table for each measure, then what stands in the way of each claim that is not made."""
-    from ragsmith.reporting.numbers import interval, signed
+    from ragsmith.text.numbers import interval, signed
 
     head = ["against", "dev", "test", "95 % interval", "p", "p (BH)", "p (signs)", "differ", "claim"]
     for measure in dict.fromkeys(effect.measure for effect in found.effects):
@@ -214,7 +214,7 @@ def _say_findings(found: Findings) -> None:
 
 
 def _say_found(found: Scores) -> None:
-    from ragsmith.reporting.numbers import interval
+    from ragsmith.text.numbers import interval
 
     for part, scored in found.parts.items():
         counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"

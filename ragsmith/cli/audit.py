@@ -68,7 +68,7 @@ def audit(
     if as_json:
         say_json([_plain(audit) for audit in found])
     else:
-        for line in audit_markdown(*found).splitlines():
+        for line in audit_markdown(found).splitlines():
             say(line)
     if any(finding.failed for audit in found for finding in audit.findings):
         raise typer.Exit(1)

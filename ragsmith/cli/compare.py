@@ -118,8 +118,8 @@ def gate(
 
 
 def _say_both(found: SideBySide) -> None:
-    from ragsmith.reporting import numbers
     from ragsmith.reporting.wording import sentence
+    from ragsmith.text import numbers
 
     say_folded(f"{found.dataset}, {found.part} questions: {found.clusters}")
     for place, side in (("A", found.first), ("B", found.second)):
@@ -157,7 +157,7 @@ def _say_both(found: SideBySide) -> None:
 
 
 def _say_questions(title: str, rows: list[Told]) -> None:
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     if not rows:
         return
@@ -171,7 +171,7 @@ def _say_questions(title: str, rows: list[Told]) -> None:
 
 
 def _scores(answered: Answered) -> str:
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
 
@@ -192,7 +192,7 @@ def _plain(found: SideBySide) -> dict[str, Any]:
 
 
 def _say_gated(found: Gated) -> None:
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     say_folded(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")
     say()

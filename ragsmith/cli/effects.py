@@ -109,7 +109,7 @@ def _plain(known: Knowledge) -> list[dict[str, Any]]:
 def _say_checked(known: Knowledge) -> None:
     from ragsmith.effects import pooled
     from ragsmith.effects.knowledge import in_words
-    from ragsmith.reporting.numbers import interval
+    from ragsmith.text.numbers import interval
 
     if not known.checked:
         say("nothing was checked: at least three data sets with answers are needed to leave one out")

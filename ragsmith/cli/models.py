@@ -113,7 +113,7 @@ def _plain(checked: Checked) -> dict[str, Any]:
 def _say_calibrated(checked: Checked) -> None:
     """A line for each data set: how often right and wrong answers were taken for what they are, and put in order."""
     from ragsmith.measures.judge_calibration import pooled
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     each = checked.calibrated
     if not each:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragsmith.text.table import Table
 
 WIDTH = 80
 """Characters of a line."""
@@ -52,6 +55,12 @@ def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozen
     every = range(len(head))
     for row in [head, ["-" * width for width in widths], *rows]:
         say(_line(row, every, widths, right))
+
+
+def say_table(found: Table, *, fold: bool = False) -> None:
+    """Print a table; its caption is left to the caller."""
+    right = frozenset(place for place, column in enumerate(found.columns) if column.number)
+    table(found.cells, [column.name for column in found.columns], right, fold=fold)
 
 
 def _say_in_lines(rows: list[list[str]], head: list[str], right: frozenset[int], widths: list[int]) -> None:

@@ -70,7 +70,7 @@ def in_calls(most: int | None) -> str:
 def _say(one: Recommendation, more: Sequence[Recommendation]) -> None:
     """Print what is recommended for ``one`` class of costs, and for ``more`` that allow more calls."""
     from ragsmith.pipelines.genes import label
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     too = f", and the same with {in_calls(more[-1].most_calls)}" if more else ""
     say_folded(f"{in_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")

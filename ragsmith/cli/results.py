@@ -33,16 +33,16 @@ def report(
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
     import ragsmith
-    from ragsmith.reporting import domain_json, summary_lines
+    from ragsmith.reporting import report_json, summary_lines
     from ragsmith.reporting.spreadsheet import across_json
 
     written = ragsmith.report(cache, output, dataset)
     if as_json:
-        domains = [domain_json(domain) for domain in written.read]
+        domains = [report_json(domain) for domain in written.reports]
         across = {} if written.across is None else {"across": across_json(written.across)}
         say_json({"paths": [str(path) for path in written.paths], "domains": domains, **across})
         return
-    for domain in written.read:
+    for domain in written.reports:
         for line in summary_lines(domain):
             say(line)
         say()

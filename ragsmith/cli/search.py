@@ -24,7 +24,7 @@ from ragsmith.cli.options import (
     RunFlags,
     merged,
 )
-from ragsmith.cli.output import note, say, say_folded, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_json, say_table
 from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -207,16 +207,15 @@ def _each_plain(found: Searched) -> dict[str, Any]:
 
 def _say_each(found: Searched, seconds: float) -> None:
     """A line for each data set, and what the winners gain over all of them."""
-    from ragsmith.reporting.across_tables import in_words
-    from ragsmith.reporting.in_turn import HEAD, SHOWN, row
+    from ragsmith.reporting.overview import describe_pooled, summary_table
 
     results = found.found.values()
-    ended = [*(row(one.domain) for one in results), *([name, "failed"] for name in found.failed)]
-    ended += [[name, "waiting"] for name in found.waiting]
-    table([cells + [""] * (len(HEAD) - len(cells)) for cells in ended], list(HEAD), frozenset({1, 2}))
-    say_folded(f"({SHOWN})")
+    unfinished = {**dict.fromkeys(found.failed, "failed"), **dict.fromkeys(found.waiting, "waiting")}
+    summary = summary_table([one.domain for one in results], unfinished)
+    say_table(summary)
+    say_folded(f"({summary.caption})")
     for rival in found.across.tested if found.across else ():
-        if said := in_words(rival):
+        if said := describe_pooled(rival):
             say_folded(said)
     say()
     computed, reused, calls = (

@@ -28,7 +28,7 @@ def transfer(
 ) -> None:
     """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
     import ragsmith
-    from ragsmith.reporting import numbers
+    from ragsmith.text import numbers
 
     said: list[tuple[int, int]] = []
 

@@ -11,7 +11,7 @@ from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.pooling import Pooled, pooled
 from ragsmith.diagnosis.transfer import Transferred
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.values import RunReport
 from ragsmith.runs.record import RunRecord
 
 RIVALS: Mapping[str, str] = {"naive": "naive RAG", "bm25": "BM25", "recommended": "the recommended pipeline"}
@@ -22,7 +22,7 @@ SETTINGS_ALIKE = ("models", "chunk_size", "chunk_overlap")
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class PooledTest:
     """The winners against a rival on the test questions: of each data set by name, and ``pooled`` over them.
 
     A winner that is the rival is ahead of it by 0. ``left_out`` names data sets where retrieval alone is compared, or
@@ -51,40 +51,40 @@ class PooledEffect:
 class Across:
     """What reports on several data sets say together."""
 
-    tested: tuple[Tested, ...]
+    tested: tuple[PooledTest, ...]
     effects: tuple[PooledEffect, ...]
     transfers: tuple[Transferred, ...]
 
 
-def across(domains: Sequence[Domain], kept: Sequence[Transferred] = ()) -> Across:
+def across(reports: Sequence[RunReport], kept: Sequence[Transferred] = ()) -> Across:
     """Take reports together; ``kept`` are transfers that were worked out, beside those that searches met by chance."""
     known = {(one.source, one.target, one.part) for one in kept}
-    met = (_met(source, target) for source in domains for target in domains if source is not target)
+    met = (_met(source, target) for source in reports for target in reports if source is not target)
     more = [one for one in met if one is not None and (one.source, one.target, one.part) not in known]
-    own = [one for domain in domains for one in _own(domain)]
+    own = [one for report in reports for one in _own(report)]
     return Across(
-        tuple(found for name in RIVALS if (found := _tested(name, domains)).each),
-        _effects(domains),
+        tuple(found for name in RIVALS if (found := _tested(name, reports)).each),
+        _effects(reports),
         (*own, *kept, *more),
     )
 
 
-def _tested(name: str, domains: Sequence[Domain]) -> Tested:
+def _tested(name: str, reports: Sequence[RunReport]) -> PooledTest:
     each, left_out = {}, []
-    for domain in domains:
-        dataset, record = domain.about.dataset, domain.about.record
+    for report in reports:
+        dataset, record = report.about.dataset, report.about.record
         same = _recommended(record) if name == "recommended" else set()
-        found = next((one for one in domain.comparisons if one.name == name or one.name in same), None)
+        found = next((one for one in report.comparisons if one.name == name or one.name in same), None)
         if found is not None and found.difference is not None and found.of == "fitness":
             its = found.difference
             error, _ = its.widened
             low, high = (its.low, its.high) if its.groups >= FEWEST_GROUPS else (None, None)
             each[dataset] = Estimate(its.mean_difference, low, high, its.n, its.groups, error)
-        elif "winner" in same and all(one.of == "fitness" for one in domain.comparisons):
+        elif "winner" in same and all(one.of == "fitness" for one in report.comparisons):
             each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.tested), 0, 0.0)
         else:
             left_out.append(dataset)
-    return Tested(name, RIVALS[name], each, _pooled(each), tuple(left_out))
+    return PooledTest(name, RIVALS[name], each, _pooled(each), tuple(left_out))
 
 
 def _recommended(record: RunRecord) -> set[str]:
@@ -96,12 +96,12 @@ def _recommended(record: RunRecord) -> set[str]:
     return set.intersection(*({role for role, key in test.items() if key == its} for test, its in tests))
 
 
-def _effects(domains: Sequence[Domain]) -> tuple[PooledEffect, ...]:
+def _effects(reports: Sequence[RunReport]) -> tuple[PooledEffect, ...]:
     """Effects that two data sets or more tell something of, the largest first within their families."""
     by_option: dict[tuple[str, str, str], dict[str, OptionEffect]] = {}
-    for domain in domains:
-        for one in domain.effects:
-            by_option.setdefault((one.family, one.option, one.instead), {})[domain.about.dataset] = one
+    for report in reports:
+        for one in report.effects:
+            by_option.setdefault((one.family, one.option, one.instead), {})[report.about.dataset] = one
     found = []
     for name, each in by_option.items():
         if len(each) > 1:
@@ -113,18 +113,18 @@ def _pooled(each: Mapping[str, Estimate]) -> Pooled | None:
     return pooled([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 
-def _own(domain: Domain) -> list[Transferred]:
+def _own(report: RunReport) -> list[Transferred]:
     """The winner at home, on both kinds of questions."""
-    winner, name = domain.winner, domain.about.dataset
+    winner, name = report.winner, report.about.dataset
     found = []
     if winner is not None and "fitness" in winner.scores:
         fitness, calls = winner.scores["fitness"].mean, winner.usage["calls"]
-        placed = 1, len(domain.ranking)
+        placed = 1, len(report.ranking)
         asked = winner.coverage.questions
         found.append(
             Transferred(name, name, "search", winner.label, winner.key, asked, fitness, calls, fitness, None, *placed)
         )
-    tested = None if domain.folds else domain.winner_on_test  # folds test a search, and not this winner
+    tested = None if report.folds else report.winner_on_test  # folds test a search, and not this winner
     if tested is not None and "fitness" in tested.scores:
         fitness, calls = tested.scores["fitness"].mean, tested.usage["calls"]
         asked = tested.coverage.questions
@@ -132,7 +132,7 @@ def _own(domain: Domain) -> list[Transferred]:
     return found
 
 
-def _met(source: Domain, target: Domain) -> Transferred | None:
+def _met(source: RunReport, target: RunReport) -> Transferred | None:
     """The winner of ``source`` in the ranking of ``target``, whose search happened to evaluate it, too."""
     winner, own = source.winner, target.winner
     ours, theirs = source.about.record, target.about.record

@@ -1,109 +1,144 @@
-"""Audits as tables in Markdown: what each option does by itself, and which options never differ."""
+"""Audits as a page and as Markdown: the options by what they add, which do nothing, and which never differ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from ragsmith.reporting.blocks import Block, Folded, Plot, Section
+from ragsmith.reporting.charts import Row, Rows
+from ragsmith.reporting.markdown import document
+from ragsmith.reporting.page import rendered
+from ragsmith.reporting.plots import MOST_OPTIONS, forest, kind_of
+from ragsmith.reporting.sections import with_terms
 from ragsmith.runs.audit import Audit, Finding
 from ragsmith.runs.pairs import Pair
+from ragsmith.text import numbers
+from ragsmith.text.table import Table, counts, figures, prose, texts
 
-HEAD = ("option alone", "against naive RAG", "changes", "calls", "ΔF", "95 % interval", "p (Holm)", "ΔR")
-
-
-def audit_markdown(*audits: Audit) -> str:
-    """A section for each audit, and, where there are several of one space, the pairs of options over all of them."""
-    parts = [_audit(audit) for audit in audits]
-    return "\n".join([*parts, *([_over_all(audits)] if len(audits) > 1 else [])])
-
-
-def _audit(audit: Audit) -> str:
-    """Every option that was switched on alone, a row each; which of them changed nothing, and which never differ."""
-    model = audit.models["language_model"].split(":")[0]
-    inert = [f"{f.family} `{f.option}`" for f in audit.findings if f.inert]
-    lines = [
-        f"# Audit of `{audit.space}` on `{audit.dataset}`",
-        "",
-        f"Every option switched on alone, on {audit.questions} search questions: the share of questions for which the "
-        "output of its stage changes, model calls it adds per question, and what it adds to fitness (F) and retrieval "
-        "(R), paired by question. p is the sign-flip test's for F, adjusted for all options that were tried: of so "
-        "many, some intervals lie beside 0 by chance. "
-        f"Language model `{model}`, embedder `{audit.models['embedder']}`.",
-        "",
-        _row(HEAD),
-        "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
-        *(_row(_cells(finding)) for finding in audit.findings),
-        "",
-        f"Inert here (no output changes): {', '.join(inert)}." if inert else "No option is inert here.",
-        "",
-        *_alike(audit.pairs),
-    ]
-    return "\n".join(lines) + "\n"
+EXPLAINED = (
+    "Every option was switched on alone in naive RAG, or where it needs another technique, beside that, on the same "
+    "search questions. Activity is the share of questions for which the output of its stage changes. p is adjusted "
+    "for all options that were tried; an interval is of one option by itself, so that of so many some lie beside 0 "
+    "by chance."
+)
 
 
-def _alike(pairs: Sequence[Pair]) -> list[str]:
-    """The pairs that nothing tells apart here, and on how many questions the output of their stage differs yet."""
-    if not any(pair.alike for pair in pairs):
-        return ["Every two options of a family differ here in what is found or answered."]
+def audit_page(audits: Sequence[Audit]) -> str:
+    """One page of all ``audits``, a section for each, and the pairs of options over all of them."""
+    title = f"Audit of {audits[0].space} on {', '.join(audit.dataset for audit in audits)}"
+    return rendered("audit.html.j2", title=title, audits=audits, sections=_sections(audits))
+
+
+def audit_markdown(audits: Sequence[Audit]) -> str:
+    """The same as Markdown."""
+    models = audits[0].models
+    names = ", ".join(f"`{audit.dataset}`" for audit in audits)
+    said = f"Language model `{models['language_model'].split(':')[0]}`, embedder `{models['embedder']}`."
+    return document([f"# Audit of `{audits[0].space}` on {names}", said], _sections(audits))
+
+
+def _sections(audits: Sequence[Audit]) -> list[Section]:
     listed = [
-        f"- {pair.family} `{pair.one}` and `{pair.other}`"
-        + (f": the outputs differ on {pair.output:.0%}, where nothing behind them looks" if pair.output else "")
-        for pair in pairs
-        if pair.alike
+        Section(f"audit-{place}", f"On {audit.dataset}", audit.dataset, tuple(_blocks(audit)))
+        for place, audit in enumerate(audits)
     ]
-    return ["Pairs that never differ here, in what passes the filter and what is answered:", "", *listed]
+    if len(audits) > 1:
+        listed.append(Section("pairs", "Pairs of options over all data sets", "Pairs", tuple(_pairs(audits))))
+    return with_terms(listed)
 
 
-def _over_all(audits: Sequence[Audit]) -> str:
-    """On how many questions of each data set two options differ; of those pairs that one of them does not tell apart.
+def _blocks(audit: Audit) -> Iterator[Block]:
+    """Every option that was switched on alone; which of them changed nothing, and which never differ."""
+    moved = sorted((one for one in audit.findings if _gain(one)), key=_gain)
+    inert = [f"{one.family} {one.option}" for one in audit.findings if one.inert]
+    same = [f"{one.family} {one.option} as {one.same_as}" for one in audit.findings if one.same_as]
+    yield f"{len(audit.findings)} options on {audit.questions} search questions. {EXPLAINED}"
+    if moved:
+        gains = [one for one in moved if _gain(one) < 0][:MOST_OPTIONS]
+        losses = [one for one in moved if _gain(one) > 0][-MOST_OPTIONS:]
+        yield Plot(_chart(gains + losses))
+    yield f"Inert here: {', '.join(inert)}." if inert else "No option is inert here."
+    if same:
+        yield f"The same results: {'; '.join(same)}."
+    yield Folded(f"All {len(audit.findings)} options", (_options(audit),))
+    if alike := [(pair.family, pair.one, pair.other, pair.output) for pair in audit.pairs if pair.alike]:
+        columns = (*texts("Family", "Option", "Other option"), *figures(numbers.share, "Output of the stage differs"))
+        yield Table("Pairs of options that nothing tells apart here, in what is found or answered", columns, alike)
+    else:
+        yield "Every two options of a family differ here in what is found or answered."
+
+
+def _pairs(audits: Sequence[Audit]) -> Iterator[Block]:
+    """On how many questions of each data set two options differ, of those pairs that one of them does not tell apart.
 
     A cell has the share of questions for which the output of the stage differs, and that for which what is found or
     answered does.
     """
-    shares = {audit.dataset: {pair.named: pair for pair in audit.pairs} for audit in audits}
-    names = list(dict.fromkeys(named for pairs in shares.values() for named in pairs))
-    never = [named for named in names if all(named in p and p[named].alike for p in shares.values())]
-    some = [named for named in names if any(named in p and p[named].alike for p in shares.values())]
-    head = ("family", "option", "other option", *shares, "differ")
-    rows = [
-        (
-            named[0],
-            f"`{named[1]}`",
-            f"`{named[2]}`",
-            *(_cell(pairs.get(named)) for pairs in shares.values()),
-            "never" if named in never else "yes",
-        )
-        for named in some
-    ]
-    lines = [
-        f"# Pairs of options of `{audits[0].space}` on {', '.join(f'`{name}`' for name in shares)}",
-        "",
+    known = [{pair.named: pair for pair in audit.pairs} for audit in audits]
+    names = list(dict.fromkeys(named for pairs in known for named in pairs))
+    never = [named for named in names if all(named in pairs and pairs[named].alike for pairs in known)]
+    some = [named for named in names if any(named in pairs and pairs[named].alike for pairs in known)]
+    yield (
         f"Of {len(names)} pairs of options of one family, each switched on alone, {len(names) - len(some)} differ on "
         f"every data set in what is found or answered, {len(some) - len(never)} on some, {len(never)} on none. Those "
         "that some data set does not tell apart, with the share of its questions for which the output of their own "
-        "stage differs / for which what passes the filter or the answer does:",
-        "",
-        *([_row(head), "|" + " --- |" * len(head), *map(_row, rows)] if rows else []),
+        "stage differs / for which what passes the filter or the answer does:"
+    )
+    rows = [
+        (*named, *(_shares(pairs.get(named)) for pairs in known), "never" if named in never else "yes")
+        for named in some
     ]
-    return "\n".join(lines) + "\n"
+    columns = (*texts("Family", "Option", "Other option"), *counts(*(audit.dataset for audit in audits)))
+    if rows:
+        yield Table("Pairs that a data set does not tell apart", (*columns, *texts("Differ")), rows)
 
 
-def _cell(pair: Pair | None) -> str:
+def _shares(pair: Pair | None) -> str:
     if pair is None or pair.output is None or pair.result is None:
         return ""
-    return f"{pair.output:.0%} / {pair.result:.0%}"
+    return f"{numbers.share(pair.output)} / {numbers.share(pair.result)}"
 
 
-def _row(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _chart(findings: Sequence[Finding]) -> Rows:
+    rows = []
+    for one in findings:
+        assert one.fitness is not None
+        mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
+        said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
+        rows.append(Row(f"{one.family} {_named(one)}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
+    return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
-def _cells(f: Finding) -> tuple[str, ...]:
-    named = f"{f.family} `{f.option}`" + (" (reads the gold)" if f.analysis_only else "")
-    changed = f.difference + (f"; same results as {f.same_as}" if f.same_as else "")
-    done = "" if f.activity is None else f"{f.activity:.0%}", "" if f.calls is None else f"{f.calls:+.1f}"
-    if f.fitness is None:
-        return (named, changed, *done, f"{f.failed} failed", "", "", "")
-    on = f" on {f.fitness.n}, {f.failed} failed" if f.failed else ""
-    gained = f"{f.fitness.mean_difference:+.3f}", f"[{f.fitness.low:+.3f}, {f.fitness.high:+.3f}]{on}"
-    p = "" if f.p is None else f"{f.p:.3f}"
-    return (named, changed, *done, *gained, p, f"{f.retrieval.mean_difference:+.3f}" if f.retrieval else "")
+def _options(audit: Audit) -> Table:
+    ordered = sorted(audit.findings, key=lambda one: (one.fitness is None, _gain(one)))
+    rows = [
+        (
+            *(one.family, _named(one), one.difference, one.activity, one.calls, _change(one), one.p),
+            *(one.retrieval.mean_difference if one.retrieval else None, one.failed),
+        )
+        for one in ordered
+    ]
+    columns = (
+        *(*texts("Family", "Option"), *prose("What it changes"), *figures(numbers.share, "Activity")),
+        *(*figures(numbers.signed_tenths, "Calls added"), *counts("Change in F")),
+        *(*figures(numbers.probability, "p, adjusted"), *figures(numbers.signed, "Change in R"), *counts("Failed")),
+    )
+    marks = ["inert" if one.inert else "" for one in ordered]
+    return Table("Options, by what they add alone", columns, rows, marks)
+
+
+def _change(one: Finding) -> str:
+    found = one.fitness
+    if found is None:
+        return numbers.MISSING
+    counted = f" (n {found.n})" if one.failed else ""
+    return f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}{counted}"
+
+
+def _named(one: Finding) -> str:
+    """The option; one that no pipeline may have says so."""
+    return one.option + (" (reads the gold)" if one.analysis_only else "")
+
+
+def _gain(one: Finding) -> float:
+    return -one.fitness.mean_difference if one.fitness else 0.0

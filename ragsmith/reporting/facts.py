@@ -14,7 +14,7 @@ from ragsmith.measures.judge_cases import CASES
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.reporting.material import Material
+from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import Aside, Failure, ModelUsed
 from ragsmith.runs.record import CROSSFIT, SetAside
 
@@ -54,12 +54,12 @@ def described(role: str, id_: str) -> str:
     return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
 
 
-def judged(material: Material) -> JudgeChecked | None:
+def judged(run: RunData) -> JudgeChecked | None:
     """How the run's judge did on the bundled cases; None where nobody has checked it, or it judged nothing."""
-    if material.fitness.ranks:
+    if run.fitness.ranks:
         return None
-    embedded = described("judge", material.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
-    return _embedded_judged() if embedded else material.judged
+    embedded = described("judge", run.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
+    return _embedded_judged() if embedded else run.judged
 
 
 @cache
@@ -78,18 +78,18 @@ def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
 
 
-def aside(material: Material) -> tuple[Aside, ...]:
+def aside(run: RunData) -> tuple[Aside, ...]:
     """The questions that failed for every pipeline, those of the search first."""
     parts: tuple[tuple[Literal["search", "test"], Terms], ...] = (
-        ("search", material.terms),
-        ("test", material.terms_of_test),
+        ("search", run.terms),
+        ("test", run.terms_of_test),
     )
     return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
-def _drafted(material: Material) -> str:
+def _drafted(run: RunData) -> str:
     """What questions that a machine wrote allow to claim, where there are any."""
-    record, drafted = material.record, set(material.about.data.drafted)
+    record, drafted = run.record, set(run.about.data.drafted)
     split = record.split
     crossfit = record.settings.verdict == CROSSFIT  # which tests what it searches on, out of fold
     to_test = split.search if crossfit else split.test
@@ -111,13 +111,13 @@ def _drafted(material: Material) -> str:
     )
 
 
-def _looked(material: Material) -> str:
+def _looked(run: RunData) -> str:
     """How often the test questions were used before, and what that costs."""
-    look = material.record.look
+    look = run.record.look
     if look is None:  # an earlier version ran it
-        used = material.tests > 1
+        used = run.tests > 1
         return used * (
-            f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
+            f"The test questions have been used by {run.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
     return looked(look)
@@ -143,47 +143,47 @@ def looked(look: Look | None) -> str:
     )
 
 
-def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
+def notes(run: RunData, highest: Evaluation | None) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
     found = []
-    state = material.about.state
+    state = run.about.state
     if state in STATES:
         found.append(
             f"{STATES[state]}, so this report is partial: it shows what the cache has. "
             "The same search command goes on where the run stopped."
         )
-    if material.missing:
+    if run.missing:
         found.append(
-            f"The cache has lost {material.missing:,} of the {len(material.keys):,} pipelines of this run: "
+            f"The cache has lost {run.missing:,} of the {len(run.keys):,} pipelines of this run: "
             "the same search command evaluates them again."
         )
-    if cut := material.cut:
+    if cut := run.cut:
         found.append(
             f"{cut:,} answers were cut at their limit on tokens and are scored all the same, as --score-cut-answers "
             "asks for."
         )
-    if material.fitness.ranks:
+    if run.fitness.ranks:
         found.append(
             "Retrieval alone was tuned: no answer was generated or scored, and the families behind passage_filter were "
             "not searched. Fitness is about rankings here."
         )
-    elif any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
+    elif any(model.startswith("extractive:") for role, model in run.record.models.items() if role == "judge"):
         found.append(
             "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
             "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."
         )
-    if coarse := material.about.data.coarse:
+    if coarse := run.about.data.coarse:
         found.append(
-            f"The gold of {coarse:,} of {len(material.about.data.questions):,} questions is whole documents or "
+            f"The gold of {coarse:,} of {len(run.about.data.questions):,} questions is whole documents or "
             "sections, or much longer than a chunk: there, R is about ranking documents or sections, not chunks."
         )
-    if drafted := _drafted(material):
+    if drafted := _drafted(run):
         found.append(drafted)
-    if (leaks := material.record.split.leaks) and leaks.near:
+    if (leaks := run.record.split.leaks) and leaks.near:
         found.append(f"The test is less unseen than it should be: {leaks}.")
-    if looked := _looked(material):
+    if looked := _looked(run):
         found.append(looked)
-    led = material.record.leader or material.record.winner
+    led = run.record.leader or run.record.winner
     if highest and led not in (None, highest.key):
         found.append(
             "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."

@@ -22,7 +22,6 @@ from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.statistics import Verdict, student_quantile
-from ragsmith.reporting import numbers
 from ragsmith.reporting.side_by_side import (
     JudgedBy,
     evaluated,
@@ -34,6 +33,7 @@ from ragsmith.reporting.side_by_side import (
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.reference import rounded
 from ragsmith.store.store import Store
+from ragsmith.text import numbers
 from ragsmith.types import Example
 
 MIN_EFFECT = 0.02

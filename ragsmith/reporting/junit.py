@@ -11,8 +11,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ragsmith.reporting import numbers
 from ragsmith.reporting.gate import Gated, Moved
+from ragsmith.text import numbers
 
 SUITE = "ragsmith.gate"
 VERDICT = "verdict"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting import overview, wording
 from ragsmith.reporting.across import Across, across
-from ragsmith.reporting.picture import Picture
-from ragsmith.reporting.question_blocks import Example, Examples, QuestionList
-from ragsmith.reporting.sections import Block, Folded, Plot, Section, Terms, sections
-from ragsmith.reporting.tables import Table
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.blocks import Block, Examples, Folded, Plot, QuestionList, Section, TermList, sides
+from ragsmith.reporting.pipeline_diagram import PipelineDiagram
+from ragsmith.reporting.sections import sections
+from ragsmith.reporting.values import QuestionExample, QuestionResult, RunReport
+from ragsmith.text import numbers
+from ragsmith.text.table import Table
 
 _SPECIAL = re.compile(r"[\\`*<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])")
 """What Markdown or HTML would act on: an underscore inside a word and brackets that make no link are left readable."""
@@ -22,24 +23,28 @@ _CODE = re.compile(r"(?<!`)(`[^`]+`|``[^`]+``)(?!`)")
 """A span of code: it shows what stands in it as it is, so that nothing in it is escaped, nor acts."""
 
 
-def domain_markdown(domain: Domain) -> str:
+def report_markdown(report: RunReport) -> str:
     """The report of one run."""
-    parts = [f"# {_text(domain.about.data.title)}", *(f"> {_prose(note)}" for note in domain.notes)]
-    return _joined([*parts, "## Summary", *_summary(domain), *_sections(sections(domain))])
+    parts = [f"# {_text(report.about.data.title)}", *(f"> {_prose(note)}" for note in report.notes)]
+    return document([*parts, "## Summary", *_summary(report)], sections(report))
 
 
-def index_markdown(domains: Sequence[Domain], found: Across | None = None) -> str:
+def index_markdown(reports: Sequence[RunReport], found: Across | None = None) -> str:
     """The report across several data sets."""
-    parts = ["# Across data sets", *(f"> {_prose(note)}" for note in backbone.notes(domains)), "## Is it real?"]
-    parts += [_bullet(f"[{_text(d.about.data.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
-    return _joined([*parts, *_sections(backbone.sections(domains, found or across(domains)))])
+    parts = ["# Across data sets", *(f"> {_prose(note)}" for note in overview.notes(reports)), "## Is it real?"]
+    for report in reports:
+        link = f"[{_text(report.about.data.title)}]({report.about.folder}/report.md)"
+        parts.append(f"- {link}: {_text(wording.headline(report))}")
+    return document(parts, overview.overview_sections(reports, found or across(reports)))
 
 
-def _sections(listed: Sequence[Section]) -> Iterator[str]:
-    """Each section that has text or tables, below its heading."""
+def document(before: Sequence[str], listed: Sequence[Section]) -> str:
+    """Paragraphs of Markdown, and each section that has text or tables below its heading."""
+    parts = list(before)
     for section in listed:
         shown = [part for block in section.blocks for part in _parts(block)]
-        yield from [f"## {_text(section.title)}", *shown] if shown else []
+        parts += [f"## {_text(section.title)}", *shown] if shown else []
+    return _joined(parts)
 
 
 def _parts(block: Block) -> Iterator[str]:
@@ -49,39 +54,38 @@ def _parts(block: Block) -> Iterator[str]:
                 yield from _parts(inner)
         case Plot():
             pass
-        case Picture():
+        case PipelineDiagram():
             yield _table(block.table)
-            yield from (_bullet(_text(f"{name}: {value}")) for name, value in block.settings)
+            yield from (f"- {_text(f'{name}: {value}')}" for name, value in block.settings)
         case Examples():
             yield f"### {_text(block.title)}"
-            for example in block.examples:
-                yield from _example(example)
-        case Terms():
-            yield from (_bullet(f"**{_text(name)}**: {_prose(meaning)}") for name, meaning in block.entries)
+            for asked, example in block.examples:
+                yield from _example(asked, example)
+        case TermList():
+            yield from (f"- **{_text(name)}**: {_prose(meaning)}" for name, meaning in block.entries)
         case Table() | QuestionList():
             yield _table(block if isinstance(block, Table) else block.table)
         case _:
             yield _prose(block)
 
 
-def _example(example: Example) -> Iterator[str]:
+def _example(asked: QuestionResult, example: QuestionExample) -> Iterator[str]:
     """A question with the right answer and what both pipelines answered; the page has the passages, too."""
-    asked = example.asked
     gain = f"{numbers.signed(asked.gain, 2)} " if asked.gain is not None else ""
     yield f"**{gain}{_text(asked.text or asked.question)}**"
-    yield _bullet(f"right: {_text(asked.reference)}")
-    for name, treated, replied in example.sides:
-        cause = f" ({treated.cause})" if treated and treated.cause else ""
-        yield _bullet(f"{name}{cause}: {_text(replied.answer)}")
+    yield f"- right: {_text(asked.reference)}"
+    for name, outcome, answer in sides(asked, example):
+        cause = f" ({outcome.cause})" if outcome and outcome.cause else ""
+        yield f"- {name}{cause}: {_text(answer.answer)}"
 
 
-def _summary(domain: Domain) -> list[str]:
-    lines = [f"**{_text(wording.headline(domain))}**", _text(wording.scores_explained(domain))]
-    if domain.winner:
-        lines.append(f"Winner: **{_text(domain.winner.label)}**")
-    lines += [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
-    lines += map(_text, wording.same_in_words(domain))
-    return [*lines, *([_prose(f"Next: {domain.next_step.sentence}")] if domain.next_step else [])]
+def _summary(report: RunReport) -> list[str]:
+    lines = [f"**{_text(wording.headline(report))}**", _text(wording.scores_explained(report))]
+    if report.winner:
+        lines.append(f"Winner: **{_text(report.winner.label)}**")
+    lines += [f"- {_text(wording.sentence(comparison))}" for comparison in report.comparisons]
+    lines += map(_text, wording.same_in_words(report))
+    return [*lines, *([_prose(f"Next: {report.next_step.sentence}")] if report.next_step else [])]
 
 
 def _table(table: Table) -> str:
@@ -92,7 +96,7 @@ def _table(table: Table) -> str:
         _line([_text(column.name) for column in table.columns]),
         _line(["---:" if column.number else "---" for column in table.columns]),
     ]
-    for place, row in enumerate(table.rows):
+    for place, row in enumerate(table.cells):
         cells = [_text(cell) for cell in row]
         if table.mark(place) == "winner":
             cells = [f"**{cell}**" if i == 1 else cell for i, cell in enumerate(cells)]
@@ -113,14 +117,6 @@ def _prose(sentence: str) -> str:
     """A sentence as data, but for what stands between backticks, one or two, which is code."""
     parts = _CODE.split(_BREAKS.sub(" ", sentence).strip())
     return "".join(part if place % 2 else _SPECIAL.sub(r"\\\g<0>", part) for place, part in enumerate(parts))
-
-
-def _bullet(text: str) -> str:
-    return f"- {text}"
-
-
-def _link(domain: Domain) -> str:
-    return f"{domain.about.folder}/report.md"
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -15,15 +16,25 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting import overview, wording
 from ragsmith.reporting.across import Across, across
+from ragsmith.reporting.blocks import (
+    Examples,
+    Folded,
+    Glossary,
+    Plot,
+    QuestionList,
+    TermList,
+    anchor,
+    question_cells,
+    sides,
+)
 from ragsmith.reporting.charts import Chart, drawn, keys_of
-from ragsmith.reporting.picture import Picture
-from ragsmith.reporting.question_blocks import Examples, QuestionList, cells
-from ragsmith.reporting.sections import Folded, Plot, Section, Terms, sections
-from ragsmith.reporting.tables import Table
-from ragsmith.reporting.terms import Glossary, anchor
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.pipeline_diagram import PipelineDiagram
+from ragsmith.reporting.sections import sections
+from ragsmith.reporting.values import RunReport
+from ragsmith.text import numbers
+from ragsmith.text.table import Table
 
 ALONE = "font-family: system-ui, sans-serif; background: var(--ground);"
 """How a chart looks that stands in no page."""
@@ -31,21 +42,20 @@ ALONE = "font-family: system-ui, sans-serif; background: var(--ground);"
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
-def domain_page(domain: Domain) -> str:
+def report_page(report: RunReport) -> str:
     """The report of one run."""
-    listed = sections(domain)
-    return rendered("domain.html.j2", domain=domain, sections=listed, scripts=scripts(listed))
+    return rendered("run.html.j2", report=report, sections=sections(report))
 
 
-def index_page(domains: Sequence[Domain], found: Across | None = None) -> str:
+def index_page(reports: Sequence[RunReport], found: Across | None = None) -> str:
     """The report across several data sets."""
-    notes, listed = backbone.notes(domains), backbone.sections(domains, found or across(domains))
-    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=scripts(listed))
+    listed = overview.overview_sections(reports, found or across(reports))
+    return rendered("index.html.j2", reports=reports, notes=overview.notes(reports), sections=listed)
 
 
 def chart_page(title: str, chart: Chart) -> str:
     """One chart alone."""
-    return rendered("chart.html.j2", title=title, chart=chart, scripts=[Markup(_source("page.js"))])
+    return rendered("chart.html.j2", title=title, chart=chart)
 
 
 def chart_svg(chart: Chart) -> str:
@@ -55,10 +65,15 @@ def chart_svg(chart: Chart) -> str:
     return f"{begun}>\n{style}{rest}\n"
 
 
+def _coded(sentence: str, quote: str = "``") -> Markup:
+    """A docstring's sentence, with what stands between double backticks as code."""
+    parts = str(sentence).split(quote)
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+
+
 def _told(sentence: str) -> Markup:
     """A sentence with a capital at its beginning, and what stands between backticks as code."""
-    parts = [Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(sentence.split("`"))]
-    text = Markup("").join(parts)
+    text = _coded(sentence, "`")
     return text if text.startswith("<") else text[:1].upper() + text[1:]
 
 
@@ -68,19 +83,11 @@ def _breakable(text: str) -> Markup:
 
 
 def _whole(text: str) -> Markup:
-    """A sentence whose intervals and probabilities stand in one line each."""
-    found = Markup("")
-    reached = 0
-    for match in numbers.WHOLE.finditer(text):
-        found += escape(text[reached : match.start()]) + Markup('<span class="whole">{}</span>').format(match[0])
-        reached = match.end()
-    return found + escape(text[reached:])
-
-
-def _coded(sentence: str) -> Markup:
-    """A docstring's sentence, with what stands between double backticks as code."""
-    parts = str(sentence).split("``")
-    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+    """A sentence whose intervals and probabilities are kept in one line each."""
+    parts = re.split(f"({numbers.WHOLE.pattern})", text)
+    return Markup("").join(
+        Markup('<span class="whole">{}</span>').format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def _digest(script: str) -> str:
@@ -89,10 +96,18 @@ def _digest(script: str) -> str:
 
 
 def rendered(template: str, *, sections: Sequence[Any] = (), **values: Any) -> str:
-    """The page that a template makes of ``values``; those that all templates need are there."""
-    known = {n: m for one in sections for b in getattr(one, "blocks", ()) if isinstance(b, Terms) for n, m in b.entries}
+    """The page that a template makes of ``values``; its script is there where there is anything to point at or choose.
+
+    A section has ``blocks``, of which those of `ragsmith.reporting.blocks` are known.
+    """
+    blocks = [block for one in sections for block in getattr(one, "blocks", ())]
+    known = {name: meaning for block in blocks if isinstance(block, TermList) for name, meaning in block.entries}
+    alive = "chart" in values or any(isinstance(block, Plot | QuestionList | TermList) for block in blocks)
+    scripts = [Markup(_source("page.js"))] if alive else []
     found = _environment().get_template(template)
-    return found.render(wording=wording, numbers=numbers, glossary=Glossary(known), sections=sections, **values)
+    return found.render(
+        wording=wording, numbers=numbers, glossary=Glossary(known), sections=sections, scripts=scripts, **values
+    )
 
 
 @cache
@@ -105,22 +120,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {f"{name}_css": _styled(f"{name}.css") for name in ("colours", "page", "chart", "check")}
-    environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told}
-    environment.filters |= {"anchor": anchor, "breakable": _breakable, "coded": _coded, "cells": cells, "whole": _whole}
-    kinds = (Table, Plot, Folded, Picture, Examples, QuestionList, Terms)
+    for name in ("colours", "page", "chart", "check"):
+        environment.globals[f"{name}_css"] = Markup(_source(f"{name}.css"))
+    environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told, "anchor": anchor}
+    environment.filters |= {"breakable": _breakable, "coded": _coded, "whole": _whole}
+    environment.filters |= {"cells": question_cells, "sides": sides}
+    kinds = (Table, Plot, Folded, PipelineDiagram, Examples, QuestionList, TermList)
     environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment
-
-
-def scripts(listed: Sequence[Section]) -> list[Markup]:
-    """The script of the page, where there is anything to point at or to choose from."""
-    alive = any(isinstance(block, Plot | QuestionList | Terms) for section in listed for block in section.blocks)
-    return [Markup(_source("page.js"))] if alive else []
-
-
-def _styled(name: str) -> Markup:
-    return Markup(_source(name))
 
 
 def _source(name: str) -> str:

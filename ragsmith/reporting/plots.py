@@ -7,11 +7,11 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
-from ragsmith.reporting.values import TITLES, Domain, Option
+from ragsmith.reporting.values import TITLES, Option, RunReport
 from ragsmith.reporting.values import Row as Pipeline
 from ragsmith.runs.objectives import costs
+from ragsmith.text import numbers
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
 """Pipelines that have a colour and a form of their own, the same in every chart."""
@@ -21,8 +21,6 @@ MOST_OPTIONS = 12
 
 SHORT: Mapping[str, str] = {"recommended": "recommended", "single": "single option", "cheapest": "cheapest"}
 """What further pipelines of the test are called in a chart."""
-
-STRIKING = {"better": "better", "worse": "worse"}
 
 
 def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
@@ -37,18 +35,12 @@ def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
             found.low,
             found.high,
             said=f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}",
-            kind=STRIKING.get(str(comparison.verdict), "open"),
+            kind=str(comparison.verdict) if comparison.verdict in ("better", "worse") else "open",
         )
         for comparison, found in compared
     )
-    most = widest(rows)
-    return Rows(
-        "Winner minus the other, with the 95 % interval of each by itself",
-        rows,
-        least=-most,
-        most=most,
-        ends=("other better", "winner better"),
-    )
+    title = "Winner minus the other, with the 95 % interval of each by itself"
+    return forest(title, rows, ("other better", "winner better"))
 
 
 def parts(found: Ablation) -> Rows | None:
@@ -68,19 +60,18 @@ def parts(found: Ablation) -> Rows | None:
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
-    most = widest(rows)
     title = "F that each part adds to the winner, and the calls a question that it takes"
-    return Rows(title, rows, least=-most, most=most, ends=("better without", "worth having"))
+    return forest(title, rows, ("better without", "worth having"))
 
 
-def convergence(domain: Domain) -> Steps:
+def convergence(report: RunReport) -> Steps:
     """Best fitness against pipelines evaluated, with the baselines as lines."""
-    series = [Series(f"search ({domain.about.record.strategy})", domain.search_curve, "one")]
-    if domain.random_curve:
-        series.append(Series("random search, same budget", domain.random_curve, "four"))
+    series = [Series(f"search ({report.about.record.strategy})", report.search_curve, "one")]
+    if report.random_curve:
+        series.append(Series("random search, same budget", report.random_curve, "four"))
     levels = tuple(
         Line(row.scores["fitness"].mean, TITLES[name])
-        for name, row in domain.baselines.items()
+        for name, row in report.baselines.items()
         if "fitness" in row.scores and name in KINDS
     )
     return Steps("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
@@ -93,18 +84,16 @@ def options(probed: Sequence[Option]) -> Rows:
     gains = [option for option in moved if _change(option) > 0][:MOST_OPTIONS]
     losses = [option for option in moved if _change(option) < 0][-MOST_OPTIONS:]
     rows = tuple(map(_effect, gains + losses))
-    most = widest(rows) if rows else 0.1
-    title = "Change in F of one option alone, with its 95 % interval"
-    return Rows(title, rows, least=-most, most=most, ends=("worse", "better"))
+    return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 
-def types(domain: Domain) -> Dots:
+def types(report: RunReport) -> Dots:
     """Fitness by question type: the winner beside naive RAG and BM25."""
-    groups = list(dict.fromkeys((scores.group, scores.n) for scores in domain.types))
-    shown = [name for name in KINDS if any(scores.pipeline == name for scores in domain.types)]
+    groups = list(dict.fromkeys((scores.group, scores.n) for scores in report.types))
+    shown = [name for name in KINDS if any(scores.pipeline == name for scores in report.types)]
     rows = []
     for group, n in groups:
-        found = {scores.pipeline: scores.scores.get("fitness") for scores in domain.types if scores.group == group}
+        found = {scores.pipeline: scores.scores.get("fitness") for scores in report.types if scores.group == group}
         marks = tuple(
             Mark(KINDS[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
             for name in shown
@@ -116,42 +105,42 @@ def types(domain: Domain) -> Dots:
     return Dots("Fitness F by question type", tuple(rows), keys)
 
 
-def fronts(domain: Domain) -> list[Cloud]:
+def fronts(report: RunReport) -> list[Cloud]:
     """Quality against model calls, and against seconds and money where the search weighed them."""
-    settings = domain.about.record.settings
-    found = [_front(domain, "model calls per question", lambda row: row.usage.get("calls"))]
+    settings = report.about.record.settings
+    found = [_front(report, "model calls per question", lambda row: row.usage.get("calls"))]
     if settings.timed:
-        found.append(_front(domain, "seconds per question", lambda row: row.latency_seconds))
+        found.append(_front(report, "seconds per question", lambda row: row.latency_seconds))
     if "money" in settings.objectives:
 
         def paid(row: Pipeline) -> float | None:
             known = costs(settings, row.usage, row.latency_seconds)
             return 1000 * known[-1] if known else None
 
-        found.append(_front(domain, "money for 1,000 questions", paid))
+        found.append(_front(report, "money for 1,000 questions", paid))
     return found
 
 
-def _front(domain: Domain, across: str, cost: Callable[[Pipeline], float | None]) -> Cloud:
+def _front(report: RunReport, across: str, cost: Callable[[Pipeline], float | None]) -> Cloud:
     """Every pipeline by a cost and its fitness; those that nothing beats in what was weighed are joined and named."""
-    named = names(domain)
-    called = _called(domain)
+    named = names(report)
+    called = _called(report)
     points = []
-    for row in {row.key: row for row in (*domain.baselines.values(), *domain.ranking)}.values():
+    for row in {row.key: row for row in (*report.baselines.values(), *report.ranking)}.values():
         if row.scores and (x := cost(row)) is not None:
             role = called.get(row.key, "")
             name = " ".join(part for part in (named.get(row.key, ""), SHORT.get(role) or TITLES.get(role, "")) if part)
             kind = KINDS.get(role, "front" if row.key in named else "")
             said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {x:.3g} {across}"
             points.append(Point(x, row.level, said, name, kind))
-    line = _rising(sorted((x, row.level) for row in domain.front if (x := cost(row)) is not None))
+    line = _rising(sorted((x, row.level) for row in report.front if (x := cost(row)) is not None))
     title = f"Quality against {across.partition(' per')[0]}: each point is a pipeline"
     return Cloud(title, tuple(points), line, across, "F on the search questions")
 
 
-def names(domain: Domain) -> dict[str, str]:
+def names(report: RunReport) -> dict[str, str]:
     """A letter for each pipeline of the front, by key: A is the best."""
-    return {row.key: _letter(place) for place, row in enumerate(domain.front)}
+    return {row.key: _letter(place) for place, row in enumerate(report.front)}
 
 
 def _letter(place: int) -> str:
@@ -159,11 +148,11 @@ def _letter(place: int) -> str:
     return ascii_uppercase[letter] * (rounds + 1)
 
 
-def _called(domain: Domain) -> dict[str, str]:
+def _called(report: RunReport) -> dict[str, str]:
     """What pipelines are called, by key; where one has several names the first in `TITLES` counts."""
-    named = {finalist.test.key: finalist.name for finalist in domain.finalists if finalist.name in SHORT}
-    named |= {row.key: name for name, row in domain.baselines.items()}
-    return named | ({domain.winner.key: "winner"} if domain.winner else {})
+    named = {finalist.test.key: finalist.name for finalist in report.finalists if finalist.name in SHORT}
+    named |= {row.key: name for name, row in report.baselines.items()}
+    return named | ({report.winner.key: "winner"} if report.winner else {})
 
 
 def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
@@ -194,7 +183,8 @@ def _change(option: Option) -> float:
     return option.probe.change.mean if option.probe and option.probe.change else 0.0
 
 
-def widest(rows: Sequence[Row]) -> float:
-    """As far from 0 as any interval reaches."""
-    ends = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
-    return max([*ends, 1e-3])
+def forest(title: str, rows: Sequence[Row], ends: tuple[str, str]) -> Rows:
+    """Differences around 0, as wide as any interval reaches; ``ends`` says what either side means."""
+    reached = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
+    most = max([*reached, 1e-3]) if rows else 0.1
+    return Rows(title, tuple(rows), least=-most, most=most, ends=ends)

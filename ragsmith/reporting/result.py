@@ -19,21 +19,21 @@ from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.further import GENES
-from ragsmith.reporting import numbers
-from ragsmith.reporting.domain import answered, domain_of
-from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.building import answered, build_report
 from ragsmith.reporting.page import chart_page, chart_svg
 from ragsmith.reporting.plots import convergence
+from ragsmith.reporting.report_files import write_reports
+from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
+from ragsmith.reporting.values import TITLES, Answered, Finalist, Row, RunReport
 from ragsmith.reporting.wording import headline, sentence
-from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores
 from ragsmith.runs.record import CROSSFIT
 from ragsmith.runs.reference import Reference
 from ragsmith.runs.run import Outcome
 from ragsmith.runs.winner import write_winner
 from ragsmith.store.store import Store, opened
+from ragsmith.text import numbers
 from ragsmith.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -130,15 +130,15 @@ class Result:
         Raises:
             UsageError: there is none, and ``no_winner`` says why.
         """
-        about, material = self._run
+        material = self._run
         winner, fitness = self._outcome.winner, material.fitness
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
         home, test = self.setup, material.on_test(winner.key)
-        if saw_all := about.record.settings.verdict == CROSSFIT:
+        if saw_all := material.record.settings.verdict == CROSSFIT:
             home = replace(home, divided=undivided(home.dataset))
         setup = home.of(winner.candidate)
-        ids = None if winner.candidate[GENES:] else about.record.models
+        ids = None if winner.candidate[GENES:] else material.record.models
         return Pipeline(
             winner.candidate[:GENES],
             setup,
@@ -157,12 +157,12 @@ class Result:
         Raises:
             UsageError: this run has no such pipeline.
         """
-        about, material = self._run
+        material = self._run
         name = pipeline.label if isinstance(pipeline, Row) else pipeline
         key = pipeline.key if isinstance(pipeline, Row) else self._named.get(pipeline, pipeline)
         if material.on_search(key) is None:
             raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
-        return tuple(answered(material, name, key, about.data))
+        return tuple(answered(material, name, key))
 
     @property
     def _named(self) -> dict[str, str]:
@@ -214,21 +214,21 @@ class Result:
 
     def report(self, folder: str | Path) -> tuple[Path, ...]:
         """Write the report into a folder of ``folder`` that is named after the data set, and return its files."""
-        written = write_domains(Path(folder), (self.domain,))
+        written = write_reports(Path(folder), (self.domain,))
         self.files += written
         return written
 
     @cached_property
-    def domain(self) -> Domain:
+    def domain(self) -> RunReport:
         """Everything that the report says."""
-        return domain_of(*self._run)
+        return build_report(self._run)
 
     @cached_property
-    def _run(self) -> tuple[About, Material]:
+    def _run(self) -> RunData:
         """The run as it is stored; what the search has met already is not read again."""
         with opened(self._cache, read_only=True) as store:
             about = choose_run(store, self.setup.dataset.name, self.key)
-            return about, Material(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
+            return RunData(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
 
     @property
     def summary(self) -> str:

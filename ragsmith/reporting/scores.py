@@ -14,8 +14,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import this_machine
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Prices
-from ragsmith.reporting.latency import latencies
-from ragsmith.reporting.rows import score
+from ragsmith.reporting.pipeline_rows import latencies, score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.runs.latency import keep_timings
 from ragsmith.runs.objectives import COUNTS, Unpriced, price_of_a_question

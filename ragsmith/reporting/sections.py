@@ -1,62 +1,21 @@
 """The sections of a report. Each is declared here once; the HTML page and the Markdown file both walk the same list.
 
-A section is a function from what is known of a run to the blocks that it shows, in order. One that has nothing to show
-yields nothing and is left out, with its heading and its link. They stand in the order in which a reader decides: what
-is claimed, what the winner is and costs, why, and then how all of it was come by.
+A section is a function from the report of a run to the blocks that it shows, in order. One that has nothing to show
+yields nothing and is left out, with its heading and its link. Their order is that in which a reader decides: what is
+claimed, what the winner is and costs, why, and then how all of it was found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from ragsmith.reporting import group_tables, part_tables, plots, question_blocks, run_tables, tables, wording
-from ragsmith.reporting import latency as timings
-from ragsmith.reporting.charts import Chart
-from ragsmith.reporting.picture import Picture, picture
-from ragsmith.reporting.question_blocks import Examples, QuestionList
-from ragsmith.reporting.tables import Table
-from ragsmith.reporting.terms import met
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting import plots, run_tables, wording
+from ragsmith.reporting.blocks import Block, Folded, Plot, Section, TermList, examples, question_list, terms_in
+from ragsmith.reporting.pipeline_diagram import pipeline_diagram
+from ragsmith.reporting.values import RunReport
+from ragsmith.text.table import Table
 
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A chart of the page. Markdown leaves it out: a table has the same numbers."""
-
-    chart: Chart
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """Blocks that the page shows when ``summary`` is clicked; Markdown shows them at once."""
-
-    summary: str
-    blocks: tuple[str | Table, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What words of the report mean: pairs of a word and its meaning."""
-
-    entries: tuple[tuple[str, str], ...]
-
-
-Block = str | Table | Plot | Folded | Picture | Examples | QuestionList | Terms
-"""What a section consists of; a string is a paragraph of plain text."""
-
-Writer = Callable[[Domain], Iterable[Block]]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading and what stands below it; ``link`` is its short name in the list of sections."""
-
-    anchor: str
-    title: str
-    link: str
-    blocks: tuple[Block, ...]
-
+Writer = Callable[[RunReport], Iterable[Block]]
 
 WRITERS: dict[str, tuple[str, str, Writer]] = {}
 """Title, link and function of every section by its anchor, in the order of the report."""
@@ -72,16 +31,16 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
     return declare
 
 
-def sections(domain: Domain) -> list[Section]:
+def sections(report: RunReport) -> list[Section]:
     """The sections that have something to show, in the order of their declaration, and the terms that they use."""
-    found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in WRITERS.items()]
-    return with_terms([one for one in found if one.blocks], wording.scores_explained(domain))
+    found = [Section(name, title, link, tuple(write(report))) for name, (title, link, write) in WRITERS.items()]
+    return with_terms([one for one in found if one.blocks], wording.scores_explained(report))
 
 
 def with_terms(listed: Sequence[Section], before: str = "") -> list[Section]:
     """Sections and, behind them, the terms that they use; ``before`` is what stands in front of them."""
     prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
-    return [*listed, Section("terms", "What the words mean", "Terms", (Terms(met(prose)),))]
+    return [*listed, Section("terms", "What the words mean", "Terms", (TermList(terms_in(prose)),))]
 
 
 def _prose(block: Block) -> Iterator[str]:
@@ -95,17 +54,17 @@ def _prose(block: Block) -> Iterator[str]:
 
 
 @section("Is it really better?", "Verdict")
-def test(domain: Domain) -> Iterator[Block]:
+def test(report: RunReport) -> Iterator[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
-    if not domain.comparisons:
+    if not report.comparisons:
         return
-    count = len(domain.about.record.tested)
-    groups = domain.about.record.tested_groups
+    count = len(report.about.record.tested)
+    groups = report.about.record.tested_groups
     counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
     said = f"The winner and what it has to beat, on {counted} the search {'saw' if groups else 'never saw'}."
-    if domain.folds:
-        said = wording.crossfit_explained(domain)
-    n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
+    if report.folds:
+        said = wording.crossfit_explained(report)
+    n = next((found.n for c in report.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
             f" They are compared on the {n} that all of them finished. The lead must also hold with the failures of "
@@ -113,141 +72,143 @@ def test(domain: Domain) -> Iterator[Block]:
             "interval that is clear of 0."
         )
     yield said
-    if chart := plots.verdicts(domain.comparisons):
+    if chart := plots.verdicts(report.comparisons):
         yield Plot(chart)
-    if domain.folds:
-        yield tables.folds(domain)
-    divided = (table,) if (table := tables.division(domain)) else ()
-    yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain), *divided))
+    if report.folds:
+        yield run_tables.folds(report)
+    divided = (table,) if (table := run_tables.division(report)) else ()
+    yield Folded("All numbers of the test", (run_tables.verdicts(report), run_tables.finalists(report), *divided))
 
 
 @section("The winner", "Winner")
-def winner(domain: Domain) -> Iterator[Block]:
+def winner(report: RunReport) -> Iterator[Block]:
     """The stations of the best pipeline, and what was fitted."""
-    if found := picture(domain):
+    if found := pipeline_diagram(report):
         yield wording.winner_in_words(len(found.changed), len(found.stations))
         yield found
-        if domain.winner and domain.winner.fitted:
-            yield Folded("Numbers that were fitted", (tables.winner(domain),))
+        if report.winner and report.winner.fitted:
+            yield Folded("Numbers that were fitted", (run_tables.winner(report),))
 
 
 @section("Quality against cost", "Cost")
-def front(domain: Domain) -> Iterator[Block]:
+def front(report: RunReport) -> Iterator[Block]:
     """What more quality costs."""
-    if len(domain.front) > 1:
-        yield from map(Plot, plots.fronts(domain))
-        yield tables.front(domain)
-        yield wording.front_explained(domain)
+    if len(report.front) > 1:
+        yield from map(Plot, plots.fronts(report))
+        yield run_tables.front(report)
+        yield wording.front_explained(report)
 
 
 @section("How long an answer takes", "Latency")
-def latency(domain: Domain) -> Iterator[Block]:
+def latency(report: RunReport) -> Iterator[Block]:
     """Percentiles by station, of pipelines that were timed."""
-    if domain.timed:
-        yield timings.EXPLAINED
-        yield timings.table(domain)
+    if report.timed:
+        yield wording.TIMED_ALONE
+        yield run_tables.latencies(report)
 
 
 @section("What each part is worth", "Parts")
-def parts(domain: Domain) -> Iterator[Block]:
+def parts(report: RunReport) -> Iterator[Block]:
     """The winner without each of its parts, with others in their place, and what they do together."""
-    found = domain.ablation
+    found = report.ablation
     if found is not None and found.outs:
-        yield part_tables.explained(found)
+        yield wording.parts_explained(found)
         if chart := plots.parts(found):
             yield Plot(chart)
-        yield Folded("All numbers of the parts", (part_tables.outs(found),))
+        yield Folded("All numbers of the parts", (run_tables.parts(found),))
         if found.interactions:
-            yield part_tables.in_words(found.interactions[0])
-            yield Folded("Parts together", (part_tables.together(found),))
+            yield wording.describe_interaction(found.interactions[0])
+            yield Folded("Parts together", (run_tables.together(found),))
         if found.swaps:
-            yield Folded("Other options in their place", (part_tables.swaps(found),))
+            yield Folded("Other options in their place", (run_tables.swaps(found),))
         if found.signals:
-            yield Folded("Signals of the learned ranking", (part_tables.signals(found),))
-    if domain.winner and domain.about.record.removals:
-        yield Folded("How the winner was simplified", (wording.simplified(domain), tables.removals(domain)))
+            yield Folded("Signals of the learned ranking", (run_tables.signals(found),))
+    if report.winner and report.about.record.removals:
+        yield Folded("How the winner was simplified", (wording.simplified(report), run_tables.removals(report)))
 
 
 @section("Questions", "Questions")
-def questions(domain: Domain) -> Iterator[Block]:
+def questions(report: RunReport) -> Iterator[Block]:
     """Which questions gained and lost, why questions fail, and all of them."""
-    found = domain.questions
+    found = report.questions
     if found.causes:
-        yield question_blocks.causes(domain)
+        yield run_tables.causes(report)
     if found.repairs:
-        yield question_blocks.repairs(domain)
+        yield run_tables.repairs(report)
     if found.interventions:
-        yield question_blocks.interventions(domain)
+        yield run_tables.interventions(report)
     if found.asked:
-        yield question_blocks.EXPLAIN.format(id=(found.shown or found.asked)[0].question)
-    yield from question_blocks.examples(domain)
-    if listed := question_blocks.question_list(domain):
-        yield question_blocks.EXPLAINED
+        yield wording.EXPLAIN_ONE.format(id=(found.shown or found.asked)[0].question)
+    yield from examples(report)
+    if listed := question_list(report):
+        yield wording.LISTED
         yield listed
 
 
 @section("By question type and by kind of document", "Types")
-def types(domain: Domain) -> Iterator[Block]:
+def types(report: RunReport) -> Iterator[Block]:
     """Scores and costs by group of questions."""
-    if domain.types:
-        yield group_tables.EXPLAINED
-        if domain.groups_split == "search":
+    if report.types:
+        yield wording.BY_GROUP
+        if report.groups_split == "search":
             yield "These are search questions, so the winner's scores are biased in its favour."
-        yield Plot(plots.types(domain))
-        shown = (group_tables.types(domain), *((group_tables.modalities(domain),) if domain.modalities else ()))
+        yield Plot(plots.types(report))
+        shown = (run_tables.types(report), *((run_tables.modalities(report),) if report.modalities else ()))
         yield Folded("All pipelines, scores and costs by group", shown)
 
 
 @section("The search", "Search")
-def search(domain: Domain) -> Iterator[Block]:
+def search(report: RunReport) -> Iterator[Block]:
     """How the best score grew, and the steps of the strategy."""
-    if any(value is not None for value in domain.search_curve):
-        yield Plot(plots.convergence(domain))
-    if domain.about.record.history:
-        yield Folded("Steps of the search", (run_tables.history(domain),))
+    if any(value is not None for value in report.search_curve):
+        yield Plot(plots.convergence(report))
+    if report.about.record.history:
+        yield Folded("Steps of the search", (run_tables.history(report),))
 
 
 @section("Ranking on the search questions", "Ranking")
-def ranking(domain: Domain) -> Iterator[Block]:
+def ranking(report: RunReport) -> Iterator[Block]:
     """The best pipelines on the search questions."""
-    if domain.ranking or domain.baselines:
+    if report.ranking or report.baselines:
         yield wording.SELECTED
-        if said := wording.first_place(domain):
+        if said := wording.first_place(report):
             yield said
-        if any(row.ranked_by is not None for row in domain.ranking):
-            yield wording.ranked_by(domain)
-        yield tables.ranking(domain)
-        yield Folded("Every measure", (wording.measures_explained(domain), tables.measured(domain)))
+        if any(row.ranked_by is not None for row in report.ranking):
+            yield wording.ranked_by(report)
+        yield run_tables.ranking(report)
+        yield Folded("Every measure", (wording.measures_explained(report), run_tables.measured(report)))
 
 
 @section("What each option does", "Options")
-def options(domain: Domain) -> Iterator[Block]:
+def options(report: RunReport) -> Iterator[Block]:
     """Each option switched on alone, and the pipelines that the search met it in."""
-    if domain.options:
+    if report.options:
         yield wording.SWITCHED_ON
-        if inert := tables.inert(domain):
+        if inert := wording.inert(report):
             yield f"Inert here: {', '.join(inert)}."
-        if probed := [option for option in domain.options if option.probe and option.probe.change]:
+        if probed := [option for option in report.options if option.probe and option.probe.change]:
             yield Plot(plots.options(probed))
-        if domain.effects:
-            yield Folded("What each option gained over the run", (part_tables.EFFECTS, part_tables.effects(domain)))
-        yield Folded("Every option, alone and in the search", (wording.OBSERVATIONAL, tables.options(domain)))
+        if report.effects:
+            yield Folded(
+                "What each option gained over the run", (wording.PAIRS_OF_PIPELINES, run_tables.effects(report))
+            )
+        yield Folded("Every option, alone and in the search", (wording.OBSERVATIONAL, run_tables.options(report)))
 
 
 @section("Failures", "Failures")
-def failures(domain: Domain) -> Iterator[Block]:
+def failures(report: RunReport) -> Iterator[Block]:
     """What failed, and what that means."""
-    if domain.failures:
-        yield wording.failures_explained(domain)
-        if domain.aside:
-            yield run_tables.aside(domain)
-        yield run_tables.failures(domain)
+    if report.failures:
+        yield wording.failures_explained(report)
+        if report.aside:
+            yield run_tables.excluded(report)
+        yield run_tables.failures(report)
 
 
 @section("Run, models and work", "Run")
-def run(domain: Domain) -> Iterable[Block]:
+def run(report: RunReport) -> Iterable[Block]:
     """How the run was asked for, what answered, and what it took."""
-    calls = (run_tables.calls(domain),) if domain.about.record.account.calls else ()
-    judged = (f"The judge was checked: {domain.judged}.",) if domain.judged else ()
-    shown = (run_tables.run(domain), run_tables.models(domain), *judged, run_tables.work(domain))
-    return (domain.about.data.description, *shown, *calls)
+    calls = (run_tables.calls(report),) if report.about.record.account.calls else ()
+    judged = (f"The judge was checked: {report.judged}.",) if report.judged else ()
+    shown = (run_tables.run(report), run_tables.models(report), *judged, wording.work(report))
+    return (report.about.data.description, *shown, *calls)

@@ -2,140 +2,172 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.diagnosis.contrasts import Estimate
-from ragsmith.diagnosis.pooling import Pooled
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across
 from ragsmith.reporting.side_by_side import SideBySide
-from ragsmith.reporting.values import Answered, Domain, Row, Score
+from ragsmith.reporting.values import Row, RunReport
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
-
-Cell = str | int | float | None
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet may run when a cell starts with it."""
-
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+from ragsmith.text.table import Path, rounded, to_csv
 
 
-def ranking_csv(domain: Domain) -> str:
+def _bounds(name: str, *path: str) -> dict[str, Path]:
+    """Columns of a mean and its interval."""
+    return {name: (*path, "mean"), f"{name}_low": (*path, "low"), f"{name}_high": (*path, "high")}
+
+
+EFFECT: Mapping[str, Path] = {
+    "pairs": "its.pairs",
+    "questions": "its.gain.n",
+    "groups": "its.gain.groups",
+    "gain": "gain.mean",
+    "low": "gain.low",
+    "high": "gain.high",
+    "error": "its.gain.error",
+}
+
+POOLED: Mapping[str, Path] = {name: f"pooled.{name}" for name in ("between", "datasets", "agree", "unchanged")}
+
+ACTIVITY: Mapping[str, Path] = {
+    "family": "option.family",
+    "option": "option.name",
+    "against": "against",
+    "difference": "option.probe.difference",
+    "activity": "option.probe.activity",
+    "questions": "option.probe.compared",
+    "inert": "option.probe.inert",
+    "calls_added": "option.probe.calls",
+    **_bounds("change", "option", "probe", "change"),
+    **_bounds("retrieval_change", "option", "probe", "retrieval"),
+    "fitness_with": "option.effect.with_mean",
+    "proposed_with": "option.effect.with_n",
+    "fitness_without": "option.effect.without_mean",
+    "proposed_without": "option.effect.without_n",
+}
+
+SIDE_BY_SIDE: Mapping[str, Path] = {
+    "question": "id",
+    **{name: name for name in ("type", "group", "gain")},
+    **{
+        f"{side}_{part}": f"{side}.{part}"
+        for side in ("first", "second")
+        for part in ("fitness", "retrieval", "generation", "answer")
+    },
+    "text": "question",
+    "reference": "reference",
+}
+
+PARTS: Mapping[str, Path] = {
+    **{name: name for name in ("kind", "family", "option", "instead", "together")},
+    "questions": "worth.fitness.n",
+    "groups": "worth.fitness.groups",
+    **{
+        f"{name}_{end}": f"worth.{name}.{'mean' if end == 'worth' else end}"
+        for name in HEADLINE
+        for end in ("worth", "low", "high")
+    },
+    "calls_saved": "calls",
+    "seconds_saved": "seconds",
+    "why_not": "why_not",
+}
+
+INTERACTIONS: Mapping[str, Path] = {
+    "parts": "options",
+    "questions": "beyond.n",
+    "groups": "beyond.groups",
+    **_bounds("expected", "expected"),
+    **_bounds("observed", "observed"),
+    **_bounds("beyond", "beyond"),
+}
+
+TRANSFERS: Mapping[str, Path] = {
+    "winner_of": "source",
+    "on": "target",
+    "part": "part",
+    "pipeline": "label",
+    "questions": "questions",
+    "fitness": "fitness",
+    "calls": "calls",
+    "own_fitness": "own",
+    "behind": "regret",
+    "behind_low": "behind.low",
+    "behind_high": "behind.high",
+    "place": "place",
+    "of": "of",
+}
+
+
+def ranking_csv(report: RunReport) -> str:
     """Every pipeline of the search that has a score, with all of them, then what it is compared to; search questions.
 
     ``<measure>_n`` counts the questions that have a value, where not every question has one. ``ranked_by`` is there
     where a pipeline failed on questions that count.
     """
-    compared = {**domain.baselines, **({"random": domain.random} if domain.random else {})}
-    rows = [(f"{place}", row) for place, row in enumerate(domain.ranking, 1)]
-    rows += [(against(name, len(domain.random_curve)), row) for name, row in compared.items()]
-    metrics = list(dict.fromkeys(name for _, row in rows for name in row.scores))
-    counted = {name for _, row in rows for name, score in row.scores.items() if score.n is not None}
-    usage = list(dict.fromkeys(name for _, row in rows for name in row.usage))
-    families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
-    head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
-    levels = any(row.ranked_by is not None for _, row in rows)
-    head += ["ranked_by"] if levels else []
-    for name in metrics:
-        head += [name, f"{name}_low", f"{name}_high", *([f"{name}_n"] if name in counted else [])]
-    head += [f"{name}_per_question" for name in usage]
-    timed = any(row.latency_seconds is not None for _, row in rows)
-    head += ["latency_seconds"] * timed + [f"gene_{name}" for name in families]
+    compared = {**report.baselines, **({"random": report.random} if report.random else {})}
+    records: list[dict[str, Any]] = [
+        {"rank": f"{place}", "row": row, "genomes": row.shared} for place, row in enumerate(report.ranking, 1)
+    ]
+    records += [{"rank": against(name, len(report.random_curve)), "row": row} for name, row in compared.items()]
+    rows: list[Row] = [record["row"] for record in records]
+    columns: dict[str, Path] = {"rank": "rank", "pipeline": "row.label", "genomes": "genomes"}
+    columns |= {name: f"row.coverage.{name}" for name in ("questions", "attempted", "scored", "failed")}
+    if any(row.ranked_by is not None for row in rows):
+        columns["ranked_by"] = "level"
+        records = [{**record, "level": record["row"].level if record["row"].scores else None} for record in records]
+    for name in dict.fromkeys(name for row in rows for name in row.scores):
+        columns |= _bounds(name, "row", "scores", name)
+        if any(name in row.scores and row.scores[name].n is not None for row in rows):
+            columns[f"{name}_n"] = ("row", "scores", name, "n")
+    for name in dict.fromkeys(name for row in rows for name in row.usage):
+        columns[f"{name}_per_question"] = ("row", "usage", name)
+    if any(row.latency_seconds is not None for row in rows):
+        columns["latency_seconds"] = "row.latency_seconds"
+    for name in dict.fromkeys(name for row in rows for name in row.genes):
+        columns[f"gene_{name}"] = ("row", "genes", name)
+    return to_csv(records, columns)
 
-    def cells(title: str, row: Row) -> list[Cell]:
-        found = _ranked(title, row, metrics, counted, usage, levels=levels)
-        return found + [_number(row.latency_seconds)] * timed + [row.genes[name] for name in families]
 
-    return _csv(head, (cells(title, row) for title, row in rows))
-
-
-def activity_csv(domain: Domain) -> str:
+def activity_csv(report: RunReport) -> str:
     """Every option: alone in naive RAG or in the pipeline ``against``, and among the proposals of the search."""
-    head = ["family", "option", "against", "difference", "activity", "questions", "inert", "calls_added"]
-    head += ["change", "change_low", "change_high", "retrieval_change", "retrieval_change_low", "retrieval_change_high"]
-    head += ["fitness_with", "proposed_with", "fitness_without", "proposed_without"]
-    rows = []
-    for option in domain.options:
-        probe, effect = option.probe, option.effect
-        alone: Sequence[Cell] = [None] * 12
-        if probe:
-            said = (probe.against or NAIVE, probe.difference)
-            changes = (*_bounds(probe.change), *_bounds(probe.retrieval))
-            inert = str(probe.inert).lower()
-            alone = [*said, _number(probe.activity), probe.compared, inert, _number(probe.calls), *changes]
-        found = [_number(effect.with_mean), effect.with_n, _number(effect.without_mean), effect.without_n]
-        rows.append([option.family, option.name, *alone, *found])
-    return _csv(head, rows)
+    options = ({"option": one, "against": one.probe and (one.probe.against or NAIVE)} for one in report.options)
+    return to_csv(options, ACTIVITY)
 
 
-def questions_csv(domain: Domain) -> str:
+def questions_csv(report: RunReport) -> str:
     """Winner and what it is compared to, question by question; the cause is that of the winner and of naive RAG."""
-    asked = {one.question: {"winner": one.winner, "naive": one.naive} for one in domain.questions.asked}
-
-    def cause(a: Answered) -> str:
-        treated = asked.get(a.question, {}).get(a.pipeline)
-        return treated.cause if treated else ""
-
-    names = sorted({name for answered in domain.answered for name in answered.measures})
-    rows = (
-        [
-            a.split,
-            a.question,
-            a.type,
-            a.modality,
-            a.pipeline,
-            a.state,
-            cause(a),
-            *(_number(a.measures.get(name)) for name in names),
-        ]
-        for a in domain.answered
-    )
-    return _csv(["split", "question", "type", "modality", "pipeline", "state", "cause", *names], rows)
+    outcomes = {one.question: {"winner": one.winner, "naive": one.naive} for one in report.questions.asked}
+    records = ({"its": one, "outcome": outcomes.get(one.question, {}).get(one.pipeline)} for one in report.answered)
+    columns: dict[str, Path] = {
+        name: f"its.{name}" for name in ("split", "question", "type", "modality", "pipeline", "state")
+    }
+    columns["cause"] = "outcome.cause"
+    columns |= {
+        name: ("its", "measures", name) for name in sorted({name for one in report.answered for name in one.measures})
+    }
+    return to_csv(records, columns)
 
 
 def side_by_side_csv(found: SideBySide) -> str:
     """Two pipelines question by question, what the first gains most on top."""
-    parts = ("fitness", "retrieval", "generation", "answer")
-    head = ["question", "type", "group", "gain", *(f"{side}_{part}" for side in ("first", "second") for part in parts)]
-    rows = (
-        [
-            *(told.id, told.type, told.group, _number(told.gain)),
-            *(
-                cell
-                for side in (told.first, told.second)
-                for cell in (_number(side.fitness), _number(side.retrieval), _number(side.generation), side.answer)
-            ),
-            *(told.question, told.reference),
-        ]
-        for told in found.questions
-    )
-    return _csv([*head, "text", "reference"], rows)
+    return to_csv(found.questions, SIDE_BY_SIDE)
 
 
-def groups_csv(domain: Domain) -> str:
+def groups_csv(report: RunReport) -> str:
     """Winner and what it is compared to, by question type and by kind of document: scores, and costs per question."""
-    listed = [("type", group) for group in domain.types] + [("modality", group) for group in domain.modalities]
-    costs = list(dict.fromkeys(name for _, group in listed for name in group.costs))
-    head = ["split", "by", "group", "pipeline", "questions"]
+    listed = [("type", group) for group in report.types] + [("modality", group) for group in report.modalities]
+    records = ({"split": report.groups_split, "by": by, "its": group} for by, group in listed)
+    columns: dict[str, Path] = {"split": "split", "by": "by", "group": "its.group"}
+    columns |= {"pipeline": "its.pipeline", "questions": "its.n"}
     for name in HEADLINE:
-        head += [name, f"{name}_low", f"{name}_high"]
-    rows = (
-        [
-            *(domain.groups_split, by, group.group, group.pipeline, group.n),
-            *(cell for name in HEADLINE for cell in _bounds(group.scores.get(name))),
-            *(_number(group.costs.get(name)) for name in costs),
-        ]
-        for by, group in listed
-    )
-    return _csv([*head, *(f"{name}_per_question" for name in costs)], rows)
+        columns |= _bounds(name, "its", "scores", name)
+    for name in dict.fromkeys(name for _, group in listed for name in group.costs):
+        columns[f"{name}_per_question"] = ("its", "costs", name)
+    return to_csv(records, columns)
 
 
 def parts_csv(found: Ablation) -> str:
@@ -143,171 +175,58 @@ def parts_csv(found: Ablation) -> str:
 
     Of too few ``groups`` there is no interval: its ends are empty.
     """
-    head = ["kind", "family", "option", "instead", "together", "questions", "groups"]
-    for name in HEADLINE:
-        head += [f"{name}_worth", f"{name}_low", f"{name}_high"]
-    rows = (
-        [
-            *(one.kind, one.family, one.option, one.instead, "; ".join(one.together)),
-            *((its.n, its.groups) if (its := one.worth.get("fitness")) else (None, None)),
-            *(cell for name in HEADLINE for cell in _estimated(one.worth.get(name))),
-            *(_number(one.calls), _number(one.seconds), one.why_not),
-        ]
-        for one in found.parts
-    )
-    return _csv([*head, "calls_saved", "seconds_saved", "why_not"], rows)
+    return to_csv(found.parts, PARTS)
 
 
 def interactions_csv(found: Ablation) -> str:
     """What parts of the winner gain over naive RAG together, if that adds up, and beyond it."""
-    names = ("expected", "observed", "beyond")
-    head = ["parts", "questions", "groups", *(f"{name}{bound}" for name in names for bound in ("", "_low", "_high"))]
-    rows = (
-        [
-            *("; ".join(one.options), one.beyond.n, one.beyond.groups),
-            *(cell for name in names for cell in _estimated(getattr(one, name))),
-        ]
-        for one in found.interactions
-    )
-    return _csv(head, rows)
+    return to_csv(found.interactions, INTERACTIONS)
 
 
-def run_effects_csv(domain: Domain) -> str:
+def run_effects_csv(report: RunReport) -> str:
     """What options gained over the run, over naive RAG's option of their family, in pairs of its pipelines."""
-    head = ["family", "option", "instead", "pairs", "questions", "groups", "gain", "low", "high", "error"]
-    rows = (
-        [
-            *(one.family, one.option, one.instead, one.pairs, one.gain.n, one.gain.groups),
-            *(*_estimated(one.gain), _number(one.gain.error)),
-        ]
-        for one in domain.effects
-    )
-    return _csv(head, rows)
+    named: dict[str, Path] = {name: f"its.{name}" for name in ("family", "option", "instead")}
+    return to_csv(({"its": one, "gain": one.gain} for one in report.effects), {**named, **EFFECT})
 
 
 def tested_csv(found: Across) -> str:
     """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
-    head = ["against", "dataset", "questions", "groups", "difference", "low", "high", "error", *_POOLED]
-    rows: list[Sequence[Cell]] = []
+    records: list[dict[str, Any]] = []
     for one in found.tested:
         for dataset, its in one.each.items():
-            rows.append([one.name, dataset, its.n, its.groups, *_estimated(its), _number(its.error), *_NOT_POOLED])
+            records.append({"against": one.name, "dataset": dataset, "its": its, "gain": its})
         if one.pooled:
-            rows.append([one.name, "pooled", None, None, *_pooled(one.pooled)])
-    return _csv(head, rows)
+            records.append({"against": one.name, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
+    columns: dict[str, Path] = {"against": "against", "dataset": "dataset"}
+    columns |= {"questions": "its.n", "groups": "its.groups"}
+    columns |= {"difference": "gain.mean", "low": "gain.low", "high": "gain.high", "error": "its.error"}
+    return to_csv(records, {**columns, **POOLED})
 
 
 def effects_csv(found: Across) -> str:
     """What options gain over naive RAG's option: a row for each data set, and one pooled."""
-    head = ["family", "option", "instead", "dataset", "pairs", "questions", "groups", "gain", "low", "high", "error"]
-    rows: list[Sequence[Cell]] = []
+    records: list[dict[str, Any]] = []
     for one in found.effects:
-        named = one.family, one.option, one.instead
         for dataset, its in one.each.items():
-            counts = its.pairs, its.gain.n, its.gain.groups
-            rows.append([*named, dataset, *counts, *_estimated(its.gain), _number(its.gain.error), *_NOT_POOLED])
+            records.append({"effect": one, "dataset": dataset, "its": its, "gain": its.gain})
         if one.pooled:
-            rows.append([*named, "pooled", None, None, None, *_pooled(one.pooled)])
-    return _csv([*head, *_POOLED], rows)
+            records.append({"effect": one, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
+    named: dict[str, Path] = {name: f"effect.{name}" for name in ("family", "option", "instead")}
+    return to_csv(records, {**named, "dataset": "dataset", **EFFECT, **POOLED})
 
 
 def transfers_csv(found: Across) -> str:
     """Each winner on each data set: its fitness, and what the winner there is ahead by."""
-    head = ["winner_of", "on", "part", "pipeline", "questions", "fitness", "calls", "own_fitness"]
-    head += ["behind", "behind_low", "behind_high", "place", "of"]
-    rows = (
-        [
-            *(one.source, one.target, one.part, one.label, one.questions),
-            *(_number(one.fitness), _number(one.calls), _number(one.own), _number(one.regret)),
-            *(_estimated(one.behind)[1:]),
-            *(one.place, one.of),
-        ]
-        for one in found.transfers
-    )
-    return _csv(head, rows)
+    return to_csv(found.transfers, TRANSFERS)
 
 
 def across_json(found: Across) -> dict[str, Any]:
     """What reports say together, as plain data."""
-    plain: dict[str, Any] = _plain(asdict(found))
+    plain: dict[str, Any] = rounded(asdict(found))
     return plain
 
 
-def domain_json(domain: Domain) -> dict[str, Any]:
+def report_json(report: RunReport) -> dict[str, Any]:
     """A report as plain data; numbers have at most six decimals."""
-    plain: dict[str, Any] = _plain(asdict(domain))
+    plain: dict[str, Any] = rounded(asdict(report))
     return plain
-
-
-def defused(cell: Cell) -> str:
-    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
-    if cell is None:
-        return ""
-    text = str(cell)
-    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([defused(cell) for cell in row] for row in rows)
-    return out.getvalue()
-
-
-def _ranked(
-    title: str,
-    row: Row,
-    metrics: Sequence[str],
-    counted: AbstractSet[str],
-    usage: Sequence[str],
-    *,
-    levels: bool,
-) -> list[Cell]:
-    covered = row.coverage
-    genomes = row.shared if title.isdigit() else None
-    cells: list[Cell] = [
-        title,
-        row.label,
-        genomes,
-        covered.questions,
-        covered.attempted,
-        covered.scored,
-        covered.failed,
-        *([_number(row.level) if row.scores else None] if levels else []),
-    ]
-    for name in metrics:
-        score = row.scores.get(name)
-        cells += [*_bounds(score), *([score.n if score else None] if name in counted else [])]
-    return cells + [_number(row.usage.get(name)) for name in usage]
-
-
-def _bounds(score: Score | None) -> list[Cell]:
-    return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
-
-
-_POOLED = ("between", "datasets", "agree", "unchanged")
-_NOT_POOLED = (None,) * len(_POOLED)
-
-
-def _pooled(found: Pooled) -> list[Cell]:
-    bounds = [_number(found.mean), _number(found.low), _number(found.high), None]
-    return [*bounds, _number(found.between), found.datasets, found.agree, found.unchanged]
-
-
-def _estimated(found: Estimate | None) -> list[Cell]:
-    return [None] * 3 if found is None else [_number(found.mean), _number(found.low), _number(found.high)]
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None else round(value, 6) + 0.0
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

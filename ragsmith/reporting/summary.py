@@ -10,8 +10,7 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
-from ragsmith.reporting import numbers
-from ragsmith.reporting.values import TITLES, Domain, Row
+from ragsmith.reporting.values import TITLES, Row, RunReport
 from ragsmith.reporting.wording import (
     MATTERS,
     WORDS,
@@ -28,6 +27,7 @@ from ragsmith.reporting.wording import (
     questions_of,
     same_in_words,
 )
+from ragsmith.text import numbers
 
 COLUMNS = 80
 """Characters of a line."""
@@ -44,81 +44,81 @@ MADE_UP = ("recommended", "single")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
+def summary_lines(report: RunReport, columns: int = COLUMNS) -> list[str]:
     """Winner, verdict, cost and next step, then ranking and baselines. Control characters are shown, not sent.
 
     No line is longer than ``columns``, unless a single word is.
     """
-    record = domain.about.record
+    record = report.about.record
     lines = [
-        f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
+        f"{report.about.dataset}: {report.proposed:,} of {record.space.feasible:,} pipelines searched "
         f"({record.strategy}), {questions_in_words(record)}",
         "",
-        *_decision(domain),
+        *_decision(report),
     ]
-    lines += ["", *(f"! {note}" for note in domain.notes)] if domain.notes else []
-    if domain.ranking:
-        parts = ", ".join(part for part in COMPOSITES if part in domain.ranking[0].scores)
+    lines += ["", *(f"! {note}" for note in report.notes)] if report.notes else []
+    if report.ranking:
+        parts = ", ".join(part for part in COMPOSITES if part in report.ranking[0].scores)
         asked = "calls and seconds per question" if record.settings.timed else "calls per question"
         lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
-        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
-        lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := first_place(domain)) else []
-    lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
-    if domain.random:
-        lines.append(_ranked(None, domain.random, against_random(domain)))
-    shown = [*domain.ranking[:LISTED], *domain.baselines.values(), *([domain.random] if domain.random else [])]
+        lines += [_ranked(place, row) for place, row in enumerate(report.ranking[:LISTED], 1)]
+        lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := first_place(report)) else []
+    lines += [_ranked(None, row, TITLES[name]) for name, row in report.baselines.items()]
+    if report.random:
+        lines.append(_ranked(None, report.random, against_random(report)))
+    shown = [*report.ranking[:LISTED], *report.baselines.values(), *([report.random] if report.random else [])]
     if any(row.ranked_by is not None for row in shown):
-        lowest = numbers.plain(domain.lowest)
+        lowest = numbers.plain(report.lowest)
         lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
     if record.settings.weighs:
         lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
         if record.settings.timed:
             lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
-        lines += [_ranked(None, row) for row in domain.front]
-    lines += [*_simplified(domain), *_failed(domain)]
-    if besides := besides_in_words(domain):
+        lines += [_ranked(None, row) for row in report.front]
+    lines += [*_simplified(report), *_failed(report)]
+    if besides := besides_in_words(report):
         lines += ["", besides]
     printable = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
     return [part for line in printable for part in folded(line, columns)]
 
 
-def _decision(domain: Domain) -> Iterator[str]:
+def _decision(report: RunReport) -> Iterator[str]:
     """Which pipeline, whether it is better than what and by how much, what it costs, and what to do next."""
-    if winner := domain.winner:
+    if winner := report.winner:
         yield f"winner: {winner.label or 'naive RAG'}"
         seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
-        yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_beside_naive(domain)}"
-    yield f"verdict: {headline(domain)}"
-    yield from _rivals(domain)
-    cheaper = cheapest_in_words(domain)
-    yield from (f"  {said}" for said in same_in_words(domain) if said != cheaper)
+        yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_beside_naive(report)}"
+    yield f"verdict: {headline(report)}"
+    yield from _rivals(report)
+    cheaper = cheapest_in_words(report)
+    yield from (f"  {said}" for said in same_in_words(report) if said != cheaper)
     if cheaper:
         yield f"cheaper: {cheaper}"
-    if domain.next_step:
-        yield f"next: {domain.next_step.sentence}"
+    if report.next_step:
+        yield f"next: {report.next_step.sentence}"
 
 
-def _beside_naive(domain: Domain) -> str:
-    naive = domain.baselines.get("naive")
+def _beside_naive(report: RunReport) -> str:
+    naive = report.baselines.get("naive")
     return f" (naive RAG: {naive.usage['calls']:.1f})" if naive and "calls" in naive.usage else ""
 
 
-def _rivals(domain: Domain) -> Iterator[str]:
+def _rivals(report: RunReport) -> Iterator[str]:
     """A line for each rival: the difference, its interval, p and the word for it."""
-    found = [one.difference for one in domain.comparisons if one.difference]
+    found = [one.difference for one in report.comparisons if one.difference]
     if not found:
         return  # the headline says so
-    asked = f"{found[0].n} {'questions' if domain.folds else 'test questions'} in {in_groups(found[0].groups)}"
-    yield f"  {domain.comparisons[0].of} of the winner less that of each, on {asked}:"
+    asked = f"{found[0].n} {'questions' if report.folds else 'test questions'} in {in_groups(found[0].groups)}"
+    yield f"  {report.comparisons[0].of} of the winner less that of each, on {asked}:"
     rows = [
         (
-            _against(one, domain),
+            _against(one, report),
             numbers.signed(its.mean_difference) if its else "",
             numbers.interval(its.low, its.high, sign=True) if its else "",
             numbers.probability(one.adjusted_p) if its else "",
             _word(one),
         )
-        for one in sorted(domain.comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else 99)
+        for one in sorted(report.comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else 99)
         for its in (one.difference,)
     ]
     head = ("", "mean", "95 % interval", "p", "")
@@ -126,13 +126,13 @@ def _rivals(domain: Domain) -> Iterator[str]:
     for name, *figures, word in (head, *rows):
         cells = (cell.rjust(width) for cell, width in zip(figures, widths[1:-1], strict=True))
         yield "  ".join(["  ", name.ljust(widths[0]), *cells, word]).rstrip()
-    yield f"  ({_fine_print(domain)})"
-    if made := [f"{TITLES[one.name]}: {one.label}" for one in domain.comparisons if one.name in MADE_UP]:
+    yield f"  ({_fine_print(report)})"
+    if made := [f"{TITLES[one.name]}: {one.label}" for one in report.comparisons if one.name in MADE_UP]:
         yield f"  ({'; '.join(made)})"
 
 
-def _against(one: Comparison, domain: Domain) -> str:
-    return against_random(domain) if one.name == "random" else TITLES.get(one.name, one.against)
+def _against(one: Comparison, report: RunReport) -> str:
+    return against_random(report) if one.name == "random" else TITLES.get(one.name, one.against)
 
 
 def _word(one: Comparison) -> str:
@@ -147,17 +147,17 @@ def _word(one: Comparison) -> str:
     return WORDS[one.verdict]
 
 
-def _fine_print(domain: Domain) -> str:
+def _fine_print(report: RunReport) -> str:
     """What p and the intervals count."""
-    count, look = len(domain.comparisons), domain.comparisons[0].look
+    count, look = len(report.comparisons), report.comparisons[0].look
     family = [f"{'both' if count == 2 else f'all {count}'} comparisons"] if count > 1 else []
     counted = listed([*family, *([looked_before(look)] if look > 1 else [])], "and")
     decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
     said = f"{decides}; each interval is a 95 % one by itself"
-    tested = len(domain.about.record.tested)
-    if any(one.difference and one.difference.n < tested for one in domain.comparisons):
+    tested = len(report.about.record.tested)
+    if any(one.difference and one.difference.n < tested for one in report.comparisons):
         said += "; p also has to hold with the failures of whoever is ahead as the lowest score"
-    if any(one.difference is None for one in domain.comparisons):
+    if any(one.difference is None for one in report.comparisons):
         said += "; not compared: one of the two failed on more questions than it may"
     return said
 
@@ -170,17 +170,17 @@ def folded(line: str, columns: int = COLUMNS) -> list[str]:
     return [part.replace("\u00a0", " ") for part in lines] or [""]
 
 
-def _simplified(domain: Domain) -> list[str]:
+def _simplified(report: RunReport) -> list[str]:
     """What was left out of the winner, or what it is where it has not the highest mean."""
-    record = domain.about.record
+    record = report.about.record
     gone = [removal for removal in record.removals if removal.left_out]
-    if not domain.winner:
+    if not report.winner:
         return []
     if not gone:
         return (
             []
             if record.leader in (None, record.winner)
-            else ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
+            else ["", f"the winner has the {chosen(report)}, and not the {TITLES['leader']}"]
         )
     last = gone[-1]
     saved = sum(removal.calls for removal in gone)
@@ -191,21 +191,21 @@ def _simplified(domain: Domain) -> list[str]:
     side = "ahead of" if last.loss < 0 else "behind"
     return [
         "",
-        f"the winner is the {chosen(domain)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
+        f"the winner is the {chosen(report)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
         f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
     ]
 
 
-def _failed(domain: Domain) -> list[str]:
+def _failed(report: RunReport) -> list[str]:
     """What failed, in a few lines."""
-    if not domain.failed:
+    if not report.failed:
         return []
-    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
-    if domain.aside:
-        lines.append(f"set aside, as every pipeline failed on them: {len(domain.aside)} of the questions")
-        lines += [f"  {one.question} ({one.split}), {one.why}" for one in domain.aside[:NAMED]]
-        if len(domain.aside) > NAMED:
-            lines.append(f"  and {len(domain.aside) - NAMED} more")
+    lines = ["", f"{report.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
+    if report.aside:
+        lines.append(f"set aside, as every pipeline failed on them: {len(report.aside)} of the questions")
+        lines += [f"  {one.question} ({one.split}), {one.why}" for one in report.aside[:NAMED]]
+        if len(report.aside) > NAMED:
+            lines.append(f"  and {len(report.aside) - NAMED} more")
     return lines
 
 

@@ -29,7 +29,7 @@ def folder_of(dataset: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class RunHeader:
     """The run that is reported, by its key, and the data set it is of, by its name. Times are text as stored."""
 
     dataset: str
@@ -105,10 +105,11 @@ class Coverage:
         """Scored or failed."""
         return self.scored + self.failed
 
-    @property
-    def complete(self) -> bool:
-        """Whether every question has a score."""
-        return self.scored == self.questions
+    def __str__(self) -> str:
+        """``70 = 70 + 0``: attempted = scored + failed; what was not attempted is named."""
+        left = self.questions - self.attempted
+        text = f"{self.attempted} = {self.scored} + {self.failed}"
+        return f"{text}, {left} not attempted" if left else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +230,6 @@ class Effect:
     without_mean: float | None
     without_n: int
 
-    @property
-    def difference(self) -> float | None:
-        """With minus without."""
-        if self.with_mean is None or self.without_mean is None:
-            return None
-        return self.with_mean - self.without_mean
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -280,7 +274,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Treated:
+class QuestionOutcome:
     """What one pipeline made of one question.
 
     ``scores`` has F, R and G of the question as ``fitness``, ``retrieval`` and ``generation``: a part that it has not
@@ -296,7 +290,7 @@ class Treated:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionResult:
     """One question of the run, as the winner and naive RAG treated it.
 
     ``question`` is its id, ``text`` what is asked, and ``reference`` the reference answer: both are "" in runs of
@@ -308,8 +302,8 @@ class Asked:
     split: Literal["search", "test"]
     text: str
     reference: str
-    winner: Treated | None
-    naive: Treated | None
+    winner: QuestionOutcome | None
+    naive: QuestionOutcome | None
 
     @property
     def gain(self) -> float | None:
@@ -319,7 +313,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class PipelineAnswer:
     """What one pipeline answered, and what it had read: ``passages`` in the order of the prompt.
 
     The answer is delivered as it stands; "" if the pipeline failed. ``further`` counts passages without gold that were
@@ -332,8 +326,8 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A question that is shown in full, with both answers; ``question`` is the id of the `Asked` that has the rest.
+class QuestionExample:
+    """A question that is shown in full, with both answers; ``question`` is the id of its `QuestionResult`.
 
     ``why`` says what it is an example of: ``gained`` or ``lost`` against naive RAG, or ``wrong``: where the winner's
     fitness is lowest. ``gold`` are the gold passages, with what became of each on the winner's way.
@@ -342,8 +336,8 @@ class Shown:
     question: str
     why: Literal["gained", "lost", "wrong"]
     gold: tuple[GoldPassage, ...]
-    winner: Replied
-    naive: Replied
+    winner: PipelineAnswer
+    naive: PipelineAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,8 +400,8 @@ class Questions:
     recommended pipeline and the winner. ``interventions`` are there where they were asked for.
     """
 
-    asked: tuple[Asked, ...] = ()
-    shown: tuple[Shown, ...] = ()
+    asked: tuple[QuestionResult, ...] = ()
+    shown: tuple[QuestionExample, ...] = ()
     causes: tuple[CauseCounts, ...] = ()
     repairs: tuple[Repair, ...] = ()
     interventions: tuple[Intervened, ...] = ()
@@ -441,7 +435,7 @@ class TimedPipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class RunReport:
     """Everything a report says about the run on one data set.
 
     ``ranking`` holds the pipelines of the search that are complete enough, one for each phenotype, best first; the
@@ -460,7 +454,7 @@ class Domain:
     ``besides`` counts what was evaluated and not ``proposed``.
     """
 
-    about: About
+    about: RunHeader
     notes: tuple[str, ...]
     ranking: tuple[Row, ...]
     proposed: int

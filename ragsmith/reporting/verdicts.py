@@ -21,7 +21,7 @@ from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.facts import described
-from ragsmith.reporting.material import Material
+from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import TITLES, Cheapest
 from ragsmith.runs.looking import MADE_OF
 from ragsmith.runs.record import CROSSFIT, RunRecord
@@ -139,11 +139,9 @@ def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequen
     return None
 
 
-def next_step_of(
-    material: Material, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]
-) -> NextStep | None:
+def next_step_of(run: RunData, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]) -> NextStep | None:
     """What to do after the test of a run, in a sentence; ``tested`` has all, whoever is compared."""
-    record, fitness = material.record, material.terms_of_test.fitness
+    record, fitness = run.record, run.terms_of_test.fitness
     if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None
     same = same_as(record, tested)
@@ -154,7 +152,7 @@ def next_step_of(
     if winner and simple:
         ours, theirs = winner.by_question(fitness), simple.by_question(fitness)
         for question in common([winner, simple]):
-            of_type = by_type.setdefault(material.about.data.questions.get(question, ""), [])
+            of_type = by_type.setdefault(run.about.data.questions.get(question, ""), [])
             of_type.append(ours[question] - theirs[question])
     embedder = record.models.get("embedder", "")
     return next_step(
@@ -162,13 +160,13 @@ def next_step_of(
             comparisons,
             record.tested_groups or Clusters.alone(record.tested),
             record.look,
-            len(material.about.data.questions),
+            len(run.about.data.questions),
             {name: math.fsum(one.values("calls")) / len(one.records) for name, one in tested.items() if one.records},
             by_type,
             _unfound(winner, fitness) if winner else None,
             embedded=described("embedder", embedder).startswith("embedded"),
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
-            drafted=not set(record.tested).isdisjoint(material.about.data.drafted),
+            drafted=not set(record.tested).isdisjoint(run.about.data.drafted),
             recommended=same.get("recommended", "recommended"),
         )
     )

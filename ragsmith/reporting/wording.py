@@ -9,13 +9,15 @@ from typing import Any
 from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
-from ragsmith.reporting import numbers
-from ragsmith.reporting.values import TITLES, Cheapest, Domain, Row
+from ragsmith.reporting.values import TITLES, Cheapest, Row, RunReport
 from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings
+from ragsmith.text import numbers
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
@@ -37,6 +39,31 @@ SWITCHED_ON = (
     "on the search questions. Activity is the share of questions on which its stage gives another output than without "
     "it; an option that never does is inert here. Changes are means of differences question by question, with 95 % "
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
+)
+
+BY_GROUP = (
+    "The same pipelines on parts of the questions: what a search chose for all of them need not be best for each. A "
+    "part has few questions, so its intervals are wide. Costs are means per question: model calls, tokens read and "
+    "written, texts embedded, pairs scored by the cross-encoder, and the length of the prompt."
+)
+
+PAIRS_OF_PIPELINES = (
+    "Every two pipelines of the search that differ in one option alone, of which one has naive RAG's, question by "
+    "question: the mean over all such pairs, the option alone in naive RAG among them. What a race dropped early "
+    "counts on the questions that it answered, so large losses look a little larger than they are."
+)
+
+TIMED_ALONE = (
+    "Each question was asked alone, by ragsmith evaluate --latency: warm with models opened and the index built, cold "
+    "with nothing there, so that the first of them waits for both (the program itself was running, and had read its "
+    "files before). Nothing that was found or answered before was remembered, and replies of models were waited for."
+)
+
+EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` prints the whole way of one question; each stands here with its id."
+
+LISTED = (
+    "Every question with the fitness that winner and naive RAG have on it, and what first went wrong on the winner's "
+    "way. Those that the winner changed most stand first."
 )
 
 NOTHING_TO_BEAT = ": the winner is all that it would have to beat"
@@ -118,15 +145,15 @@ def looked_before(look: int) -> str:
     return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
 
 
-def front_explained(domain: Domain) -> str:
+def front_explained(report: RunReport) -> str:
     """What the front is made of, and how another of its pipelines is written."""
-    margin = numbers.plain(domain.about.record.settings.margin)
-    unless = "it finds nothing" + " or has no latency" * domain.about.record.settings.timed
+    margin = numbers.plain(report.about.record.settings.margin)
+    unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
         f"Every pipeline that met all search questions counts, whoever proposed it, unless {unless}. "
         "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which "
         f"search questions show to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
-        + _timed(domain.about.record.settings)
+        + _timed(report.about.record.settings)
     )
 
 
@@ -162,25 +189,25 @@ def within_margin(found: Cheapest) -> str:
     )
 
 
-def same_in_words(domain: Domain) -> list[str]:
+def same_in_words(report: RunReport) -> list[str]:
     """A sentence for each pipeline that is no rival of its own, and one for what is cheaper than the winner."""
-    found = {name: other for name, other in domain.same.items() if name != "cheapest"}
+    found = {name: other for name, other in report.same.items() if name != "cheapest"}
     itself = [_part_in_words(name) for name, other in found.items() if other == "winner"]
     said = []
     if itself:
-        where = "In every fold the winner" if domain.folds else "The winner"
+        where = "In every fold the winner" if report.folds else "The winner"
         said.append(f"{where} is {listed(itself, 'and')}: it is not compared with itself.")
     said += [f"The {TITLES[name]} is {_part_in_words(other)}." for name, other in found.items() if other != "winner"]
-    return [*said, *filter(None, [cheapest_in_words(domain)])]
+    return [*said, *filter(None, [cheapest_in_words(report)])]
 
 
-def cheapest_in_words(domain: Domain) -> str:
+def cheapest_in_words(report: RunReport) -> str:
     """Which pipeline within the margin is cheaper than the winner, or that there is none; "" where nobody looked."""
-    if domain.cheapest:
-        return within_margin(domain.cheapest)
-    if domain.same.get("cheapest") != "winner":
+    if report.cheapest:
+        return within_margin(report.cheapest)
+    if report.same.get("cheapest") != "winner":
         return ""
-    margin = numbers.plain(domain.about.record.settings.margin)
+    margin = numbers.plain(report.about.record.settings.margin)
     return (
         "No cheaper pipeline is within the margin: none that asks fewer model calls than the winner is shown on the "
         f"search questions to be less than {margin} behind it."
@@ -191,13 +218,13 @@ def _part_in_words(name: str) -> str:
     return TITLES[name] if name in KNOWN else f"the {TITLES[name]}"
 
 
-def headline(domain: Domain) -> str:
+def headline(report: RunReport) -> str:
     """Whether the winner is really better, in one or two sentences."""
-    if domain.about.record.no_winner:
-        return f"No winner: {domain.about.record.no_winner}."
-    if not domain.ranking:
+    if report.about.record.no_winner:
+        return f"No winner: {report.about.record.no_winner}."
+    if not report.ranking:
         return "No pipeline has been evaluated on enough questions yet."
-    record = domain.about.record
+    record = report.about.record
     if record.settings.verdict == CROSSFIT and not record.folds:
         return "No verdict yet: not every fold has been searched for and tested."
     if not record.tested:
@@ -205,17 +232,17 @@ def headline(domain: Domain) -> str:
             "Nothing is claimed: there are no test questions "
             f"({record.split.rule.removesuffix(', nothing is claimed')})."
         )
-    if not domain.comparisons:
-        met = "winner" in domain.same.values()
+    if not report.comparisons:
+        met = "winner" in report.same.values()
         return f"No verdict{NOTHING_TO_BEAT if met else ' yet: the test questions have not been used'}."
     about = "What such a search finds, by crossfit: " if record.folds else ""
-    about += "In retrieval alone, as a machine drafted test questions: " * (domain.comparisons[0].of == RETRIEVAL)
-    return about + " ".join(part for part in _verdicts(domain.comparisons) if part)
+    about += "In retrieval alone, as a machine drafted test questions: " * (report.comparisons[0].of == RETRIEVAL)
+    return about + " ".join(part for part in _verdicts(report.comparisons) if part)
 
 
-def besides_in_words(domain: Domain) -> str:
+def besides_in_words(report: RunReport) -> str:
     """What was evaluated besides the pipelines that the search proposed; nothing where nothing was."""
-    found, folds = domain.besides, len(domain.folds)
+    found, folds = report.besides, len(report.folds)
     parts = (
         (found.before, "before it, the baselines and each option alone"),
         (found.drawn, "drawn at random"),
@@ -226,7 +253,7 @@ def besides_in_words(domain: Domain) -> str:
         return ""
     more = f"; and a search in each of {folds} folds" if folds else ""
     return (
-        f"{found.total:,} pipelines were evaluated besides the {domain.proposed:,} that the search proposed: "
+        f"{found.total:,} pipelines were evaluated besides the {report.proposed:,} that the search proposed: "
         f"{listed([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
     )
 
@@ -240,9 +267,9 @@ def questions_in_words(record: RunRecord) -> str:
     return f"{len(record.split.search)} questions, {len(record.tested)} of them tested in {len(record.folds)} folds"
 
 
-def crossfit_explained(domain: Domain) -> str:
+def crossfit_explained(report: RunReport) -> str:
     """What a verdict by crossfit is about."""
-    record = domain.about.record
+    record = report.about.record
     return (
         f"The questions were dealt out to {len(record.folds)} folds. For each, one search ran on the others, without "
         "those that have gold near the fold's, and its winner answered the fold: so each of the "
@@ -279,27 +306,27 @@ def winner_in_words(changed: int, stations: int) -> str:
     return f"The way of a question through {stations} stations; {changed} differ from those of naive RAG, above them."
 
 
-def scores_explained(domain: Domain) -> str:
+def scores_explained(report: RunReport) -> str:
     """What F, R and G are."""
     known = measures()
-    fitness = domain.about.record.settings.fitness
+    fitness = report.about.record.settings.fitness
     made_of = "; ".join(
         f"{HEADLINE[name]}, {name}: the mean of {', '.join(known[member].label for member in members)}"
         for name, members in COMPOSITES.items()
         if name == RETRIEVAL or not fitness.ranks
     )
-    return f"F, fitness: {fitness.formula}. {made_of}.{_without_parts(domain)}"
+    return f"F, fitness: {fitness.formula}. {made_of}.{_without_parts(report)}"
 
 
-def _without_parts(domain: Domain) -> str:
+def _without_parts(report: RunReport) -> str:
     """What becomes of questions that have no R, or another G, where there are some."""
-    rows = [row for row in (*domain.ranking, *domain.baselines.values()) if row.scores]
+    rows = [row for row in (*report.ranking, *report.baselines.values()) if row.scores]
     if not rows:
         return ""
     first = rows[0]
     unlabelled = first.coverage.scored - questions_of(first, RETRIEVAL)
     found = ""
-    if unlabelled and not domain.about.record.settings.fitness.ranks:
+    if unlabelled and not report.about.record.settings.fitness.ranks:
         found += f" {unlabelled} questions have no evidence: they have no R, and count by G alone."
     if (refused := questions_of(first, REFUSAL)) > 0:
         found += f" {refused} of them the documents do not answer: their G is 1 if they are declined, else 0."
@@ -312,68 +339,120 @@ def questions_of(row: Row, name: str) -> int:
     return 0 if score is None else score.n or row.coverage.scored
 
 
-def chosen(domain: Domain) -> str:
+def chosen(report: RunReport) -> str:
     """By what the pipeline was chosen that options were then left out of."""
-    record = domain.about.record
+    record = report.about.record
     by_estimate = record.settings.choose == "estimate" and record.estimated not in (None, record.leader)
     return TITLES["estimate" if by_estimate else "leader"]
 
 
-def first_place(domain: Domain) -> str:
+def first_place(report: RunReport) -> str:
     """Why the winner stands first where another that is listed has a higher fitness; "" where none has."""
-    if not domain.winner or not domain.ranking or domain.ranking[0].key != domain.winner.key:
+    if not report.winner or not report.ranking or report.ranking[0].key != report.winner.key:
         return ""
-    first, *others = domain.ranking
+    first, *others = report.ranking
     if all(numbers.plain(one.level) <= numbers.plain(first.level) for one in others if one.scores):
         return ""
-    if any(removal.left_out for removal in domain.about.record.removals):
+    if any(removal.left_out for removal in report.about.record.removals):
         why = "what does not pay was left out of it, which may lower its fitness a little"
     else:
-        why = f"it has the {chosen(domain)}, by which it was chosen"
+        why = f"it has the {chosen(report)}, by which it was chosen"
     return f"The winner stands first, though others have a higher fitness: {why}."
 
 
-def simplified(domain: Domain) -> str:
+def simplified(report: RunReport) -> str:
     """How options were left out, in a paragraph."""
     shrunk = (
         "The estimate of what a pipeline is worth is its mean, shrunk towards what was expected of it before, by how "
         "far the questions that happen to be asked move it and those that do nearly the same: the highest of many "
         "means belongs to a pipeline that was lucky. "
     )
-    return (shrunk if domain.about.record.settings.choose == "estimate" else "") + (
-        f"Each option of the pipeline with the {chosen(domain)} was left out in turn, on the search questions. What "
+    return (shrunk if report.about.record.settings.choose == "estimate" else "") + (
+        f"Each option of the pipeline with the {chosen(report)} was left out in turn, on the search questions. What "
         "came within one standard error of it and asks models less was left out for good, and so was what asks nothing "
         "of them and gains nothing; parameters that change no answer were put back to their defaults. The rest is the "
         "winner. Losses are always those against the pipeline with the "
-        f"{chosen(domain)}."
+        f"{chosen(report)}."
     )
 
 
-def failures_explained(domain: Domain) -> str:
+def failures_explained(report: RunReport) -> str:
     """What failures mean for a pipeline."""
     return (
-        f"{domain.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
-        f"aside, for all of them. On the others a pipeline may fail on up to {numbers.share(_may_miss(domain))}; one "
+        f"{report.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
+        f"aside, for all of them. On the others a pipeline may fail on up to {numbers.share(_may_miss(report))}; one "
         "that fails on more has no score and cannot win."
     )
 
 
-def ranked_by(domain: Domain) -> str:
+def ranked_by(report: RunReport) -> str:
     """How pipelines that failed on some questions are ranked."""
     return (
         f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
-        f"as if each failure had scored {numbers.plain(domain.lowest)}, the lowest there is, so that none rises by "
+        f"as if each failure had scored {numbers.plain(report.lowest)}, the lowest there is, so that none rises by "
         "failing. What the winner is ahead of another pipeline is told on the questions that both finished."
     )
 
 
-def _may_miss(domain: Domain) -> float:
-    return domain.about.record.settings.may_miss
+def parts_explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
+    """What the numbers are, and what they are not; ``chosen`` says whether search questions chose the pipeline."""
+    groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
+    linked = f" in {in_groups(groups)} that hang together" if groups else ""
+    asked = "" if found.part == "all" else f"{found.part} "
+    biased = f" These questions chose {named}, so each part looks a little better than it is."
+    return (
+        f"Each part of {named} was taken out in turn, which leaves naive RAG's option there, on {found.questions} "
+        f"{asked}questions{linked}. Worth is {named} less what is left, question by question: above 0 the part is "
+        "worth having, and an interval that holds 0 shows nothing. Intervals are of one part by itself, not adjusted "
+        f"for how many parts there are.{biased if chosen and found.part == 'search' else ''}"
+    )
 
 
-def against_random(domain: Domain) -> str:
+def describe_interaction(one: Interaction) -> str:
+    """Whether all parts gain what they gain alone."""
+    less = "less" if one.beyond.mean < 0 else "more"
+    far = numbers.plain(abs(one.beyond.mean))
+    bounds = numbers.by_group(one.beyond.low, one.beyond.high)
+    added = (
+        f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness, added up; together they gain "
+        f"{numbers.signed(one.observed.mean)}. "
+    )
+    if one.beyond.shown:
+        return f"{added}That is {far} {less} than they add up to {bounds}: they do not add up."
+    return (
+        f"{added}The difference of {numbers.signed(one.beyond.mean)} {bounds} may be chance: no interaction is shown."
+    )
+
+
+def inert(report: RunReport) -> list[str]:
+    """Options that changed nothing, as ``family: option``."""
+    return [f"{one.family}: {one.name}" for one in report.options if one.probe and one.probe.inert]
+
+
+def work(report: RunReport) -> str:
+    """What the last command computed and found in the cache."""
+    record = report.about.record
+    account, made = record.account, record.settings.fitness.made
+    text = f"This run's last command computed {account.computed:,} {made} and took {account.reused:,} from the cache."
+    if account.spent.calls:
+        text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"
+        text += f", for {account.spent.cost:.4f} in money." if account.spent.cost else "."
+    if not account.stages_requested:
+        return f"{text} No stage ran and no model was called."
+    ratio = account.stages_computed / account.stages_requested
+    return (
+        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
+        f"computed ({numbers.share(ratio)}); the rest was shared."
+    )
+
+
+def _may_miss(report: RunReport) -> float:
+    return report.about.record.settings.may_miss
+
+
+def against_random(report: RunReport) -> str:
     """What the best random pipeline is called in a table."""
-    return f"best of {len(domain.random_curve):,} random"
+    return f"best of {len(report.random_curve):,} random"
 
 
 def listed(names: Sequence[str], last: str) -> str:
@@ -381,10 +460,10 @@ def listed(names: Sequence[str], last: str) -> str:
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def measures_explained(domain: Domain) -> str:
+def measures_explained(report: RunReport) -> str:
     """What the measures that are shown are, in the words of their files, and by which embedder."""
-    embedder = next((identifier(model.id) for model in domain.models if model.role == "embedder"), "the embedder")
-    shown = {name for row in (*domain.ranking, *domain.baselines.values()) for name in row.scores}
+    embedder = next((identifier(model.id) for model in report.models if model.role == "embedder"), "the embedder")
+    shown = {name for row in (*report.ranking, *report.baselines.values()) for name in row.scores}
     said = " ".join(f"{known.label}: {known.summary}" for known in measures().values() if known.name in shown)
     return f"{said} Vectors are by {embedder}. Where not every question has a value, n says how many have."
 

@@ -12,7 +12,7 @@ import pytest
 
 import ragsmith as library
 from ragsmith.errors import UsageError
-from ragsmith.reporting import load_domain
+from ragsmith.reporting import load_report
 from ragsmith.store.store import Store
 
 Command = Callable[..., Any]
@@ -35,7 +35,7 @@ def winner(searched: Path, ragsmith: Command, search_arguments: Arguments, monke
 
 def test_a_search_leaves_what_each_part_of_its_winner_is_worth(winner: Path) -> None:
     with Store.open(winner.parents[2] / "cache.sqlite", read_only=True) as store:
-        found = load_domain(store, "island").ablation
+        found = load_report(store, "island").ablation
     assert found is not None
     assert found.part == "search"
     assert found.outs
@@ -69,7 +69,7 @@ def test_what_lacks_is_evaluated_on_search_questions_and_kept_for_the_report(
     assert {one["kind"] for one in again["parts"]} == {"out", "swap"}
     cache = winner.parents[2] / "cache.sqlite"
     with Store.open(cache, read_only=True) as store:
-        domain = load_domain(store, "island")
+        domain = load_report(store, "island")
         [run] = store.runs()
         tested = set(run.value["test"].values())
         test = set(run.value["split"]["test"])

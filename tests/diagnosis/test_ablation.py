@@ -24,7 +24,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting import part_tables, plots
+from ragsmith.reporting import plots, run_tables, wording
 from ragsmith.reporting.spreadsheet import interactions_csv, parts_csv
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from toy import put_toy
 
-from ragsmith.reporting import Domain, load_domain
+from ragsmith.reporting import RunReport, load_report
 from ragsmith.store.store import Store
 
 
@@ -17,6 +17,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def domain(store: Store) -> Domain:
+def domain(store: Store) -> RunReport:
     put_toy(store)
-    return load_domain(store, "toy")
+    return load_report(store, "toy")

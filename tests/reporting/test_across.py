@@ -14,10 +14,11 @@ from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.pooling import pooled
 from ragsmith.diagnosis.transfer import Transferred, keep, kept
-from ragsmith.reporting import load_domain, numbers
+from ragsmith.reporting import load_report
 from ragsmith.reporting.across import across
-from ragsmith.reporting.writing import Written, write_report
+from ragsmith.reporting.report_files import Written, write_report
 from ragsmith.store.store import Store
+from ragsmith.text import numbers
 
 NAMES = ("hills", "lakes", "toy", "woods")
 
@@ -54,7 +55,7 @@ def test_the_test_is_pooled_over_data_sets(written: Written) -> None:
 
 def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     one = domain.comparisons[1]
     assert one.difference is not None
     seen = replace(one.difference, groups=10, effective=10.0, mean_difference=0.1, error=0.01)
@@ -72,7 +73,7 @@ def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store:
 
 def test_a_winner_that_is_what_was_recommended_is_ahead_of_it_by_nothing(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     record = domain.about.record
     same = replace(domain, about=replace(domain.about, record=replace(record, recommended=record.winner)))
     other = replace(domain, about=replace(domain.about, record=replace(record, recommended=record.test["bm25"])))
@@ -116,7 +117,7 @@ def test_every_file_has_the_same_numbers(written: Written) -> None:
 def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) -> None:
     for name in NAMES[:2]:
         put_toy(store, name, run=f"run of {name}")
-    domains = [load_domain(store, name) for name in NAMES[:2]]
+    domains = [load_report(store, name) for name in NAMES[:2]]
     found = {(one.source, one.target, one.part): one for one in across(domains).transfers}
     met = found["hills", "lakes", "search"]
     assert (met.place, met.of, met.behind) == (1, 3, None)
@@ -138,7 +139,7 @@ def test_transfers_are_kept_by_the_runs_that_they_lead_between(store: Store) -> 
 
 def test_runs_that_never_kept_their_groups_count_each_question_by_itself(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.about.record.split.search_groups is None
     assert {one.gain.groups for one in domain.effects} == {10}
     assert Clusters.alone(["a", "b"]).numbers(["b", "a"]) == [0, 1]

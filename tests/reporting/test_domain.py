@@ -15,12 +15,12 @@ from ragsmith.datasets.splits import Leaks
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
-from ragsmith.reporting import Domain, load_domain, run_tables, summary_lines
-from ragsmith.reporting.domain import read_domain
-from ragsmith.reporting.markdown import domain_markdown
-from ragsmith.reporting.material import choose_run
-from ragsmith.reporting.page import domain_page
-from ragsmith.reporting.rows import best_so_far, score
+from ragsmith.reporting import RunReport, load_report, run_tables, summary_lines
+from ragsmith.reporting.building import read_report
+from ragsmith.reporting.markdown import report_markdown
+from ragsmith.reporting.page import report_page
+from ragsmith.reporting.pipeline_rows import best_so_far, score
+from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.values import Option
@@ -32,18 +32,18 @@ from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 
-def option(domain: Domain, family: str, name: str) -> Option:
+def option(domain: RunReport, family: str, name: str) -> Option:
     return next(o for o in domain.options if (o.family, o.name) == (family, name))
 
 
-def test_the_ranking_has_one_row_for_each_phenotype_and_none_for_the_incomplete(domain: Domain) -> None:
+def test_the_ranking_has_one_row_for_each_phenotype_and_none_for_the_incomplete(domain: RunReport) -> None:
     assert [row.key for row in domain.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive"]
     assert [row.label for row in domain.ranking] == ["retrieval hybrid", "bm25", "vector"]
     assert [row.shared for row in domain.ranking] == [2, 1, 1]
     assert domain.winner == domain.ranking[0]
 
 
-def test_scores_are_means_over_the_search_questions(domain: Domain) -> None:
+def test_scores_are_means_over_the_search_questions(domain: RunReport) -> None:
     assert domain.winner is not None
     scores = {name: found.mean for name, found in domain.winner.scores.items()}
     assert scores["retrieval"] == pytest.approx(0.8)
@@ -62,19 +62,19 @@ def test_intervals_are_the_bootstrap_over_questions() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((values.mean(), low, high))
 
 
-def test_the_baselines_and_the_best_random_pipeline_stand_beside_it(domain: Domain) -> None:
+def test_the_baselines_and_the_best_random_pipeline_stand_beside_it(domain: RunReport) -> None:
     assert list(domain.baselines) == ["naive", "bm25"]
     assert domain.baselines["bm25"].scores["fitness"].mean == pytest.approx(0.51)
     assert domain.random is not None
     assert domain.random.key == "toy: hybrid reranked"
 
 
-def test_the_curves_hold_the_best_fitness_after_each_pipeline(domain: Domain) -> None:
+def test_the_curves_hold_the_best_fitness_after_each_pipeline(domain: RunReport) -> None:
     assert domain.search_curve == pytest.approx((0.5, 0.51, 0.7, 0.7, 0.7))
     assert domain.random_curve == pytest.approx((0.5, 0.7))
 
 
-def test_the_verdict_is_on_the_test_questions_with_holm_over_all_comparisons(domain: Domain) -> None:
+def test_the_verdict_is_on_the_test_questions_with_holm_over_all_comparisons(domain: RunReport) -> None:
     by_name = {comparison.name: comparison for comparison in domain.comparisons}
     naive, bm25, random = (by_name[name] for name in ("naive", "bm25", "random"))
     assert naive.difference is not None
@@ -96,7 +96,7 @@ def test_a_pipeline_with_several_titles_is_compared_once(store: Store) -> None:
     about = choose_run(store, "toy")
     roles = {"leader": "toy: bm25", "recommended": "toy: bm25", "single": "toy: reranked", "cheapest": "toy: reranked"}
     record = replace(about.record, test={**about.record.test, **roles})
-    domain = read_domain(store, replace(about, record=record))
+    domain = read_report(store, replace(about, record=record))
     assert {f.name for f in domain.finalists} == {"winner", "naive", "bm25", "random", *roles}
     assert {one.name for one in domain.comparisons} == {"naive", "bm25", "random", "single"}
 
@@ -107,14 +107,14 @@ def test_a_pipeline_that_is_the_winner_is_not_compared_with_it_and_that_is_said(
     winner = "toy: bm25"
     test = {"winner": winner, "naive": "toy: naive", "bm25": winner, "cheapest": "toy: naive"}
     record = replace(about.record, winner=winner, recommended=winner, test=test)
-    domain = read_domain(store, replace(about, record=record))
+    domain = read_report(store, replace(about, record=record))
     assert {one.name for one in domain.comparisons} == {"naive"}
     assert domain.same == {"bm25": "winner", "recommended": "winner", "cheapest": "naive"}
     said = "The winner is BM25 and the recommended pipeline: it is not compared with itself."
     printed = summary_lines(domain, columns=1000)
     assert f"  {said}" in printed
-    assert said in domain_markdown(domain)
-    assert said in domain_page(domain)
+    assert said in report_markdown(domain)
+    assert said in report_page(domain)
     assert not any(line.startswith("    BM25") for line in printed)
 
 
@@ -126,25 +126,25 @@ def test_it_is_said_that_nothing_is_cheaper_within_the_margin(
     about = choose_run(store, "toy")
     test = {**about.record.test, **({"cheapest": cheapest} if cheapest else {})}
     record = replace(about.record, leader=about.record.winner, test=test)
-    domain = read_domain(store, replace(about, record=record))
+    domain = read_report(store, replace(about, record=record))
     assert domain.same == same
     said = "No cheaper pipeline is within the margin"
-    for shown in ("\n".join(summary_lines(domain, columns=1000)), domain_markdown(domain), domain_page(domain)):
+    for shown in ("\n".join(summary_lines(domain, columns=1000)), report_markdown(domain), report_page(domain)):
         assert (said in shown) is (cheapest is None)
     earlier = replace(about, record=replace(record, leader=None))  # a version that did not look for one
-    assert read_domain(store, earlier).same == {}
+    assert read_report(store, earlier).same == {}
 
 
 def test_a_winner_that_is_all_that_it_has_to_beat_gets_no_verdict(store: Store) -> None:
     put_toy(store)
     about = choose_run(store, "toy")
     record = replace(about.record, winner="toy: naive", test={"winner": "toy: naive", "naive": "toy: naive"})
-    domain = read_domain(store, replace(about, record=record))
+    domain = read_report(store, replace(about, record=record))
     assert domain.comparisons == ()
     assert headline(domain) == "No verdict: the winner is all that it would have to beat."
 
 
-def test_finalists_show_search_and_test_scores_side_by_side(domain: Domain) -> None:
+def test_finalists_show_search_and_test_scores_side_by_side(domain: RunReport) -> None:
     bm25 = next(f for f in domain.finalists if f.name == "bm25")
     assert bm25.search is not None
     assert bm25.search.scores["fitness"].mean == pytest.approx(0.51)
@@ -153,13 +153,13 @@ def test_finalists_show_search_and_test_scores_side_by_side(domain: Domain) -> N
 
 def test_without_test_questions_nothing_is_compared(store: Store) -> None:
     put_toy(store, test=False)
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.comparisons == ()
     assert domain.finalists == ()
     assert domain.groups_split == "search"
 
 
-def test_activity_is_the_share_of_questions_whose_stage_says_something_else(domain: Domain) -> None:
+def test_activity_is_the_share_of_questions_whose_stage_says_something_else(domain: RunReport) -> None:
     bm25, hybrid = option(domain, "retrieval", "bm25").probe, option(domain, "retrieval", "hybrid").probe
     assert bm25 is not None
     assert hybrid is not None
@@ -172,7 +172,7 @@ def test_activity_is_the_share_of_questions_whose_stage_says_something_else(doma
     assert (hybrid.against, hybrid.difference) == ("", "")
 
 
-def test_an_option_that_changes_no_output_is_inert_and_is_judged_where_it_answered(domain: Domain) -> None:
+def test_an_option_that_changes_no_output_is_inert_and_is_judged_where_it_answered(domain: RunReport) -> None:
     probe = option(domain, "reranking", "cross_encoder").probe
     assert probe is not None
     assert probe.inert
@@ -181,11 +181,11 @@ def test_an_option_that_changes_no_output_is_inert_and_is_judged_where_it_answer
     assert probe.calls == 2
 
 
-def test_what_naive_rag_has_is_not_probed(domain: Domain) -> None:
+def test_what_naive_rag_has_is_not_probed(domain: RunReport) -> None:
     assert option(domain, "retrieval", "vector").probe is None
 
 
-def test_effects_are_means_over_scored_proposals(domain: Domain) -> None:
+def test_effects_are_means_over_scored_proposals(domain: RunReport) -> None:
     effect = option(domain, "retrieval", "hybrid").effect
     assert (effect.with_n, effect.without_n) == (2, 2)
     assert (effect.with_mean, effect.without_mean) == pytest.approx((0.7, 0.505))
@@ -193,7 +193,7 @@ def test_effects_are_means_over_scored_proposals(domain: Domain) -> None:
     assert option(domain, "post_generation", "none").effect.difference is None
 
 
-def test_a_measure_is_a_mean_over_the_questions_that_have_it(domain: Domain) -> None:
+def test_a_measure_is_a_mean_over_the_questions_that_have_it(domain: RunReport) -> None:
     assert domain.winner is not None
     found = domain.winner.scores["redundancy_ratio"]
     assert (found.mean, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 5)
@@ -217,7 +217,7 @@ def test_records_of_version_0_1_kept_metrics_apart_and_are_read(store: Store) ->
     store.put_results(fresh)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "baselines": {"naive": "toy: old"}})
-    scores = load_domain(store, "toy").baselines["naive"].scores
+    scores = load_report(store, "toy").baselines["naive"].scores
     assert scores["mrr"].mean == 0.25
     assert scores["faithfulness"].mean == 1.0
     assert scores["retrieval"].mean == pytest.approx((3 * 0.5 + 0.25) / 4)
@@ -235,7 +235,7 @@ def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: St
         {"family": "reranking", "option": "cross_encoder", "key": "toy: hybrid reranked", "reference": "gone"},
     ]
     store.update_run("run", "finished", {**value, "probes": probes})
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     bm25, hybrid = option(domain, "retrieval", "bm25").probe, option(domain, "retrieval", "hybrid").probe
     assert bm25 is not None
     assert hybrid is not None
@@ -267,12 +267,12 @@ def test_what_was_fitted_is_shown_with_its_pipeline(store: Store, registered: Ca
     store.put_results([replace(row, evaluation="toy: fitted") for row in store.results("toy: hybrid").values()])
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "baselines": {**value["baselines"], "naive": "toy: fitted"}})
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.baselines["naive"].fitted == {"passage_filter": {"keep": 0.123456789}}
     assert domain.baselines["bm25"].fitted == {}
 
 
-def test_groups_of_questions_have_scores_and_costs(domain: Domain) -> None:
+def test_groups_of_questions_have_scores_and_costs(domain: RunReport) -> None:
     assert domain.groups_split == "test"
     found = {(group.group, group.pipeline): group for group in domain.modalities}
     assert [group.group for group in domain.modalities[::4]] == ["prose", "table"]
@@ -289,26 +289,26 @@ def test_kinds_of_documents_that_the_store_does_not_know_are_left_out(store: Sto
     put_toy(store)
     [row] = [row for row in store.datasets() if row.name == "toy"]
     store.put_dataset(row.digest, row.name, {k: v for k, v in row.value.items() if k != "modalities"})
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.modalities == ()
     assert {answered.modality for answered in domain.answered} == {""}
-    assert "Kind of document" not in domain_page(domain) + domain_markdown(domain)
+    assert "Kind of document" not in report_page(domain) + report_markdown(domain)
 
 
-def test_types_are_shown_on_the_test_questions(domain: Domain) -> None:
+def test_types_are_shown_on_the_test_questions(domain: RunReport) -> None:
     assert domain.groups_split == "test"
     found = {(t.group, t.pipeline): (t.n, t.scores["fitness"].mean) for t in domain.types}
     assert found["even", "bm25"] == (4, pytest.approx((3 * 0.7 + 0.51) / 4))  # t0, t2, t4 are good; t6 is not
     assert found["odd", "bm25"] == (4, pytest.approx((2 * 0.7 + 2 * 0.51) / 4))
 
 
-def test_failures_are_counted_by_stage_and_exception(domain: Domain) -> None:
+def test_failures_are_counted_by_stage_and_exception(domain: RunReport) -> None:
     (failure,) = domain.failures
     assert (failure.stage, failure.exception, failure.count) == ("reranking.cross_encoder", "ModelError", 1)
     assert failure.example == "no reply | <b>"
 
 
-def test_embedded_models_are_called_what_they_are(domain: Domain) -> None:
+def test_embedded_models_are_called_what_they_are(domain: RunReport) -> None:
     said = {model.role: model.description for model in domain.models}
     assert "agreement with the reference" in said["judge"]
     assert "static token vectors" in said["embedder"]
@@ -319,7 +319,7 @@ def test_embedded_models_are_called_what_they_are(domain: Domain) -> None:
     assert f"The judge was checked: {domain.judged}." in WRITERS["run"][2](domain)
 
 
-def test_questions_are_kept_one_by_one(domain: Domain) -> None:
+def test_questions_are_kept_one_by_one(domain: RunReport) -> None:
     assert len(domain.answered) == 4 * 18
     (found,) = [a for a in domain.answered if (a.question, a.pipeline) == ("t7", "bm25")]
     assert (found.split, found.type, found.measures["fitness"]) == ("test", "odd", pytest.approx(0.51))
@@ -327,7 +327,7 @@ def test_questions_are_kept_one_by_one(domain: Domain) -> None:
 
 def test_a_run_that_was_killed_is_reported_as_far_as_it_went(store: Store) -> None:
     put_toy(store, state="running", done=False)
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert "partial" in domain.notes[0]
     assert [row.label for row in domain.ranking] == ["retrieval hybrid", "bm25", "vector"]
     assert (domain.baselines, domain.comparisons, domain.random) == ({}, (), None)
@@ -341,7 +341,7 @@ def test_a_pipeline_that_fails_on_a_test_question_is_not_compared(store: Store) 
     pipeline = store.evaluation("toy: bm25").configuration  # type: ignore[union-attr]
     store.put_evaluations([EvaluationRow("toy: lost questions", "digest of toy", pipeline)])
     store.update_run("run", "finished", value)
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     found = {comparison.name: comparison for comparison in domain.comparisons}
     assert found["bm25"].verdict is None
     assert found["naive"].adjusted_p == 3 * 2**-7  # the family stays as large as it was asked for
@@ -351,17 +351,17 @@ def test_what_the_cache_has_lost_is_said(store: Store) -> None:
     put_toy(store)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "random": [*value["random"], "gone"]})
-    assert any("lost 1 of the 6 pipelines" in note for note in load_domain(store, "toy").notes)
+    assert any("lost 1 of the 6 pipelines" in note for note in load_report(store, "toy").notes)
 
 
 def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
     put_toy(store)
     record = RunRecord.read(store.run("run").value)  # type: ignore[union-attr]
     assert record.split.leaks is None  # as of a run of an earlier version
-    assert not any("unseen" in note for note in load_domain(store, "toy").notes)
+    assert not any("unseen" in note for note in load_report(store, "toy").notes)
     leaky = replace(record, split=replace(record.split, unused=("u1", "u2"), leaks=Leaks(8, 1, 3)))
     store.update_run("run", "finished", leaky.plain())
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.about.record == leaky
     said = (
         "3 of 8 test questions have gold within 900 characters of a search question's, "
@@ -376,19 +376,19 @@ def test_the_latest_finished_run_is_reported(store: Store) -> None:
     put_toy(store, run="old", started="2026-01-01T00:00:00+00:00")
     put_toy(store, run="new", started="2026-01-02T00:00:00+00:00")
     put_toy(store, run="newest", started="2026-01-03T00:00:00+00:00", state="interrupted", done=False)
-    assert load_domain(store, "toy").about.run == "new"
+    assert load_report(store, "toy").about.run == "new"
 
 
 def test_an_unknown_data_set_is_answered_with_those_that_have_a_run(store: Store) -> None:
     put_toy(store, "toy")
     put_toy(store, "law", run="other")
     with pytest.raises(UsageError, match=r"no run on data set 'tony': did you mean 'toy'\? known: law, toy"):
-        load_domain(store, "tony")
+        load_report(store, "tony")
 
 
 def test_an_empty_cache_says_how_to_start(store: Store) -> None:
     with pytest.raises(UsageError, match="ragsmith search --dataset NAME"):
-        load_domain(store, "toy")
+        load_report(store, "toy")
 
 
 @hypothesis_settings(max_examples=50)
@@ -403,7 +403,7 @@ def test_the_best_so_far_is_the_maximum_of_what_was_seen(scores: list[float | No
 
 def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_questions_it_finished(store: Store) -> None:
     put_toy(store, may_miss=0.1)
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert [row.key for row in domain.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive", "toy: reranked"]
     row = domain.ranking[-1]
     assert (row.scores["fitness"].mean, row.scores["fitness"].n) == (0.5, 9)
@@ -423,7 +423,7 @@ def test_the_terminal_says_how_a_pipeline_with_failures_is_ranked_if_it_lists_on
 ) -> None:
     put_toy(store, may_miss=may_miss)
     explained = "  (n: questions that it finished; it is ranked as if each of its failures had scored 0.000)"
-    assert (explained in summary_lines(load_domain(store, "toy"), columns=1000)) is bool(may_miss)
+    assert (explained in summary_lines(load_report(store, "toy"), columns=1000)) is bool(may_miss)
 
 
 def lose(store: Store, questions: list[str], *labels: str) -> None:
@@ -447,7 +447,7 @@ def lose(store: Store, questions: list[str], *labels: str) -> None:
 def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store: Store) -> None:
     put_toy(store, may_miss=0.25)
     lose(store, ["t0", "t1"], "bm25")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert {finalist.test.scores["fitness"].n for finalist in domain.finalists} == {6}
     assert {comparison.difference.n for comparison in domain.comparisons} == {6}  # type: ignore[union-attr]
     assert {group.n for group in domain.types} == {3}
@@ -455,10 +455,10 @@ def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store
 
 def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failures_at_the_lowest(store: Store) -> None:
     put_toy(store, may_miss=0.25)
-    clean = load_domain(store, "toy")
+    clean = load_report(store, "toy")
     before = {c.name: c.difference for c in clean.comparisons}
     lose(store, ["t5", "t6"], "hybrid")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     found = {c.name: c.difference for c in domain.comparisons}
     explained = "p also has to hold with the failures of whoever is ahead as the lowest score"
     assert [explained in "\n".join(summary_lines(one, columns=1000)) for one in (clean, domain)] == [False, True]
@@ -470,7 +470,7 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
 def test_test_questions_that_all_finalists_failed_on_are_set_aside_by_name(store: Store) -> None:
     put_toy(store)
     lose(store, ["t3"], "hybrid", "naive", "bm25", "hybrid reranked")
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     [aside] = domain.aside
     assert (aside.question, aside.split) == ("t3", "test")
     assert str(aside.why) == "refused content, generation.answer: RefusedContent: not this one"
@@ -478,16 +478,16 @@ def test_test_questions_that_all_finalists_failed_on_are_set_aside_by_name(store
     said = "\n".join(summary_lines(domain, columns=1000))
     assert "t3 (test), refused content, generation.answer: RefusedContent: not this one" in said
     assert "5 answers failed" in said
-    assert "t3" in domain_markdown(domain)
+    assert "t3" in report_markdown(domain)
 
 
 def test_a_run_without_a_winner_says_so_and_shows_what_there_is(store: Store) -> None:
     put_toy(store)
     value = {**store.run("run").value, "winner": None, "test": {}, "no_winner": "it cannot be told"}  # type: ignore[union-attr]
     store.update_run("run", "finished", value)
-    domain = load_domain(store, "toy")
+    domain = load_report(store, "toy")
     assert domain.winner is None
     assert headline(domain) == "No winner: it cannot be told."
     assert len(domain.ranking) == 3
-    assert "| 1 | retrieval hybrid |" in domain_markdown(domain)
-    assert "No winner: it cannot be told." in domain_page(domain)
+    assert "| 1 | retrieval hybrid |" in report_markdown(domain)
+    assert "No winner: it cannot be told." in report_page(domain)

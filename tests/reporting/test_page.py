@@ -15,18 +15,25 @@ from markup import PAYLOADS
 
 from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
 from ragsmith.evaluation.statistics import paired
-from ragsmith.reporting import Domain, run_tables, summary_lines
-from ragsmith.reporting.audit_page import audit_page
+from ragsmith.reporting import RunReport, run_tables, summary_lines
+from ragsmith.reporting.audit import audit_page
+from ragsmith.reporting.blocks import LISTED, Glossary, question_list, terms
 from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, Point, Row, Rows, Series, Steps, drawn
-from ragsmith.reporting.markdown import domain_markdown
-from ragsmith.reporting.page import domain_page, index_page
-from ragsmith.reporting.picture import picture
+from ragsmith.reporting.markdown import report_markdown
+from ragsmith.reporting.page import index_page, report_page
+from ragsmith.reporting.pipeline_diagram import picture
 from ragsmith.reporting.plots import fronts
-from ragsmith.reporting.question_blocks import LISTED, question_list
 from ragsmith.reporting.sections import Terms, sections
 from ragsmith.reporting.summary import COLUMNS
-from ragsmith.reporting.terms import Glossary, terms
-from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
+from ragsmith.reporting.values import (
+    CauseCounts,
+    PipelineAnswer,
+    QuestionExample,
+    QuestionOutcome,
+    QuestionResult,
+    Questions,
+    Repair,
+)
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.audit import Audit, Finding
 from ragsmith.runs.pairs import Pair
@@ -65,27 +72,27 @@ class Elements(HTMLParser):
         ]
 
 
-def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **other: Any) -> Asked:
+def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **other: Any) -> QuestionResult:
     """A question of the search that both pipelines scored so; None where one failed."""
     both = [
-        Treated({}, "failed")
+        QuestionOutcome({}, "failed")
         if f is None
-        else Treated({"fitness": f}, "answered well" if f > 0.5 else "not retrieved", 1, 1)
+        else QuestionOutcome({"fitness": f}, "answered well" if f > 0.5 else "not retrieved", 1, 1)
         for f in (winner, naive)
     ]
     given = {"type": "factual", "split": "search", "text": f"What is {number}?", "reference": f"It is {number}."}
-    return Asked(f"q{number}", **{**given, **other}, winner=both[0], naive=both[1])
+    return QuestionResult(f"q{number}", **{**given, **other}, winner=both[0], naive=both[1])
 
 
-def replied(answer: str, *pieces: Piece) -> Replied:
-    return Replied(answer, (ReadPassage(1, "doc", "A title", 10, 90, pieces, cited=True),), further=2)
+def replied(answer: str, *pieces: Piece) -> PipelineAnswer:
+    return PipelineAnswer(answer, (ReadPassage(1, "doc", "A title", 10, 90, pieces, cited=True),), further=2)
 
 
-def with_questions(domain: Domain, *questions: Asked, shown: tuple[Shown, ...] = ()) -> Domain:
+def with_questions(domain: RunReport, *questions: QuestionResult, shown: tuple[QuestionExample, ...] = ()) -> RunReport:
     return replace(domain, questions=Questions(tuple(questions), shown))
 
 
-EXAMPLE = Shown(
+EXAMPLE = QuestionExample(
     "q1",
     "gained",
     (GoldPassage("doc", "A title", 10, 90, "the gold text", "cut by the filter"),),
@@ -94,7 +101,7 @@ EXAMPLE = Shown(
 )
 
 
-def test_the_picture_has_all_stations_and_marks_those_that_naive_rag_has_not(domain: Domain) -> None:
+def test_the_picture_has_all_stations_and_marks_those_that_naive_rag_has_not(domain: RunReport) -> None:
     found = picture(domain)
     assert found is not None
     assert len(found.stations) == 9
@@ -104,12 +111,12 @@ def test_the_picture_has_all_stations_and_marks_those_that_naive_rag_has_not(dom
     retrieval = found.changed[0].winner
     assert retrieval.does.startswith("Fuse, for each query")
     assert "k=20" in retrieval.default
-    page = Elements(domain_page(domain))
+    page = Elements(report_page(domain))
     assert len(page.texts("li", class_="differs")) == 1
     assert len([1 for tag, given, _ in page.found if tag == "h3" and given == {}]) >= 9
 
 
-def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_options_are_shown(domain: Domain) -> None:
+def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_options_are_shown(domain: RunReport) -> None:
     winner = domain.ranking[0]
     genes = {**winner.genes, "retrieval": "hybrid(fusion=rrf)", "reranking": "gone(x=1)", "chunk_size": "500"}
     found = picture(replace(domain, ranking=(replace(winner, genes=genes), *domain.ranking[1:])))
@@ -120,15 +127,15 @@ def test_parameters_that_were_chosen_stand_apart_from_defaults_and_unknown_optio
     assert found.settings == (("chunk size", "500"),)
 
 
-def test_every_term_that_is_marked_is_explained_and_is_marked_once(domain: Domain) -> None:
-    page = Elements(domain_page(domain))
+def test_every_term_that_is_marked_is_explained_and_is_marked_once(domain: RunReport) -> None:
+    page = Elements(report_page(domain))
     marked = [str(given["href"])[1:] for tag, given, _ in page.found if tag == "a" and given.get("class") == "term"]
     explained = [given["id"] for tag, given, _ in page.found if tag == "dd" and "id" in given]
     assert sorted(marked) == sorted(map(str, explained))
     assert len(set(marked)) == len(marked)
     assert {"term-f", "term-r", "term-g", "term-naive-rag", "term-ndcg-5"} <= set(marked)
     entries = next(block for block in sections(domain)[-1].blocks if isinstance(block, Terms)).entries
-    text = domain_markdown(domain)
+    text = report_markdown(domain)
     assert all(f"- **{name.replace('_', '_')}**: " in text for name, _ in entries)
 
 
@@ -154,8 +161,8 @@ class HTMLText(HTMLParser):
         self.text += data
 
 
-def test_the_page_begins_with_the_winner_and_tears_no_interval(domain: Domain) -> None:
-    html = domain_page(domain)
+def test_the_page_begins_with_the_winner_and_tears_no_interval(domain: RunReport) -> None:
+    html = report_page(domain)
     said = (f"<code>{domain.winner.label}</code>", f">{headline(domain)}<", "<b>Next:</b>", "Model calls per question")  # type: ignore[union-attr]
     assert [html.index(part) for part in said] == sorted(html.index(part) for part in said)
     listed = html.split('<ul class="verdicts">')[1].split("</ul>")[0]
@@ -164,21 +171,21 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(domain: Domain) -
     assert "[" not in re.sub(r'<span class="whole">.*?</span>', "", listed)
 
 
-def test_the_list_of_all_questions_is_folded(domain: Domain) -> None:
-    html = domain_page(with_questions(domain, *(asked(number) for number in range(3))))
+def test_the_list_of_all_questions_is_folded(domain: RunReport) -> None:
+    html = report_page(with_questions(domain, *(asked(number) for number in range(3))))
     before, listed = html.split('<div class="questions"')
     assert before.rstrip().endswith("<details><summary>All 3 questions</summary>")
     assert listed.index("</table>") < listed.index("</details>")
 
 
-def test_the_strategy_is_the_one_that_searched(domain: Domain) -> None:
+def test_the_strategy_is_the_one_that_searched(domain: RunReport) -> None:
     record = replace(domain.about.record, history=(replace(domain.about.record.history[0], by="exhaustive"),))
     rows = dict(run_tables.run(replace(domain, about=replace(domain.about, record=record))).rows)
     assert rows["Strategy"].startswith("exhaustive, ")
     assert dict(run_tables.run(domain).rows)["Strategy"].startswith("genetic, ")
 
 
-def test_questions_are_listed_by_how_much_the_winner_changed_them(domain: Domain) -> None:
+def test_questions_are_listed_by_how_much_the_winner_changed_them(domain: RunReport) -> None:
     known = with_questions(
         domain, asked(1, 0.5, 0.5), asked(2, 0.1, 0.9, type="multi_hop"), asked(3, 0.9, 0.3), asked(4, None, 0.2)
     )
@@ -187,26 +194,26 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(domain: Domain
     assert [one.question for one in rows.asked] == ["q2", "q3", "q1", "q4"]
     assert (rows.types, rows.splits) == (["factual", "multi_hop"], ["search"])
     assert rows.causes == ["answered well", "not retrieved", "failed"]
-    for text in (domain_page(known), domain_markdown(known)):
+    for text in (report_page(known), report_markdown(known)):
         assert text.index("What is 2?") < text.index("What is 3?") < text.index("What is 1?")
         assert "−0.80" in text
 
 
-def test_a_page_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(domain: Domain) -> None:
+def test_a_page_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(domain: RunReport) -> None:
     many = with_questions(domain, *(asked(number, number / 1000, 0.0) for number in range(LISTED + 30)))
-    html = domain_page(many)
+    html = report_page(many)
     shown, kept = html.split("<template>")
     assert shown.count('<code class="id">q') == LISTED
     assert "ragsmith explain winner.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
-    assert domain_markdown(many).count("| What is ") == LISTED
-    assert "<template>" not in domain_page(with_questions(domain, asked(1)))
+    assert report_markdown(many).count("| What is ") == LISTED
+    assert "<template>" not in report_page(with_questions(domain, asked(1)))
 
 
-def test_examples_have_both_answers_what_was_read_and_the_gold_marked(domain: Domain) -> None:
+def test_examples_have_both_answers_what_was_read_and_the_gold_marked(domain: RunReport) -> None:
     known = with_questions(domain, asked(1, 0.9, 0.2), shown=(EXAMPLE,))
-    page = Elements(domain_page(known))
+    page = Elements(report_page(known))
     assert page.texts("summary")[-1].startswith(("+0.70", "Every"))
     assert "+0.70 What is 1? q1 factual, search" in page.texts("summary")
     assert page.texts("blockquote") == ["The winner's words.", "Plain words."]
@@ -219,15 +226,15 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(domain: Do
         "and 2 without",
     ):
         assert said in whole
-    text = domain_markdown(known)
+    text = report_markdown(known)
     assert "**+0.70 What is 1?**" in text
     assert "- winner (answered well): The winner's words." in text
 
 
-def test_causes_and_repairs_are_tables_with_what_may_help(domain: Domain) -> None:
+def test_causes_and_repairs_are_tables_with_what_may_help(domain: RunReport) -> None:
     counts = (CauseCounts("naive", "search", 10, {"not retrieved": 4, "answered well": 6}),)
     repairs = (Repair("alone", "retrieval", "bm25", 10, {"not retrieved": 3}, {"not retrieved": 1}),)
-    text = domain_markdown(replace(domain, questions=Questions(causes=counts, repairs=repairs)))
+    text = report_markdown(replace(domain, questions=Questions(causes=counts, repairs=repairs)))
     assert (
         "| not retrieved | 4 | a gold passage is not among the candidates that were retrieved | another retrieval"
         in text
@@ -235,7 +242,7 @@ def test_causes_and_repairs_are_tables_with_what_may_help(domain: Domain) -> Non
     assert "| retrieval bm25 alone in naive RAG | 3 not retrieved | 3 | 1 | 10 |" in text
 
 
-def filled(domain: Domain, text: str) -> Domain:
+def filled(domain: RunReport, text: str) -> RunReport:
     """A report in which everything that comes from elsewhere is ``text``."""
     genes = dict.fromkeys(domain.ranking[0].genes, text)
     rows = tuple(replace(row, label=text, genes=genes) for row in domain.ranking)
@@ -243,7 +250,7 @@ def filled(domain: Domain, text: str) -> Domain:
     shown = replace(
         EXAMPLE,
         gold=(GoldPassage(text, text, 0, 1, text, text),),
-        winner=Replied(text, (ReadPassage(1, text, text, 0, 1, (Piece(text), Piece(text, gold=True))),)),
+        winner=PipelineAnswer(text, (ReadPassage(1, text, text, 0, 1, (Piece(text), Piece(text, gold=True))),)),
     )
     many = [asked(n, text=text, reference=text, type=text) for n in range(LISTED + 2)]
     one = replace(asked(1, 0.9, 0.1, text=text, reference=text, type=text), question="q1")
@@ -266,10 +273,10 @@ def shape(html: str) -> Counter[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_markup_in_any_text_makes_no_element_and_no_attribute(domain: Domain, payload: str) -> None:
+def test_markup_in_any_text_makes_no_element_and_no_attribute(domain: RunReport, payload: str) -> None:
     plain = filled(domain, re.sub(r"[<>\"'=&/]", "x", payload).replace("(", "x"))
     acting = filled(domain, payload)
-    assert shape(domain_page(acting)) == shape(domain_page(plain))
+    assert shape(report_page(acting)) == shape(report_page(plain))
     assert shape(index_page([acting, acting])) == shape(index_page([plain, plain]))
 
 
@@ -302,7 +309,7 @@ def test_charts_of_any_values_are_drawn_inside_themselves(
         assert "inf" not in text
 
 
-def test_what_the_terminal_says_fits_eighty_columns_and_tears_no_interval(domain: Domain) -> None:
+def test_what_the_terminal_says_fits_eighty_columns_and_tears_no_interval(domain: RunReport) -> None:
     row = domain.ranking[0]
     long = replace(row, label=" + ".join(f"option_{n}(depth=20)" for n in range(12)))
     lines = summary_lines(replace(domain, ranking=(long, *domain.ranking[1:]), notes=("word " * 60,)))
@@ -333,7 +340,7 @@ def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
     assert not [tag for tag, _, _ in page.found if tag in ("i", "b")]
 
 
-def test_quality_stands_against_every_cost_that_was_weighed(domain: Domain) -> None:
+def test_quality_stands_against_every_cost_that_was_weighed(domain: RunReport) -> None:
     rows = tuple(replace(row, latency_seconds=0.1 * place) for place, row in enumerate(domain.ranking, 1))
     settings = replace(domain.about.record.settings, objectives=("quality", "latency"), strategy="nsga2", racing=None)
     about = replace(domain.about, record=replace(domain.about.record, settings=settings))

@@ -14,19 +14,19 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
-from ragsmith.reporting import Domain, domain_json, load_domain, summary_lines, write_report
-from ragsmith.reporting.backbone import backbone
+from ragsmith.reporting import RunReport, load_report, report_json, summary_lines, write_report
 from ragsmith.reporting.charts import Steps
-from ragsmith.reporting.markdown import domain_markdown
-from ragsmith.reporting.numbers import probability, share, signed
-from ragsmith.reporting.page import domain_page
+from ragsmith.reporting.markdown import report_markdown
+from ragsmith.reporting.overview import backbone
+from ragsmith.reporting.page import report_page
+from ragsmith.reporting.run_tables import Table
 from ragsmith.reporting.sections import Plot, sections
 from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
-from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Besides, Score
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
+from ragsmith.text.numbers import probability, share, signed
 
 VOID = {"meta", "link", "br", "input", "wbr"}
 ACROSS = {"x", "x1", "x2", "cx"}
@@ -92,8 +92,8 @@ def test_a_name_cannot_lead_out_of_the_folder(store: Store, tmp_path: Path) -> N
     assert {path.parent for path in paths} == {tmp_path / "reports" / "_.._evil"}
 
 
-def test_the_page_requests_nothing_and_its_policy_names_its_scripts(domain: Domain) -> None:
-    page = Page(domain_page(domain))
+def test_the_page_requests_nothing_and_its_policy_names_its_scripts(domain: RunReport) -> None:
+    page = Page(report_page(domain))
     for tag, attributes in page.elements:
         assert tag not in {"img", "iframe", "object", "embed", "base"}
         assert "action" not in attributes
@@ -106,11 +106,11 @@ def test_the_page_requests_nothing_and_its_policy_names_its_scripts(domain: Doma
     assert page.policy().endswith("script-src " + " ".join(f"'sha256-{digest}'" for digest in digests))
 
 
-def test_text_is_data(domain: Domain) -> None:
-    html = domain_page(domain)
+def test_text_is_data(domain: RunReport) -> None:
+    html = report_page(domain)
     assert "<script>alert(1)" not in html
     assert "no reply | <b>" in Page(html).text
-    assert "\\<script\\>alert(1)\\</script\\> \\| \\*all\\*" in domain_markdown(domain)
+    assert "\\<script\\>alert(1)\\</script\\> \\| \\*all\\*" in report_markdown(domain)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_text_is_data(domain: Domain) -> None:
         ("`a` <b> `", "`a` \\<b\\> \\`"),
     ],
 )
-def test_code_stands_in_markdown_as_it_is_and_all_else_is_data(domain: Domain, said: str, written: str) -> None:
-    text = domain_markdown(replace(domain, notes=(said,), next_step=NextStep("take", said)))
+def test_code_stands_in_markdown_as_it_is_and_all_else_is_data(domain: RunReport, said: str, written: str) -> None:
+    text = report_markdown(replace(domain, notes=(said,), next_step=NextStep("take", said)))
     assert f"\n> {written}\n" in text
     assert f"\nNext: {written}\n" in text
 
 
-def test_the_page_can_be_read_without_its_scripts(domain: Domain) -> None:
-    text = Page(domain_page(domain)).text
+def test_the_page_can_be_read_without_its_scripts(domain: RunReport) -> None:
+    text = Page(report_page(domain)).text
     size = "+0.200 fitness [+0.200, +0.200] on 8 test questions in 8 groups, adjusted p = 0.023"
     assert f"Better than naive RAG: {size}." in text
     assert "winner's curse" in text
@@ -138,10 +138,10 @@ def test_the_page_can_be_read_without_its_scripts(domain: Domain) -> None:
     assert "Inert here: reranking: cross_encoder." in " ".join(text.split())
 
 
-def test_every_chart_is_drawn_in_the_page_and_says_what_its_marks_are(domain: Domain) -> None:
+def test_every_chart_is_drawn_in_the_page_and_says_what_its_marks_are(domain: RunReport) -> None:
     charts = {s.anchor: b.chart for s in sections(domain) for b in s.blocks if isinstance(b, Plot)}
     assert list(charts) == ["test", "front", "types", "search", "options"]
-    html = domain_page(domain)
+    html = report_page(domain)
     drawings = [
         ElementTree.fromstring("<svg " + part.split("</svg>")[0] + "</svg>") for part in html.split("<svg ")[1:]
     ]
@@ -159,8 +159,8 @@ def test_every_chart_is_drawn_in_the_page_and_says_what_its_marks_are(domain: Do
     assert "search (genetic): 0.700 after 3" in html
 
 
-def test_page_and_markdown_show_the_same_sections_in_the_same_order(domain: Domain) -> None:
-    page, text = Page(domain_page(domain)), domain_markdown(domain)
+def test_page_and_markdown_show_the_same_sections_in_the_same_order(domain: RunReport) -> None:
+    page, text = Page(report_page(domain)), report_markdown(domain)
     listed = sections(domain)
     anchors = [attributes["id"] for tag, attributes in page.elements if tag == "section" and "id" in attributes]
     hrefs = [str(attributes["href"]) for tag, attributes in page.elements if tag == "a"]
@@ -177,18 +177,18 @@ def test_page_and_markdown_show_the_same_sections_in_the_same_order(domain: Doma
                 assert f"*{block.caption}*" in text
 
 
-def test_markdown_tables_have_as_many_cells_as_columns(domain: Domain) -> None:
-    tables = [line for line in domain_markdown(domain).splitlines() if line.startswith("|")]
+def test_markdown_tables_have_as_many_cells_as_columns(domain: RunReport) -> None:
+    tables = [line for line in report_markdown(domain).splitlines() if line.startswith("|")]
     width = 0
     for line, following in zip(tables, [*tables[1:], ""], strict=True):
         cells = line.replace("\\|", "").count("|")
         width = cells if following.startswith(("| ---", "| ---:")) else width
         assert cells == width
-    assert "| bm25 |" in domain_markdown(domain)
+    assert "| bm25 |" in report_markdown(domain)
 
 
-def test_measures_are_shown_with_how_many_questions_have_them(domain: Domain) -> None:
-    for text in (Page(domain_page(domain)).text, domain_markdown(domain)):
+def test_measures_are_shown_with_how_many_questions_have_them(domain: RunReport) -> None:
+    for text in (Page(report_page(domain)).text, report_markdown(domain)):
         assert "0.250 (n 5)" in text.replace("\u00a0", " ")
         assert "Pool recall@50" in text
         assert "Vectors are by wordllama:" in text
@@ -197,8 +197,8 @@ def test_measures_are_shown_with_how_many_questions_have_them(domain: Domain) ->
     assert "recall_50_n" not in row
 
 
-def test_groups_of_questions_are_in_every_form(domain: Domain) -> None:
-    for text in (Page(domain_page(domain)).text, domain_markdown(domain)):
+def test_groups_of_questions_are_in_every_form(domain: RunReport) -> None:
+    for text in (Page(report_page(domain)).text, report_markdown(domain)):
         assert "By question type and by kind of document" in text
         assert "Kind of document" in text
         assert "Pairs scored" not in text  # nothing was
@@ -211,30 +211,30 @@ def test_groups_of_questions_are_in_every_form(domain: Domain) -> None:
     assert len(rows) == 2 * 2 * 4
 
 
-def test_fitted_numbers_stand_with_the_winner(domain: Domain) -> None:
-    assert "Fitted numbers" not in domain_page(domain)
+def test_fitted_numbers_stand_with_the_winner(domain: RunReport) -> None:
+    assert "Fitted numbers" not in report_page(domain)
     numbers = {"tau": {"cosine": 0.123456789}, "grid": [1, 2.5]}
     winner = replace(domain.ranking[0], fitted={"passage_filter": numbers})
     fitted = replace(domain, ranking=(winner, *domain.ranking[1:]))
     shown = '{"grid":[1, 2.5], "tau":{"cosine":0.123457}}'
-    for text in (Page(domain_page(fitted)).text, domain_markdown(fitted)):
+    for text in (Page(report_page(fitted)).text, report_markdown(fitted)):
         assert "Fitted numbers" in text
         assert shown in text
-    assert domain_json(fitted)["ranking"][0]["fitted"]["passage_filter"]["grid"] == [1, 2.5]
+    assert report_json(fitted)["ranking"][0]["fitted"]["passage_filter"]["grid"] == [1, 2.5]
     long = replace(winner, fitted={"passage_filter": {"isotonic": list(range(500))}})
-    cut = domain_markdown(replace(domain, ranking=(long, *domain.ranking[1:])))
+    cut = report_markdown(replace(domain, ranking=(long, *domain.ranking[1:])))
     assert "characters; the exported pipeline has them all" in cut
     assert "499" not in cut
 
 
-def test_what_an_option_changes_and_in_what_is_shown_where_it_is_known(domain: Domain) -> None:
-    assert "What it changes" not in domain_page(domain)
+def test_what_an_option_changes_and_in_what_is_shown_where_it_is_known(domain: RunReport) -> None:
+    assert "What it changes" not in report_page(domain)
     [place] = [i for i, o in enumerate(domain.options) if (o.family, o.name) == ("retrieval", "hybrid")]
     option = domain.options[place]
     assert option.probe is not None
     told = replace(option, probe=replace(option.probe, against="bm25", difference="adds <vectors>"))
     known = replace(domain, options=(*domain.options[:place], told, *domain.options[place + 1 :]))
-    page = domain_page(known)
+    page = report_page(known)
     assert "adds &lt;vectors&gt;" in page
     text = Page(page).text
     assert "What it changes" in text
@@ -248,18 +248,18 @@ def test_what_an_option_changes_and_in_what_is_shown_where_it_is_known(domain: D
 
 def test_a_run_without_test_questions_claims_nothing(store: Store) -> None:
     put_toy(store, test=False)
-    lines = summary_lines(load_domain(store, "toy"), columns=1000)
+    lines = summary_lines(load_report(store, "toy"), columns=1000)
     assert "verdict: Nothing is claimed: there are no test questions (too small to split)." in lines
 
 
-def chosen(domain: Domain, **found: object) -> str:
+def chosen(domain: RunReport, **found: object) -> str:
     """What the terminal says of how the winner was come by, with ``found`` in the record."""
     record = replace(domain.about.record, **found)  # type: ignore[arg-type]
     lines = summary_lines(replace(domain, about=replace(domain.about, record=record)), columns=1000)
     return next((line for line in lines if line.startswith("the winner ")), "")
 
 
-def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
+def test_the_terminal_says_where_the_winner_comes_from(domain: RunReport) -> None:
     """The winner is `hybrid`: by the estimate something else was chosen, or the highest mean is another's."""
     winner = domain.about.record.winner
     gone = Removal("reranking", "cross_encoder", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
@@ -291,7 +291,7 @@ def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
     )
 
 
-def test_the_front_is_explained_with_the_margin(domain: Domain) -> None:
+def test_the_front_is_explained_with_the_margin(domain: RunReport) -> None:
     record = replace(domain.about.record, settings=replace(domain.about.record.settings, margin=0.05))
     said = front_explained(replace(domain, about=replace(domain.about, record=record)))
     assert "cheapest, which search questions show to be less than 0.050 behind the winner;" in said
@@ -341,14 +341,14 @@ def test_one_data_set_can_be_asked_for(store: Store, tmp_path: Path) -> None:
     assert not (tmp_path / "reports" / "index.html").exists()
 
 
-def test_csv_holds_the_ranking_and_what_it_is_compared_to(domain: Domain) -> None:
+def test_csv_holds_the_ranking_and_what_it_is_compared_to(domain: RunReport) -> None:
     rows = table(ranking_csv(domain))
     assert [row["rank"] for row in rows] == ["1", "2", "3", "naive RAG", "BM25", "the best of 2 random pipelines"]
     assert (rows[0]["fitness"], rows[0]["fitness_low"], rows[0]["scored"]) == ("0.7", "0.7", "10")
     assert (rows[1]["retrieval"], rows[1]["gene_retrieval"]) == ("0.62", "bm25")
 
 
-def test_csv_holds_every_option_and_every_question(domain: Domain) -> None:
+def test_csv_holds_every_option_and_every_question(domain: RunReport) -> None:
     rows = {(row["family"], row["option"]): row for row in table(activity_csv(domain))}
     assert rows["retrieval", "bm25"]["activity"] == "0.5"
     assert rows["retrieval", "hybrid"]["retrieval_change"] == "0.3"
@@ -372,8 +372,8 @@ def test_numbers_and_harmless_text_stay_as_they_are(cell: str | float | None, te
     assert defused(cell) == text
 
 
-def test_json_is_the_whole_domain(domain: Domain) -> None:
-    plain = json.loads(json.dumps(domain_json(domain), allow_nan=False))
+def test_json_is_the_whole_domain(domain: RunReport) -> None:
+    plain = json.loads(json.dumps(report_json(domain), allow_nan=False))
     assert plain["ranking"][0]["label"] == "retrieval hybrid"
     assert plain["comparisons"][0]["verdict"] == "better"
     assert plain["about"]["dataset"] == "toy"
@@ -391,14 +391,14 @@ DECIDED = ("winner: ", "verdict: ", "  fitness of the winner less", "next: ", "s
         (4, "p, adjusted for all 3 comparisons and 3 earlier looks at these questions, decides"),
     ],
 )
-def test_earlier_looks_are_spoken_of_where_there_were_some(domain: Domain, look: int, said: str) -> None:
+def test_earlier_looks_are_spoken_of_where_there_were_some(domain: RunReport, look: int, said: str) -> None:
     looked = replace(domain, comparisons=tuple(replace(one, look=look) for one in domain.comparisons))
     lines = summary_lines(looked, columns=1000)
     assert any(line.startswith(f"  ({said}") for line in lines)
     assert ("earlier" in " ".join(lines)) is (look > 1)
 
 
-def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
+def test_the_summary_has_ranking_baselines_and_verdict(domain: RunReport) -> None:
     lines = summary_lines(domain, columns=1000)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
     counted = summary_lines(replace(domain, besides=Besides(before=40, drawn=7, simplify=3, apart=1)), columns=1000)
@@ -423,7 +423,7 @@ def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
     assert f"verdict: {said}" in lines
 
 
-def test_it_is_said_why_the_winner_stands_first_where_others_have_a_higher_fitness(domain: Domain) -> None:
+def test_it_is_said_why_the_winner_stands_first_where_others_have_a_higher_fitness(domain: RunReport) -> None:
     first, second, *rest = domain.ranking
     better = replace(second, ranked_by=None, scores={**second.scores, "fitness": Score(0.701, 0.69, 0.71)})
     beaten = replace(domain, ranking=(first, better, *rest))
@@ -438,13 +438,13 @@ def test_it_is_said_why_the_winner_stands_first_where_others_have_a_higher_fitne
         known = replace(beaten, about=replace(domain.about, record=record))
         said = f"he winner stands first, though others have a higher fitness: {why}"
         assert f"  (t{said}" in "\n".join(summary_lines(known, columns=1000))
-        assert f"T{said}" in domain_markdown(known)
+        assert f"T{said}" in report_markdown(known)
         assert said not in "\n".join(summary_lines(replace(known, ranking=domain.ranking), columns=1000))
 
 
 def test_the_summary_sends_no_control_characters_to_the_terminal(store: Store) -> None:
     put_toy(store, "toy\x1b[2J")
-    assert "toy\\x1b[2J" in summary_lines(load_domain(store, "toy\x1b[2J"), columns=1000)[0]
+    assert "toy\\x1b[2J" in summary_lines(load_report(store, "toy\x1b[2J"), columns=1000)[0]
 
 
 def test_numbers_are_written_alike() -> None:
@@ -453,8 +453,8 @@ def test_numbers_are_written_alike() -> None:
     assert [probability(p) for p in (0.0001, 0.0123)] == ["< 0.001", "0.012"]
 
 
-def test_markdown_leaves_names_and_intervals_readable_and_links_dead(domain: Domain) -> None:
-    text = domain_markdown(replace(domain, notes=("[a](http://b) __c__ <d>",)))
+def test_markdown_leaves_names_and_intervals_readable_and_links_dead(domain: RunReport) -> None:
+    text = report_markdown(replace(domain, notes=("[a](http://b) __c__ <d>",)))
     assert r"> [a\](http://b) \_\_c\_\_ \<d\>" in text
     assert "cross_encoder" in text
     assert "0.700 [0.700, 0.700]" in text

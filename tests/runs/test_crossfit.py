@@ -14,13 +14,14 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting import load_domain, numbers
+from ragsmith.reporting import load_report
+from ragsmith.text import numbers
 from ragsmith.reporting.across import across
-from ragsmith.reporting.across_tables import transfers
-from ragsmith.reporting.backbone import scores_table
-from ragsmith.reporting.domain import read_domain
-from ragsmith.reporting.page import domain_page
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.overview import transfers
+from ragsmith.reporting.overview import scores_table
+from ragsmith.reporting.building import read_report
+from ragsmith.reporting.page import report_page
+from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.out_of_fold import out_of_fold
@@ -100,13 +101,13 @@ def test_the_winner_is_that_of_a_search_on_all_questions(done: tuple[Path, Outco
 def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        domain = load_domain(store, "facts")
+        domain = load_report(store, "facts")
     assert domain.about.run == outcome.key
     assert headline(domain).startswith("What such a search finds, by crossfit: ")
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
     assert scores_table([domain], "test").rows[0][2] == "24"
-    assert "24 questions, out of fold" in domain_page(domain)
+    assert "24 questions, out of fold" in report_page(domain)
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
 
@@ -114,9 +115,9 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
 def test_what_is_drafted_is_what_is_tested(done: tuple[Path, Outcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
-        about = load_domain(store, "facts").about
+        about = load_report(store, "facts").about
         data = replace(about.data, drafted=about.record.tested[:5])
-        found = read_domain(store, replace(about, data=data))
+        found = read_report(store, replace(about, data=data))
         [note] = [note for note in found.notes if "drafted" in note]
     assert note.startswith("A machine drafted 5 of the 24 questions, which are tested in folds. Such questions show")
     assert {comparison.of for comparison in found.comparisons} == {"retrieval"}
@@ -125,10 +126,10 @@ def test_what_is_drafted_is_what_is_tested(done: tuple[Path, Outcome]) -> None:
 def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[Path, Outcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
-        domain = load_domain(store, "facts")
+        domain = load_report(store, "facts")
     record = domain.about.record
 
-    def recommending(role: str) -> Domain:
+    def recommending(role: str) -> RunReport:
         """The same, had the pipeline of a role been recommended in every fold."""
         folds = [replace(fold, entrants={**fold.entrants, "recommended": fold.entrants[role]}) for fold in record.folds]
         changed = replace(record, folds=tuple(folds), recommended=record.winner)
@@ -148,7 +149,7 @@ def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[P
 def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Path, Outcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
-        domain = load_domain(store, "facts")
+        domain = load_report(store, "facts")
     together = across([domain])
     assert {one.part for one in together.transfers} == {"search"}
     assert {cell for row in transfers(together, [domain], "test").rows for cell in row[1:]} == {numbers.MISSING}
@@ -190,7 +191,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     assert row is not None
     assert row.state == "interrupted"
     assert RunRecord.read(row.value).folds == ()
-    assert headline(load_domain(store, "facts")).startswith("No verdict yet")
+    assert headline(load_report(store, "facts")).startswith("No verdict yet")
     found = Crossfit(setup, space, store, SETTINGS).go()
     assert found.state == "finished"
     with Store.open(done[0]) as whole:

@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting import Domain, load_domain
+from ragsmith.reporting import RunReport, load_report
 from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Outcome, Run
@@ -36,11 +36,11 @@ def finished(
 
 
 @pytest.fixture(scope="module")
-def domain(finished: tuple[Store, Outcome], tiny_setup: Setup) -> Domain:
-    return load_domain(finished[0], tiny_setup.dataset.name)
+def domain(finished: tuple[Store, Outcome], tiny_setup: Setup) -> RunReport:
+    return load_report(finished[0], tiny_setup.dataset.name)
 
 
-def test_every_question_has_a_cause_in_the_winner_and_in_naive_rag(domain: Domain) -> None:
+def test_every_question_has_a_cause_in_the_winner_and_in_naive_rag(domain: RunReport) -> None:
     split = domain.about.record.split
     assert [one.question for one in domain.questions.asked] == [*split.search, *split.test]
     for one in domain.questions.asked:
@@ -50,7 +50,7 @@ def test_every_question_has_a_cause_in_the_winner_and_in_naive_rag(domain: Domai
         assert one.gain == pytest.approx(one.winner.scores["fitness"] - one.naive.scores["fitness"])
 
 
-def test_counts_add_up_to_the_questions(domain: Domain) -> None:
+def test_counts_add_up_to_the_questions(domain: RunReport) -> None:
     split = domain.about.record.split
     sizes = {"search": len(split.search), "test": len(split.test)}
     counted = {(one.pipeline, one.split): one for one in domain.questions.causes}
@@ -61,7 +61,7 @@ def test_counts_add_up_to_the_questions(domain: Domain) -> None:
     assert counted["winner", "test"].counts == {c.value: found.count(c.value) for c in Cause if c.value in found}
 
 
-def test_repairs_are_what_differs_between_the_causes(domain: Domain) -> None:
+def test_repairs_are_what_differs_between_the_causes(domain: RunReport) -> None:
     [whole] = [one for one in domain.questions.repairs if one.view == "whole"]
     searched = [one for one in domain.questions.asked if one.split == "search"]
     good = [(Cause(one.naive.cause).good, Cause(one.winner.cause).good) for one in searched]
@@ -71,7 +71,7 @@ def test_repairs_are_what_differs_between_the_causes(domain: Domain) -> None:
 
 
 def test_examples_have_both_answers_and_what_was_read(
-    domain: Domain, tiny_setup: Setup, finished: tuple[Store, Outcome]
+    domain: RunReport, tiny_setup: Setup, finished: tuple[Store, Outcome]
 ) -> None:
     documents = {document.id: document.text for document in tiny_setup.dataset.documents}
     asked = {one.question: one for one in domain.questions.asked}
@@ -93,12 +93,12 @@ def test_examples_have_both_answers_and_what_was_read(
 
 
 def test_that_is_no_work_of_the_run_and_is_not_done_again(
-    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, domain: Domain
+    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, domain: RunReport
 ) -> None:
     store, _ = finished
     again = Run(tiny_setup, space, store, replace(SETTINGS, margin=0.03)).go()  # another run, of the same answers
     assert again.work is None
-    assert load_domain(store, tiny_setup.dataset.name).questions == domain.questions
+    assert load_report(store, tiny_setup.dataset.name).questions == domain.questions
 
 
 def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
@@ -123,7 +123,7 @@ def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
 def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         Run(tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.of(None).about("retrieval"))).go()
-        found = load_domain(store, tiny_setup.dataset.name).questions
+        found = load_report(store, tiny_setup.dataset.name).questions
     causes = {one.winner.cause for one in found.asked}
     assert causes <= {"found", "not retrieved", "cut by the filter", "lost by the reranker", "not in the index"}
     assert "found" in causes
@@ -140,7 +140,7 @@ def test_a_run_of_an_earlier_version_has_scores_alone(
     with create_engine(f"sqlite:///{tmp_path / 'cache.sqlite'}").begin() as connection:
         connection.execute(text("DELETE FROM diagnosis"))
     with Store.open(tmp_path / "cache.sqlite") as store:
-        found = load_domain(store, tiny_setup.dataset.name).questions
+        found = load_report(store, tiny_setup.dataset.name).questions
     assert {one.winner.cause for one in found.asked} == {""}
     assert all("fitness" in one.winner.scores for one in found.asked)
     assert (found.causes, found.repairs, found.shown) == ((), (), ())

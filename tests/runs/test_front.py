@@ -20,7 +20,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.building import load_report
 from ragsmith.runs.front import Point, by_calls, cheapest, front, knee, points
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunRecord, RunSettings
@@ -104,7 +104,7 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
     file.write_text("families:\n" + "".join(f"  {name}: [{listed}]\n" for name, listed in options.items()))
     settings = RunSettings(strategy="exhaustive", racing=None, begin_with_known=False, simplify=False)
     key = Run(tiny_setup, load_space(file), store, settings).go().key
-    domain = load_domain(store, tiny_setup.dataset.name)
+    domain = load_report(store, tiny_setup.dataset.name)
     assert domain.ranking[-1].scores["retrieval"].mean == 0
     assert domain.ranking[-1].usage["calls"] == 0
     assert [row.scores["retrieval"].mean > 0 for row in domain.front] == [True]

@@ -31,7 +31,7 @@ from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.building import load_report
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
@@ -158,7 +158,7 @@ def rows(path: Path, table: str) -> list[tuple[Any, ...]]:
 def end(store: Store, outcome: Outcome) -> tuple[Any, ...]:
     record = recorded(store, outcome)
     proposals = [(row.position, row.genome, row.evaluation, row.value) for row in store.proposals(outcome.key)]
-    front = [(row.key, row.latency_seconds) for row in load_domain(store, "island").front]
+    front = [(row.key, row.latency_seconds) for row in load_report(store, "island").front]
     return record.history, record.winner, record.test, record.removals, proposals, front
 
 
@@ -193,7 +193,7 @@ def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tup
 
 def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tuple[Store, Outcome, World]) -> None:
     store, _, _ = finished
-    domain = load_domain(store, "island")
+    domain = load_report(store, "island")
     reached = {(row.level, row.latency_seconds or 0.0) for row in domain.ranking}
     best = {(f, s) for f, s in reached if not any(g >= f and t <= s and (g, t) != (f, s) for g, t in reached)}
     assert {(row.level, row.latency_seconds) for row in domain.front} == best
@@ -261,7 +261,7 @@ def test_what_cannot_be_timed_has_no_latency_and_is_tried_again_by_the_next_sear
     for row in failed.values():
         assert row.value["stage"] == "reranking.cross_encoder"
         assert row.value["error"] == "RefusedContent: no time for that"
-    domain = load_domain(store, "island")
+    domain = load_report(store, "island")
     assert not {row.key for row in domain.front} & set(failed)
     assert {row.key for row in domain.ranking if row.latency_seconds is None} <= set(failed)
     assert all("cross_encoder" not in population for population in domain.front[0].genes.values())
@@ -285,7 +285,7 @@ def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space:
 
 def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, World], world: World) -> None:
     store, outcome, world = finished
-    domain = load_domain(store, "island")
+    domain = load_report(store, "island")
     for most in (ANSWER, ANSWER + IMAGINED, ANSWER + IMAGINED + RERANKED):
         written = yaml.safe_load(winner_yaml(store, outcome.key, world.setup, Path(), f"latency <= {most}"))
         able = [row for row in domain.ranking if row.latency_seconds is not None and row.latency_seconds <= most]

@@ -20,7 +20,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import picked
@@ -139,7 +139,7 @@ def end(store: Store, outcome: Outcome, setup: Setup) -> tuple[Any, ...]:
     proposals = [
         (row.position, row.step, row.genome, row.evaluation, row.value) for row in store.proposals(outcome.key)
     ]
-    front = [(row.key, row.level, row.usage["calls"]) for row in load_domain(store, setup.dataset.name).front]
+    front = [(row.key, row.level, row.usage["calls"]) for row in load_report(store, setup.dataset.name).front]
     return record.history, record.winner, record.test, record.removals, proposals, front
 
 
@@ -159,7 +159,7 @@ def test_a_search_that_weighs_lets_everybody_finish_and_hands_over_the_best(
     assert record.settings == SETTINGS
     rows = [row.value["fitness"] for row in store.proposals(outcome.key)]
     assert all(fitness is not None for fitness in rows)
-    domain = load_domain(store, tiny_setup.dataset.name)
+    domain = load_report(store, tiny_setup.dataset.name)
     assert domain.winner is not None
     assert domain.winner.key == record.winner
     leader = next(row for row in domain.ranking if row.key == record.leader)
@@ -168,7 +168,7 @@ def test_a_search_that_weighs_lets_everybody_finish_and_hands_over_the_best(
 
 def test_its_front_is_what_nothing_else_is_as_good_as(finished: tuple[Store, Outcome], tiny_setup: Setup) -> None:
     store, _ = finished
-    domain = load_domain(store, tiny_setup.dataset.name)
+    domain = load_report(store, tiny_setup.dataset.name)
     reached = {(row.level, row.usage["calls"]) for row in domain.ranking}
     best = {(f, c) for f, c in reached if not any(g >= f and d <= c and (g, d) != (f, c) for g, d in reached)}
     assert {(row.level, row.usage["calls"]) for row in domain.front} == best

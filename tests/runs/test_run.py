@@ -22,7 +22,7 @@ from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting import load_domain
+from ragsmith.reporting import load_report
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step, run_key
 from ragsmith.runs.winner import winner_yaml
@@ -184,7 +184,7 @@ def test_what_was_evaluated_besides_the_proposals_is_counted(
     finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
 ) -> None:
     store, outcome, _ = finished
-    domain = load_domain(store, "island")
+    domain = load_report(store, "island")
     searched = {example.id for example in tiny_setup.split.search}
     met = {key for key, questions in outcome.evaluations if searched.issuperset(questions)}
     proposed = {row.evaluation for row in store.proposals(outcome.key)}

@@ -26,7 +26,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Timing
-from ragsmith.reporting.latency import latencies
+from ragsmith.reporting.pipeline_rows import latencies
 from ragsmith.reporting.scores import evaluate
 from ragsmith.runs.latency import keep_timings, kept_timings
 from ragsmith.runs.pipeline import COLD_STARTS, Pipeline

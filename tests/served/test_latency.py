@@ -19,7 +19,7 @@ from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.building import load_report
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
@@ -52,7 +52,7 @@ def test_questions_are_embedded_and_passages_scored_anew_within_the_budget(
     assert outcome.spent.calls == sent.total()
     repeated = {path for (path, _), times in sent.items() if times > 1}
     assert repeated == {"embeddings", "rerank"}
-    timed = [row.latency_seconds for row in load_domain(store, "island").ranking]
+    timed = [row.latency_seconds for row in load_report(store, "island").ranking]
     assert all(seconds is not None and seconds > 0.01 for seconds in timed)
 
 

@@ -16,8 +16,8 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting import load_domain
-from ragsmith.reporting.material import choose_run
+from ragsmith.reporting import load_report
+from ragsmith.reporting.run_data import choose_run
 from ragsmith.runs.kept import Kept
 from ragsmith.store.store import Store
 
@@ -110,7 +110,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
         assert all("CutReply" in said and "--score-cut-answers" in said for said in named.values())
         results = store.results_many([row.key for row in store.evaluations(tiny_setup.dataset.digest)])
         assert not any("cut" in row.value for rows in results.values() for row in rows.values())
-        assert not [note for note in load_domain(store, "island").notes if "were cut" in note]
+        assert not [note for note in load_report(store, "island").notes if "were cut" in note]
         before = set(results)
         time.sleep(1.1)  # the latest search is reported, and starts are told apart by seconds
         search(server, cut_answers=True)
@@ -120,7 +120,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
     about = choose_run(store, "island")
     named_by_run = Kept(store, about.run, about.digest, about.record).keys  # the winner is taken apart beside it
     cut = sum(row.value.get("cut", False) for key in named_by_run for row in results[key].values())
-    [note] = [note for note in load_domain(store, "island").notes if "were cut" in note]
+    [note] = [note for note in load_report(store, "island").notes if "were cut" in note]
     assert note.startswith(f"{cut} answers")
     assert cut >= len({question for _, question in named})
 

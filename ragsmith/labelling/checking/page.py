@@ -53,5 +53,4 @@ def check_page(check: Check) -> str:
         headline=wording.headline(check),
         about=wording.about(check),
         sections=sections,
-        scripts=[],
     )

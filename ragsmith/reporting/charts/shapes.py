@@ -112,7 +112,7 @@ def axis(bottom: float, scale: Scale, *, signed: bool = False) -> Iterator[Marku
 
 
 def ticks(least: float, most: float, count: int) -> tuple[float, ...]:
-    """About ``count`` round values from ``least`` to ``most``: multiples of 1, 2 or 5 times a power of ten."""
+    """RunHeader ``count`` round values from ``least`` to ``most``: multiples of 1, 2 or 5 times a power of ten."""
     if most <= least:
         return (least,)
     rough = (most - least) / count

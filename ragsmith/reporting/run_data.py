@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.reporting.values import About, Row
+from ragsmith.reporting.values import Row, RunHeader
 from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import kept_latencies, kept_timings
 from ragsmith.runs.out_of_fold import fold_winners, out_of_fold
@@ -32,7 +32,7 @@ def reported_datasets(store: Store) -> list[str]:
     return sorted(_latest(store))
 
 
-def choose_run(store: Store, dataset: str, key: str | None = None) -> About:
+def choose_run(store: Store, dataset: str, key: str | None = None) -> RunHeader:
     """The latest finished run, else the latest, on ``dataset``; or the run ``key``.
 
     Raises:
@@ -57,11 +57,11 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     return latest
 
 
-def _about(data: DatasetRow, run: RunRow) -> About:
+def _about(data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
     described, record = DatasetRecord.read(data.value), RunRecord.read(run.value)
     import_recorded(record.imports, ANYWHERE)
-    return About(data.name, data.digest, described, run.key, run.state, *times, record)
+    return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
 
 
 def _recency(run: RunRow) -> tuple[bool, str, str]:
@@ -69,13 +69,13 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
     return run.state == "finished", run.started or "", run.key
 
 
-class Material:
+class RunData:
     """The pipelines and answers that a run refers to; those that are ``known`` are not read again.
 
     Where they are the ``whole`` of it, as `Kept` reads them, nothing is.
     """
 
-    def __init__(self, store: Store, about: About, known: Evaluations, *, whole: bool = False) -> None:
+    def __init__(self, store: Store, about: RunHeader, known: Evaluations, *, whole: bool = False) -> None:
         load_techniques()
         self.about = about
         self.record = record = about.record

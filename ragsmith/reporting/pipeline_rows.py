@@ -1,19 +1,40 @@
-"""Evaluations to rows: means, intervals, coverage and cost of pipelines, also by group of questions."""
+"""Evaluations to what a report shows of pipelines: means, intervals and costs, what options do, and latency."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import fsum
 
+import numpy as np
+
+from ragsmith.comparison.clusters import FEWEST_GROUPS
+from ragsmith.evaluation.baselines import Activity
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
+from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
-from ragsmith.reporting.values import SHOWN, Coverage, GroupScores, Row, Score
+from ragsmith.pipelines.stations import COLD, STATIONS, WARM, WHOLE, Timing
+from ragsmith.reporting.run_data import RunData
+from ragsmith.reporting.values import (
+    SHOWN,
+    Coverage,
+    Effect,
+    GroupScores,
+    Latency,
+    Option,
+    OptionAlone,
+    Row,
+    Score,
+    TimedPipeline,
+)
+from ragsmith.runs.record import ProbeRecord
+from ragsmith.store.store import ProposalRow
+from ragsmith.techniques.families import FAMILIES
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
 """What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
@@ -146,3 +167,86 @@ def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float |
     first = next(iter(evaluation.records.values()))
     costs = (name for name in COSTS if name in first["usage"] or name in evaluation.measures)
     return {name: evaluation.column(name, fitness) for name in (*HEADLINE, *costs)}
+
+
+def options(run: RunData) -> tuple[Option, ...]:
+    """Every option of the space, family by family."""
+    probes = {(probe.family, probe.option): probe for probe in run.record.probes}
+    found = []
+    for place, (family, names) in enumerate(_in_order(run.record.space.options)):
+        for position, name in enumerate(names):
+            stored = probes.get((family, name))
+            tried = _tried(run, stored) if stored else None
+            found.append(Option(family, name, tried, effect(run.proposals, place, position)))
+    return tuple(found)
+
+
+def _tried(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
+    """An option against the pipeline without it, naive RAG unless the store names another; None if one is lost."""
+    alone, reference = run.on_search(stored.key), run.on_search(stored.reference)
+    if alone is None or reference is None:
+        return None
+    activity = Activity.between(stored.family, alone, reference)
+    change = retrieval = None
+    if activity.compared and all(one.key in run.dropped or run.terms.admit(one) for one in (alone, reference)):
+        linked = run.record.split.search_groups
+        few = linked is not None and len(linked.groups) < FEWEST_GROUPS
+        found = (gain(metric, alone, reference, run.fitness) for metric in ("fitness", "retrieval"))
+        change, retrieval = (replace(one, low=None, high=None) if one and few else one for one in found)
+    against = "" if stored.reference == run.record.baselines.get("naive") else label(reference.candidate)
+    calls = activity.added.get("calls")
+    return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)
+
+
+def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> Effect:
+    """Mean fitness of proposals whose gene at ``place`` is option ``position``, and of the others."""
+    scored = [(p.genome[place], fitness) for p in proposals if (fitness := p.fitness) is not None]
+    chosen = [fitness for gene, fitness in scored if gene == position]
+    others = [fitness for gene, fitness in scored if gene != position]
+    return Effect(_mean(chosen), len(chosen), _mean(others), len(others))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def _in_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    """The store returns mappings sorted by key; a genome is in the order of the families, and of settings."""
+    names = (*(family.name for family in FAMILIES), *SETTINGS)
+    return [(name, listed[name]) for name in names if name in listed]
+
+
+ALL = "all"
+
+
+def latencies(timings: Sequence[Timing], groups: Callable[[str], Iterable[str]] = lambda _: ()) -> tuple[Latency, ...]:
+    """Percentiles of all questions by station, warm and then cold; then, warm and in all, of the ``groups`` of each."""
+    found = []
+    for state in (WARM, COLD):
+        of_state = [timing for timing in timings if timing.state == state]
+        present = {station for timing in of_state for station in timing.seconds}
+        for station in (*(one for one in STATIONS if one in present), *([WHOLE] if of_state else [])):
+            found.append(_percentiles(ALL, state, station, [timing.seconds.get(station, 0.0) for timing in of_state]))
+    by_group: defaultdict[str, list[float]] = defaultdict(list)
+    for timing in timings:
+        if timing.state == WARM:
+            for group in groups(timing.question):
+                by_group[group].append(timing.seconds[WHOLE])
+    return (*found, *(_percentiles(group, WARM, WHOLE, by_group[group]) for group in sorted(by_group)))
+
+
+def _percentiles(questions: str, state: str, station: str, seconds: Sequence[float]) -> Latency:
+    """Over questions: one at which a station was not called took no time there."""
+    p50, p90, p99 = (float(1000 * value) for value in np.quantile(seconds, [0.5, 0.9, 0.99]))
+    return Latency(questions, state, station, len(seconds), p50, p90, p99)
+
+
+def timed_pipelines(
+    names: Mapping[str, str], labels: Mapping[str, str], kept: Mapping[str, Mapping[str, Sequence[Timing]]]
+) -> tuple[TimedPipeline, ...]:
+    """What was kept of the pipelines ``names``, by the key of each, and ``labels`` their words, by key."""
+    return tuple(
+        TimedPipeline(name, labels.get(key, ""), machine, latencies(timings))
+        for name, key in names.items()
+        for machine, timings in kept.get(key, {}).items()
+    )

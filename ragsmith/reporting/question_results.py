@@ -10,8 +10,17 @@ from ragsmith.diagnosis.chosen import neighbours, shown
 from ragsmith.diagnosis.diagnosed import Diagnosed
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.reporting.material import Material
-from ragsmith.reporting.values import Asked, CauseCounts, Intervened, Questions, Repair, Replied, Shown, Treated
+from ragsmith.reporting.run_data import RunData
+from ragsmith.reporting.values import (
+    CauseCounts,
+    Intervened,
+    PipelineAnswer,
+    QuestionExample,
+    QuestionOutcome,
+    QuestionResult,
+    Questions,
+    Repair,
+)
 
 PIPELINES = ("naive", "bm25", "recommended", "winner")
 """Those whose causes are counted, as far as a run has them, in the order in which they are shown."""
@@ -19,9 +28,9 @@ PIPELINES = ("naive", "bm25", "recommended", "winner")
 Split = Literal["search", "test"]
 
 
-def questions(material: Material) -> Questions:
+def questions(run: RunData) -> Questions:
     """Everything that is known of single questions; of runs of earlier versions that is scores alone."""
-    found = _Found(material)
+    found = _Found(run)
     return Questions(
         found.asked(), found.shown(), tuple(found.causes()), tuple(found.repairs()), tuple(found.interventions())
     )
@@ -30,29 +39,29 @@ def questions(material: Material) -> Questions:
 class _Found:
     """The pipelines of a run that are looked at question by question, and why each went as it did."""
 
-    def __init__(self, material: Material) -> None:
-        record = material.record
-        self._material = material
-        self._fitness: Fitness = material.fitness
+    def __init__(self, run: RunData) -> None:
+        record = run.record
+        self._run = run
+        self._fitness: Fitness = run.fitness
         stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
         self._keys = {name: key for name in PIPELINES if (key := stored.get(name))}
-        winner = material.on_search(record.winner) if record.winner else None
-        searched = material.all_on_search(material.keys)
+        winner = run.on_search(record.winner) if record.winner else None
+        searched = run.all_on_search(run.keys)
         self._neighbours = neighbours(winner, searched) if winner else []
         near = [neighbour.evaluation.key for neighbour in self._neighbours]
         self._why = {
             key: {question: Diagnosed.stored(value) for question, value in rows.items()}
-            for key, rows in material.diagnoses.items()
+            for key, rows in run.diagnoses.items()
             if key in near or key in self._keys.values()
         }
 
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[QuestionResult, ...]:
         """Every question, with what the winner and naive RAG made of it."""
-        data, split = self._material.about.data, self._material.record.split
+        data, split = self._run.about.data, self._run.record.split
         parts: tuple[tuple[Split, tuple[str, ...]], ...] = (("search", split.search), ("test", split.test))
         treated = {name: {part: self._treated(name, part) for part, _ in parts} for name in ("winner", "naive")}
         return tuple(
-            Asked(
+            QuestionResult(
                 question,
                 data.questions.get(question, ""),
                 part,
@@ -65,7 +74,7 @@ class _Found:
             for question in questions
         )
 
-    def shown(self) -> tuple[Shown, ...]:
+    def shown(self) -> tuple[QuestionExample, ...]:
         """The examples, those that gained most first; none where it is not known what was read."""
         worth = {name: self._worth(name) for name in ("winner", "naive")}
         chosen = shown(worth["winner"], worth["naive"])
@@ -74,7 +83,7 @@ class _Found:
             winner, naive = (self._replied(name, question) for name in ("winner", "naive"))
             known = self._why.get(self._keys.get("winner", ""), {}).get(question)
             if winner and naive and known:
-                found.append(Shown(question, why, known.evidence, winner, naive))
+                found.append(QuestionExample(question, why, known.evidence, winner, naive))
         return tuple(found)
 
     def causes(self) -> Iterator[CauseCounts]:
@@ -103,7 +112,7 @@ class _Found:
     def interventions(self) -> Iterator[Intervened]:
         """What somebody asked for of the winner and of naive RAG, by the fitness of this run."""
         for name in ("naive", "winner"):
-            kept = self._material.interventions.get(self._keys.get(name, ""))
+            kept = self._run.interventions.get(self._keys.get(name, ""))
             if kept and kept["fitness"] == self._fitness.identity:
                 yield from (Intervened(name, **one) for one in kept["means"])
 
@@ -111,7 +120,7 @@ class _Found:
         key = self._keys.get(name)
         if key is None:
             return None
-        return self._material.on_search(key) if part == "search" else self._material.on_test(key)
+        return self._run.on_search(key) if part == "search" else self._run.on_test(key)
 
     def _causes(self, name: str, part: Split) -> dict[str, str]:
         evaluation = self._evaluation(name, part)
@@ -128,7 +137,7 @@ class _Found:
                 found[question] = why[question].cause.value if question in why else ""
         return found
 
-    def _treated(self, name: str, part: Split) -> dict[str, Treated]:
+    def _treated(self, name: str, part: Split) -> dict[str, QuestionOutcome]:
         evaluation = self._evaluation(name, part)
         if evaluation is None:
             return {}
@@ -137,25 +146,25 @@ class _Found:
         found = {}
         for question, cause in self._of(evaluation).items():
             if question in evaluation.failures:
-                found[question] = Treated({}, cause)
+                found[question] = QuestionOutcome({}, cause)
                 continue
             values = {score: next(column) for score, column in columns.items()}
             scores = {score: value for score, value in values.items() if value is not None}
             known = why.get(question)
-            found[question] = Treated(scores, cause, *((known.gold, known.read) if known else (0, 0)))
+            found[question] = QuestionOutcome(scores, cause, *((known.gold, known.read) if known else (0, 0)))
         return found
 
     def _worth(self, name: str) -> dict[str, float]:
         parts = (self._evaluation(name, "search"), self._evaluation(name, "test"))
         return {q: value for one in parts if one for q, value in one.by_question(self._fitness).items()}
 
-    def _replied(self, name: str, question: str) -> Replied | None:
+    def _replied(self, name: str, question: str) -> PipelineAnswer | None:
         known = self._why.get(self._keys.get(name, ""), {}).get(question)
         if known is None or known.passages is None:
             return None
         parts = (self._evaluation(name, "search"), self._evaluation(name, "test"))
         answer = next((one.records[question]["answer"] for one in parts if one and question in one.records), "")
-        return Replied(answer, known.passages, known.further)
+        return PipelineAnswer(answer, known.passages, known.further)
 
 
 def _compared(

@@ -1,4 +1,4 @@
-"""The winner as a picture: its nine stations in the order of a question's way, with naive RAG's above them."""
+"""The winner as a diagram: its nine stations in the order of a question's way, with naive RAG's above them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragsmith.evaluation.baselines import BASELINES
-from ragsmith.reporting.tables import Table, columns
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.values import RunReport
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique
+from ragsmith.text.table import Table, prose, texts
 
 FLOWS: Mapping[str, str] = {
     "pre_embedding": "index",
@@ -32,7 +32,7 @@ _NAMED = re.compile(r"(\w+)=")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StationOption:
     """An option of a station. ``chosen`` are parameters that differ from their defaults, ``default`` the others.
 
     ``does`` is the first sentence of the technique, "" of one that is not installed any more.
@@ -56,8 +56,8 @@ class Station:
     family: str
     decides: str
     gives: str
-    naive: Part
-    winner: Part
+    naive: StationOption
+    winner: StationOption
 
     @property
     def differs(self) -> bool:
@@ -71,7 +71,7 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PipelineDiagram:
     """The stations of a winner; ``settings`` are chunks and models, by name, where these were searched over."""
 
     stations: tuple[Station, ...]
@@ -79,13 +79,13 @@ class Picture:
 
     @property
     def table(self) -> Table:
-        """The same as a table, for forms without pictures."""
-        rows = tuple(
+        """The same as a table, for forms without diagrams."""
+        rows = [
             (one.title, one.naive.written, one.winner.written, one.winner.does.replace("``", ""), one.gives)
             for one in self.stations
-        )
-        shown = columns(["Station", "Naive RAG", "Winner", "What it does", "What leaves it"])
-        return Table("The winner's stations, beside those of naive RAG", shown, rows)
+        ]
+        columns = (*texts("Station", "Naive RAG"), *prose("Winner"), *texts("What it does", "What leaves it"))
+        return Table("The winner's stations, beside those of naive RAG", columns, rows)
 
     @property
     def changed(self) -> tuple[Station, ...]:
@@ -93,15 +93,15 @@ class Picture:
         return tuple(station for station in self.stations if station.differs)
 
 
-def picture(domain: Domain) -> Picture | None:
+def pipeline_diagram(report: RunReport) -> PipelineDiagram | None:
     """The winner's stations; None where there is no winner."""
-    if domain.winner is None:
+    if report.winner is None:
         return None
-    naive = domain.baselines["naive"].genes if "naive" in domain.baselines else BASELINES["naive"]
-    genes = domain.winner.genes
+    naive = report.baselines["naive"].genes if "naive" in report.baselines else BASELINES["naive"]
+    genes = report.winner.genes
     families = {family.name for family in FAMILIES}
     settings = tuple((name.replace("_", " "), gene) for name, gene in genes.items() if name not in families)
-    return Picture(tuple(_stations(naive, genes)), settings)
+    return PipelineDiagram(tuple(_stations(naive, genes)), settings)
 
 
 def _stations(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[Station]:
@@ -110,12 +110,12 @@ def _stations(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[S
         yield Station(family.name, family.purpose, FLOWS[family.name], plain, best)
 
 
-def _part(written: str, techniques: Mapping[str, Technique]) -> Part:
+def _part(written: str, techniques: Mapping[str, Technique]) -> StationOption:
     found = _WRITTEN.fullmatch(written)
     name, chosen = (found["name"], found["inside"] or "") if found else (written, "")
     technique = techniques.get(name)
     if technique is None:
-        return Part(name, chosen, "", "")
+        return StationOption(name, chosen, "", "")
     named = set(_NAMED.findall(chosen))
     default = ", ".join(f"{key}={value}" for key, value in technique.defaults.items() if key not in named)
-    return Part(name, chosen, default, technique.summary)
+    return StationOption(name, chosen, default, technique.summary)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from ragsmith.reporting.values import Coverage, Score
+from typing import Protocol
 
 MISSING = "–"
 
@@ -12,9 +11,43 @@ WHOLE = re.compile(r"\[\S+, \S+\]|(?:p )?[=<] \d\S*|\(n \d+\)")
 """What is not torn apart at the end of a line."""
 
 
+class Interval(Protocol):
+    """A mean with its interval, where that is known."""
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+
+
+class Counted(Interval, Protocol):
+    """A mean that says of how many questions it is, unless it is of all."""
+
+    @property
+    def n(self) -> int | None:
+        """The number of questions."""
+
+
 def plain(value: float | None, digits: int = 3) -> str:
     """``0.712``; a dash for what is not known."""
     return MISSING if value is None else f"{value:.{digits}f}"
+
+
+def tenths(value: float | None) -> str:
+    """``2.0``."""
+    return plain(value, 1)
+
+
+def whole(value: float | None) -> str:
+    """``512``."""
+    return plain(value, 0)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -24,6 +57,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     if round(value, digits) == 0:
         return f"{0:.{digits}f}"
     return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def signed_tenths(value: float | None) -> str:
+    """``+1.0``."""
+    return signed(value, 1)
 
 
 def share(value: float | None) -> str:
@@ -44,11 +82,6 @@ def probability(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def by_group(low: float | None, high: float | None) -> str:
-    """An interval of a difference by group of questions; or why there is none."""
-    return "(too few groups)" if low is None or high is None else interval(low, high, sign=True)
-
-
 def interval(low: float | None, high: float | None, *, sign: bool = False, digits: int = 3) -> str:
     """``[0.650, 0.771]``."""
     if low is None or high is None:
@@ -57,7 +90,12 @@ def interval(low: float | None, high: float | None, *, sign: bool = False, digit
     return f"[{write(low, digits)}, {write(high, digits)}]"
 
 
-def mean(score: Score | None, *, sign: bool = False) -> str:
+def by_group(low: float | None, high: float | None) -> str:
+    """An interval of a difference by group of questions; or why there is none."""
+    return interval(low, high, sign=True) or "(too few groups)"
+
+
+def mean(score: Counted | None, *, sign: bool = False) -> str:
     """``0.712 [0.650, 0.771]``, or the mean alone where there is no interval; ``(n 67)`` if not of all questions."""
     if score is None:
         return MISSING
@@ -66,8 +104,11 @@ def mean(score: Score | None, *, sign: bool = False) -> str:
     return " ".join(part for part in (value, interval(score.low, score.high, sign=sign), counted) if part)
 
 
-def coverage(found: Coverage) -> str:
-    """``70 = 70 + 0``: attempted = scored + failed; what was not attempted is named."""
-    text = f"{found.attempted} = {found.scored} + {found.failed}"
-    left = found.questions - found.attempted
-    return f"{text}, {left} not attempted" if left else text
+def change(score: Counted | None) -> str:
+    """``+0.051 [−0.010, +0.112]``; without an interval there were too few groups of questions."""
+    return f"{mean(score, sign=True)}{' (too few groups)' if score is not None and score.low is None else ''}"
+
+
+def estimate(found: Interval | None) -> str:
+    """``+0.051 [−0.010, +0.112]`` or ``+0.051 (too few groups)``."""
+    return MISSING if found is None else f"{signed(found.mean)} {by_group(found.low, found.high)}"

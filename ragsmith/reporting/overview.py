@@ -1,0 +1,299 @@
+"""Several reports together: a table for the terminal, and the sections of the page across data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsmith.diagnosis.pooling import Pooled
+from ragsmith.diagnosis.transfer import Transferred
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.reporting.across import Across, PooledEffect, PooledTest
+from ragsmith.reporting.blocks import Block, Folded, Section
+from ragsmith.reporting.values import SHOWN, TITLES, Row, RunReport
+from ragsmith.reporting.wording import SELECTED, WORDS
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.text import numbers
+from ragsmith.text.table import Table, counts, figures, prose, texts
+
+BASELINES = ("naive", "bm25")
+
+RIVALS: Mapping[str, str] = {
+    "naive": "naive RAG",
+    "bm25": "BM25",
+    "recommended": "the recommended pipeline",
+    "single": "the best single option",
+    "cheapest": "the cheapest within the margin",
+    "random": "random search",
+}
+"""What the winners are compared with, data set by data set."""
+
+POOLED = (
+    "A data set counts as a draw of what there could be: the mean over data sets is weighted by how sure each is and "
+    "how far they differ (DerSimonian and Laird), its interval is by data set (Hartung and Knapp), and with few data "
+    "sets it is wide. Intervals of a data set are by groups of its questions."
+)
+
+EFFECTS = (
+    "What an option gains in F over naive RAG's option of its family, on search questions: the mean over all pairs of "
+    "pipelines of a search that differ in nothing else, the option alone in naive RAG among them. Same sign counts the "
+    "data sets on the side of the pooled mean. Searches evaluate what looks good, and many options are listed: some "
+    "of these look good by chance."
+)
+
+TRANSFERS: Mapping[str, str] = {
+    "search": (
+        "What the winner of each data set, a row, does on the search questions of another, a column: its F, what the "
+        "winner there is ahead by, and its place among the pipelines of the search there. These questions chose the "
+        "winner that is at home, so it looks a little further ahead than it is."
+    ),
+    "test": (
+        "The same on test questions, which chose nobody. They were answered by pipelines from elsewhere for this, and "
+        "nothing is claimed of it."
+    ),
+}
+
+LISTED = 15
+"""Effects that are shown at once; the others are folded."""
+
+ASK = "Nobody has asked for transfers: `ragsmith transfer DATASET...` evaluates each winner on the other data sets."
+
+BACKBONE = (
+    "Options that the best pipelines of each data set have, on its search questions. What stands in many of them is "
+    "the common backbone; a count says how often an option was chosen, not how much it adds."
+)
+
+SUMMARY = "F of the winner and differences on n test questions, with 95 % intervals; * is shown, by p of the verdict."
+
+
+@dataclass(frozen=True, slots=True)
+class CommonOption:
+    """An option: the data sets whose winner uses it, and how many of the best pipelines of each do."""
+
+    family: str
+    option: str
+    winners: tuple[str, ...]
+    top: Mapping[str, int]
+
+
+def overview_sections(reports: Sequence[RunReport], found: Across) -> list[Section]:
+    """The sections of the report across data sets."""
+    said = [sentence for one in found.tested if (sentence := describe_pooled(one))]
+    together: list[Block] = [*said, POOLED, pooled_table(found, reports)] if said else []
+    listed = [
+        Section("test", "Test", "Test", (*together, verdicts_table(reports), scores_table(reports, "test"))),
+        Section("effects", "What options gain", "Effects", tuple(_effects(reports, found))),
+        Section("transfer", "Winners on other data sets", "Transfer", tuple(_transfers(reports, found))),
+        Section("ranking", "On the search questions", "Ranking", (SELECTED, scores_table(reports, "search"))),
+        Section("backbone", "Backbone", "Backbone", (BACKBONE, options_table(reports))),
+    ]
+    return [one for one in listed if one.blocks]
+
+
+def _effects(reports: Sequence[RunReport], found: Across) -> Iterator[Block]:
+    if found.effects:
+        yield EFFECTS
+        yield effects_table("What options gain in F, the largest first", found.effects[:LISTED], reports)
+        if rest := found.effects[LISTED:]:
+            yield Folded("All other options", (effects_table("What the other options gain in F", rest, reports),))
+
+
+def _transfers(reports: Sequence[RunReport], found: Across) -> Iterator[Block]:
+    for part, explained in TRANSFERS.items():
+        if any(one.part == part and one.source != one.target for one in found.transfers):
+            yield explained
+            yield transfers_table(found, reports, part)
+    if all(one.source == one.target for one in found.transfers):
+        yield ASK
+
+
+def notes(reports: Sequence[RunReport]) -> tuple[str, ...]:
+    """What limits the reports, each with the data sets it is about."""
+    about: dict[str, list[str]] = {}
+    for report in reports:
+        for note in report.notes:
+            about.setdefault(note, []).append(report.about.dataset)
+    return tuple(f"{', '.join(names)}: {note}" for note, names in about.items())
+
+
+# --- the test --------------------------------------------------------------------------------------------------------
+
+
+def summary_table(reports: Sequence[RunReport], unfinished: Mapping[str, str]) -> Table:
+    """What the test questions of each data set say of its winner; ``unfinished`` data sets have no report."""
+    rows: list[tuple[object, ...]] = []
+    for report in reports:
+        tests = {finalist.name: finalist.test for finalist in report.finalists if not report.folds}
+        fitness = tests["winner"].scores.get("fitness") if "winner" in tests else None
+        tested = max((one.difference.n for one in report.comparisons if one.difference), default=numbers.MISSING)
+        score = fitness.mean if fitness else None
+        rows.append((report.about.dataset, tested, score, *(_lead(report, name) for name in BASELINES)))
+    rows += [(name, state, "", "", "") for name, state in unfinished.items()]
+    columns = (*texts("data set"), *counts("n"), *figures(numbers.plain, "F"))
+    return Table(SUMMARY, (*columns, *texts(*(f"winner − {TITLES[name]}" for name in BASELINES))), rows)
+
+
+def _lead(report: RunReport, name: str) -> str:
+    same = report.same.get(name, name)
+    if same == "winner":
+        return "is the winner"
+    one = next((one for one in report.comparisons if one.name in (name, same)), None)
+    if one is None or one.difference is None:
+        return numbers.MISSING
+    mark = "*" if one.verdict in (Verdict.BETTER, Verdict.WORSE) else ""
+    its = one.difference
+    return f"{numbers.signed(its.mean_difference)}{mark} {numbers.interval(its.low, its.high, sign=True)}"
+
+
+def describe_pooled(one: PooledTest) -> str:
+    """What the winners gain over a rival, in a sentence."""
+    its = one.pooled
+    if its is None:
+        return ""
+    side = "ahead of" if its.mean >= 0 else "behind"
+    shown = "" if its.shown else ", which may be chance"
+    return (
+        f"Over {its.datasets} data sets the winners are {numbers.plain(abs(its.mean))} {side} {one.against} "
+        f"{numbers.interval(its.low, its.high, sign=True)}{shown}; {_signs(its)} have this sign."
+    )
+
+
+def pooled_table(found: Across, reports: Sequence[RunReport]) -> Table:
+    """The winners against each rival, data set by data set and pooled."""
+    names = [report.about.dataset for report in reports]
+    rows = [
+        (f"against {one.against}", *(one.each.get(name) for name in names), one.pooled, _signs(one.pooled))
+        for one in found.tested
+    ]
+    columns = (*prose("Winner"), *figures(numbers.estimate, *names, "Pooled"), *counts("Same sign"))
+    return Table("Test questions: difference in F, with 95 % interval", columns, rows)
+
+
+def verdicts_table(reports: Sequence[RunReport]) -> Table:
+    """The verdicts of each data set."""
+    rows = [(report.about.dataset, *(_verdict(report, name) for name in RIVALS)) for report in reports]
+    columns = texts("Data set", *(f"Against {rival}" for rival in RIVALS.values()))
+    return Table("Test questions: difference in F, p adjusted by Holm within each data set", columns, rows)
+
+
+def _verdict(report: RunReport, name: str) -> str:
+    if other := report.same.get(name):
+        none_within = "none is within the margin" if name == "cheapest" else "is the winner"
+        return none_within if other == "winner" else f"is {TITLES[other]}"
+    found = next((one for one in report.comparisons if one.name == name), None)
+    if found is None or found.verdict is None or found.difference is None:
+        return "no claim"
+    difference = numbers.signed(found.difference.mean_difference)
+    return f"{WORDS[found.verdict]}: {difference}, p {numbers.probability(found.adjusted_p)}"
+
+
+def scores_table(reports: Sequence[RunReport], split: str) -> Table:
+    """Fitness of winner, naive RAG and BM25 on the ``search`` or ``test`` questions."""
+    rows = []
+    for report in reports:
+        questions = report.about.record.tested if split == "test" else report.about.record.split.search
+        scores = (row.scores.get("fitness") if row else None for row in _rows(report, split))
+        named = report.winner.label if report.winner else numbers.MISSING
+        rows.append((report.about.dataset, named, len(questions), *scores))
+    caption = "Test questions: mean and 95 % interval"
+    if split == "search":
+        caption = "Search questions, which chose the winner: mean and 95 % interval"
+    columns = (*texts("Data set"), *prose("Winner"), *counts("Questions"))
+    return Table(caption, (*columns, *figures(numbers.mean, "F, winner", "F, naive RAG", "F, BM25")), rows)
+
+
+def _rows(report: RunReport, split: str) -> list[Row | None]:
+    if split == "search":
+        return [report.winner, *(report.baselines.get(name) for name in BASELINES)]
+    tested = {finalist.name: finalist.test for finalist in report.finalists}
+    return [tested.get(name) for name in ("winner", *BASELINES)]
+
+
+def _signs(found: Pooled | None) -> str:
+    if found is None:
+        return numbers.MISSING
+    unchanged = f", {found.unchanged} unchanged" if found.unchanged else ""
+    return f"{found.agree} of {found.datasets}{unchanged}"
+
+
+# --- options and transfers -------------------------------------------------------------------------------------------
+
+
+def effects_table(caption: str, found: Sequence[PooledEffect], reports: Sequence[RunReport]) -> Table:
+    """What options gain, data set by data set and pooled."""
+    names = [report.about.dataset for report in reports]
+    rows = []
+    for one in found:
+        gains = (one.each[name].gain.mean if name in one.each else None for name in names)
+        between = one.pooled.between if one.pooled else None
+        rows.append((one.family, one.option, one.pooled, _signs(one.pooled), between, *gains))
+    columns = (
+        *(*texts("Family", "Option"), *figures(numbers.estimate, "Pooled"), *counts("Same sign")),
+        *(*figures(numbers.plain, "Between sets, sd"), *figures(numbers.signed, *names)),
+    )
+    return Table(caption, columns, rows, ["" if one.pooled and one.pooled.shown else "inert" for one in found])
+
+
+def transfers_table(found: Across, reports: Sequence[RunReport], part: str) -> Table:
+    """A row for the winner of each data set, and for the baselines; a column for each data set it is asked on."""
+    names = [report.about.dataset for report in reports]
+    known = {(one.source, one.target): one for one in found.transfers if one.part == part}
+    rows = [(f"winner of {name}", *(_cell(known.get((name, target))) for target in names)) for name in names]
+    rows += [(TITLES[name], *(_baseline(report, name, part) for report in reports)) for name in BASELINES]
+    caption = f"{part.capitalize()} questions: F (behind the winner there), place in the search there"
+    columns = (*prose("Pipeline"), *counts(*(f"on {name}" for name in names)))
+    return Table(caption, columns, rows, [*[""] * len(names), *["baseline"] * len(BASELINES)])
+
+
+def _cell(one: Transferred | None) -> str:
+    if one is None:
+        return numbers.MISSING
+    place = "" if one.place is None else f", {one.place} of {one.of}"
+    behind = "at home" if one.source == one.target else numbers.signed(-one.regret)
+    return f"{numbers.plain(one.fitness)} ({behind}){place}"
+
+
+def _baseline(report: RunReport, name: str, part: str) -> str:
+    row, own = report.baselines.get(name), report.winner
+    if part == "test":
+        tests = {finalist.name: finalist.test for finalist in report.finalists if not report.folds}
+        row, own = tests.get(name), tests.get("winner")
+    if row is None or own is None or "fitness" not in row.scores or "fitness" not in own.scores:
+        return numbers.MISSING
+    fitness = row.scores["fitness"].mean
+    return f"{numbers.plain(fitness)} ({numbers.signed(fitness - own.scores['fitness'].mean)})"
+
+
+def common_options(reports: Sequence[RunReport]) -> list[CommonOption]:
+    """Options among the best `SHOWN` pipelines of any data set; in each family the most common first."""
+    best = {report.about.dataset: report.ranking[:SHOWN] for report in reports}
+    found = []
+    for family in (family.name for family in FAMILIES):
+        names = sorted({row.genes[family] for rows in best.values() for row in rows})
+        shared = [
+            CommonOption(
+                family,
+                name,
+                tuple(dataset for dataset, rows in best.items() if rows and rows[0].genes[family] == name),
+                {dataset: sum(row.genes[family] == name for row in rows) for dataset, rows in best.items()},
+            )
+            for name in names
+        ]
+        found += sorted(shared, key=lambda one: (-len(one.winners), -sum(one.top.values()), one.option))
+    return found
+
+
+def options_table(reports: Sequence[RunReport]) -> Table:
+    """The options that the best pipelines have in common, a column for each data set."""
+    sizes = {report.about.dataset: len(report.ranking[:SHOWN]) for report in reports}
+    options = common_options(reports)
+    rows = [
+        (
+            *(one.family, one.option, ", ".join(one.winners) or numbers.MISSING),
+            *(f"{one.top[name]} of {size}" for name, size in sizes.items()),
+        )
+        for one in options
+    ]
+    columns = texts("Family", "Option", "In the winner of")
+    columns += counts(*(f"{name}: best {size}" for name, size in sizes.items()))
+    return Table("Options of the best pipelines", columns, rows, ["winner" if one.winners else "" for one in options])

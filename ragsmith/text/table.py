@@ -1,0 +1,124 @@
+"""Tables: rows of values under columns that know how a value is written.
+
+The HTML page, Markdown and the terminal show `Table.cells`; `to_csv` writes the values of any records themselves.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters of a cell that a spreadsheet may run as a formula."""
+
+DECIMALS = 6
+"""Decimals of numbers in CSV and JSON."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+
+Path = str | tuple[str, ...]
+"""Attributes or keys that lead from a record to a value: ``"worth.fitness.mean"``, or a tuple of their names."""
+
+
+def write_text(value: Any) -> str:
+    """A value as text, integers with separators for thousands; nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, with its unit, and how values below it are written.
+
+    Numbers are aligned to the right. ``wide`` columns hold prose and should not be squeezed.
+    """
+
+    name: str
+    format: Callable[[Any], str] = write_text
+    number: bool = False
+    wide: bool = False
+
+    def write(self, value: Any) -> str:
+        """A value as this column shows it; text is shown as it is."""
+        return value if isinstance(value, str) else self.format(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Values by row. ``marks`` says for each row what kind it is: winner, baseline, inert or nothing."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Any]]
+    marks: Sequence[str] = ()
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def mark(self, place: int) -> str:
+        """The kind of a row."""
+        return self.marks[place] if place < len(self.marks) else ""
+
+
+def texts(*names: str) -> tuple[Column, ...]:
+    """Columns of short text."""
+    return tuple(map(Column, names))
+
+
+def prose(*names: str) -> tuple[Column, ...]:
+    """Columns of long text."""
+    return tuple(Column(name, wide=True) for name in names)
+
+
+def figures(format: Callable[[Any], str], *names: str) -> tuple[Column, ...]:  # noqa: A002  the word of the field
+    """Columns of numbers that are all written by ``format``."""
+    return tuple(Column(name, format, number=True) for name in names)
+
+
+def counts(*names: str) -> tuple[Column, ...]:
+    """Columns of whole numbers."""
+    return figures(write_text, *names)
+
+
+def to_csv(records: Iterable[Any], columns: Mapping[str, Path]) -> str:
+    """CSV that is safe to open in a spreadsheet: a line for each record, a column for each heading and its path."""
+    paths = [tuple(path.split(".")) if isinstance(path, str) else path for path in columns.values()]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([defused(_look_up(record, path)) for path in paths] for record in records)
+    return out.getvalue()
+
+
+def _look_up(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if value is None:
+            return None
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name)
+    return value
+
+
+def defused(cell: Any) -> str:
+    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    if cell is None or isinstance(cell, bool):
+        return "" if cell is None else str(cell).lower()
+    if isinstance(cell, tuple):
+        cell = "; ".join(cell)
+    text = str(rounded(cell))
+    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with at most six decimals, and without -0.0."""
+    if isinstance(value, float):
+        return round(value, DECIMALS) + 0.0
+    if isinstance(value, Mapping):
+        return {str(key): rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
