@@ -105,6 +105,11 @@ class Coverage:
         """Scored or failed."""
         return self.scored + self.failed
 
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a score."""
+        return self.scored == self.questions
+
     def __str__(self) -> str:
         """``70 = 70 + 0``: attempted = scored + failed; what was not attempted is named."""
         left = self.questions - self.attempted

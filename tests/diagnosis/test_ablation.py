@@ -166,9 +166,9 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     worth = found.outs[0].worth["fitness"]
     assert (worth.mean > 0, worth.shown, worth.groups) == (True, known, groups)
     assert (worth.low is None) is (worth.high is None) is not known
-    table = part_tables.outs(found)
-    assert any("(too few groups)" in cell for row in table.rows for cell in row) is not known
-    assert ("(too few groups)" in part_tables.in_words(found.interactions[0])) is not known
+    table = run_tables.parts(found)
+    assert any("(too few groups)" in cell for row in table.cells for cell in row) is not known
+    assert ("(too few groups)" in wording.describe_interaction(found.interactions[0])) is not known
     assert all(("(too few groups)" in row.said) is not known for row in plots.parts(found).rows)
     row = next(csv.DictReader(parts_csv(found).splitlines()))
     assert (row["groups"], row["fitness_low"] == "") == (str(groups), not known)

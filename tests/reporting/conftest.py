@@ -17,6 +17,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def domain(store: Store) -> RunReport:
+def report(store: Store) -> RunReport:
     put_toy(store)
     return load_report(store, "toy")

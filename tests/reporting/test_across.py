@@ -48,19 +48,19 @@ def test_the_test_is_pooled_over_data_sets(written: Written) -> None:
     naive, bm25 = by_name["naive"], by_name["bm25"]
     assert naive.pooled is not None
     assert (naive.pooled.mean, naive.pooled.agree, naive.pooled.datasets) == (pytest.approx(0.2), 4, 4)
-    difference = written.read[0].comparisons[1].difference
+    difference = written.reports[0].comparisons[1].difference
     assert difference is not None
     assert bm25.pooled == pooled([difference.mean_difference] * 4, [difference.error] * 4)
 
 
 def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_report(store, "toy")
-    one = domain.comparisons[1]
+    report = load_report(store, "toy")
+    one = report.comparisons[1]
     assert one.difference is not None
     seen = replace(one.difference, groups=10, effective=10.0, mean_difference=0.1, error=0.01)
     pairs = (seen, replace(seen, mean_difference=0.3, effective=2.0))
-    alike = [replace(domain, comparisons=(replace(one, difference=difference),)) for difference in pairs]
+    alike = [replace(report, comparisons=(replace(one, difference=difference),)) for difference in pairs]
     named = [replace(each, about=replace(each.about, dataset=name)) for each, name in zip(alike, NAMES, strict=False)]
     [found] = across(named).tested
     wide = (2 / (2 - 1) / (10 / 9)) ** 0.5 * 0.01
@@ -73,12 +73,12 @@ def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store:
 
 def test_a_winner_that_is_what_was_recommended_is_ahead_of_it_by_nothing(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_report(store, "toy")
-    record = domain.about.record
-    same = replace(domain, about=replace(domain.about, record=replace(record, recommended=record.winner)))
-    other = replace(domain, about=replace(domain.about, record=replace(record, recommended=record.test["bm25"])))
+    report = load_report(store, "toy")
+    record = report.about.record
+    same = replace(report, about=replace(report.about, record=replace(record, recommended=record.winner)))
+    other = replace(report, about=replace(report.about, record=replace(record, recommended=record.test["bm25"])))
     found = {one.name: one for one in across([same, other]).tested}["recommended"]
-    assert found.each["toy"].mean == domain.comparisons[1].difference.mean_difference  # type: ignore[union-attr]
+    assert found.each["toy"].mean == report.comparisons[1].difference.mean_difference  # type: ignore[union-attr]
     assert {one.name: one for one in across([same, same]).tested}["recommended"].each["toy"].mean == 0
 
 
@@ -117,15 +117,15 @@ def test_every_file_has_the_same_numbers(written: Written) -> None:
 def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) -> None:
     for name in NAMES[:2]:
         put_toy(store, name, run=f"run of {name}")
-    domains = [load_report(store, name) for name in NAMES[:2]]
-    found = {(one.source, one.target, one.part): one for one in across(domains).transfers}
+    reports = [load_report(store, name) for name in NAMES[:2]]
+    found = {(one.source, one.target, one.part): one for one in across(reports).transfers}
     met = found["hills", "lakes", "search"]
     assert (met.place, met.of, met.behind) == (1, 3, None)
     assert met.fitness == pytest.approx(0.7)
     assert met.regret == pytest.approx(0)
     assert found["hills", "hills", "test"].fitness == pytest.approx(0.7)
-    elsewhere = replace(domains[1].about, record=replace(domains[1].about.record, chunk_size=300))
-    other = across([domains[0], replace(domains[1], about=elsewhere)])
+    elsewhere = replace(reports[1].about, record=replace(reports[1].about.record, chunk_size=300))
+    other = across([reports[0], replace(reports[1], about=elsewhere)])
     assert not any(one.source != one.target for one in other.transfers)  # other chunks, another pipeline
 
 
@@ -139,7 +139,7 @@ def test_transfers_are_kept_by_the_runs_that_they_lead_between(store: Store) -> 
 
 def test_runs_that_never_kept_their_groups_count_each_question_by_itself(store: Store) -> None:
     put_toy(store, "toy")
-    domain = load_report(store, "toy")
-    assert domain.about.record.split.search_groups is None
-    assert {one.gain.groups for one in domain.effects} == {10}
+    report = load_report(store, "toy")
+    assert report.about.record.split.search_groups is None
+    assert {one.gain.groups for one in report.effects} == {10}
     assert Clusters.alone(["a", "b"]).numbers(["b", "a"]) == [0, 1]

@@ -17,8 +17,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.reporting import load_report
 from ragsmith.text import numbers
 from ragsmith.reporting.across import across
-from ragsmith.reporting.overview import transfers
-from ragsmith.reporting.overview import scores_table
+from ragsmith.reporting.overview import scores_table, transfers_table
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.page import report_page
 from ragsmith.reporting.values import RunReport
@@ -106,7 +105,7 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     assert headline(domain).startswith("What such a search finds, by crossfit: ")
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
-    assert scores_table([domain], "test").rows[0][2] == "24"
+    assert scores_table([domain], "test").cells[0][2] == "24"
     assert "24 questions, out of fold" in report_page(domain)
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
@@ -152,7 +151,7 @@ def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Pa
         domain = load_report(store, "facts")
     together = across([domain])
     assert {one.part for one in together.transfers} == {"search"}
-    assert {cell for row in transfers(together, [domain], "test").rows for cell in row[1:]} == {numbers.MISSING}
+    assert {cell for row in transfers_table(together, [domain], "test").rows for cell in row[1:]} == {numbers.MISSING}
 
 
 def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
