@@ -27,7 +27,7 @@ from markup import PAYLOADS  # noqa: E402
 import ragsmith  # noqa: E402
 from ragsmith.reporting import RunReport, load_report  # noqa: E402
 from ragsmith.reporting.page import report_page  # noqa: E402
-from ragsmith.reporting.values import QuestionResult, Questions, QuestionOutcome  # noqa: E402
+from ragsmith.reporting.values import QuestionOutcome, QuestionResult, Questions  # noqa: E402
 from ragsmith.store.store import opened  # noqa: E402
 
 FIRST_PAINT = """
@@ -85,7 +85,13 @@ def acting(domain: RunReport) -> RunReport:
     """A report of which every question, note and option would act."""
     asked = tuple(
         QuestionResult(
-            text, text, "search", text, text, QuestionOutcome({"fitness": place / 100}, text), QuestionOutcome({"fitness": 0.5}, text)
+            text,
+            text,
+            "search",
+            text,
+            text,
+            QuestionOutcome({"fitness": place / 100}, text),
+            QuestionOutcome({"fitness": 0.5}, text),
         )
         for place, text in enumerate(PAYLOADS)
     )

@@ -38,8 +38,8 @@ from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.file import read_models
 from ragsmith.models.names import ModelNames
-from ragsmith.text import numbers
 from ragsmith.reporting.result import Result
+from ragsmith.text import numbers
 from ragsmith.text.redaction import redacted
 from ragsmith.text.writing import write_file
 

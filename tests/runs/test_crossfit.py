@@ -15,10 +15,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import load_report
-from ragsmith.text import numbers
 from ragsmith.reporting.across import across
-from ragsmith.reporting.overview import scores_table, transfers_table
 from ragsmith.reporting.building import read_report
+from ragsmith.reporting.overview import scores_table, transfers_table
 from ragsmith.reporting.page import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
@@ -29,6 +28,7 @@ from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings, searches
 from ragsmith.runs.run import Outcome, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.text import numbers
 
 FOLDS = 3
 SETTINGS = RunSettings(

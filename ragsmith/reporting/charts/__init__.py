@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ragsmith.reporting.charts.cloud import Cloud, Point
-from ragsmith.reporting.charts.columns import Columns, histogram
-from ragsmith.reporting.charts.curve import Curve
-from ragsmith.reporting.charts.dots import Dots, Mark
-from ragsmith.reporting.charts.rows import Row, Rows
+from ragsmith.reporting.charts.bars import Columns, Dots, Mark, Row, Rows, histogram
+from ragsmith.reporting.charts.curves import Cloud, Curve, Point, Series, Steps
 from ragsmith.reporting.charts.shapes import Line
-from ragsmith.reporting.charts.steps import Series, Steps
 
 __all__ = [
     "Chart",

@@ -1,17 +1,21 @@
-"""Named values, one below the other, with intervals where they are known: a forest plot where they are differences."""
+"""Charts of named values: one below the other with intervals, several on a line, and columns side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ragsmith.reporting.charts.shapes import EDGE, Line, Scale, anchor, axis, dot, rect, stroke, text
+from ragsmith.reporting.charts.shapes import EDGE, TALL, Line, Scale, anchor, axis, diamond, dot, rect, stroke, text
 
 ROW = 38
 """Pixels of a row: its name stands above its mark."""
 NARROW = 44
 """Letters that stand beside each other on a telephone; longer rows say their value in a line of its own."""
+
+DOTS_ROW = 40
+"""Pixels of a row: its name stands above its marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +107,88 @@ class Rows:
 
 def _guide(y: float) -> Markup:
     return stroke(EDGE, y + 23, 100 - EDGE, y + 23, "guide")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value; ``kind`` is a class of the style, and says whose it is."""
+
+    kind: str
+    value: float
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Rows by name, each with its marks, from 0 to ``most``; the ``keys`` say what each class of marks is."""
+
+    title: str
+    rows: tuple[tuple[str, tuple[Mark, ...]], ...]
+    keys: tuple[tuple[str, str], ...]
+    most: float = 1.0
+
+    @property
+    def drawing(self) -> tuple[float, list[Markup]]:
+        """The height in pixels, and the marks."""
+        x = Scale(0, self.most)
+        height = 6 + DOTS_ROW * len(self.rows) + 24
+        parts: list[Markup] = []
+        for place, (name, marks) in enumerate(self.rows):
+            y = 6 + DOTS_ROW * place
+            values = [mark.value for mark in marks]
+            parts += [
+                text(EDGE, y + 12, name, "", "start"),
+                stroke(EDGE, y + 25, 100 - EDGE, y + 25, "guide"),
+                stroke(x(min(values)), y + 25, x(max(values)), y + 25, "span"),
+            ]
+            # the first is drawn last, and so on top
+            parts += [
+                (diamond if m.kind == "two" else dot)(x(m.value), y + 25, f"dot {m.kind}", m.said) for m in marks[::-1]
+            ]
+        parts += axis(height - 20, x)
+        return height, parts
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A value for each of ``names`` in their order, and what would be ``expected`` of each, if that is known."""
+
+    title: str
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    expected: tuple[float, ...] = ()
+    across: str = ""
+
+    @property
+    def drawing(self) -> tuple[float, list[Markup]]:
+        """The height in pixels, and the marks."""
+        most = max((*self.values, *self.expected, 1e-9))
+        wide = (100 - 2 * EDGE) / len(self.values)
+        height = TALL + 44 + (20 if self.across else 0)
+        parts = []
+        for place, (name, value) in enumerate(zip(self.names, self.values, strict=True)):
+            left, tall = EDGE + wide * place, TALL * value / most
+            said = f"{name}: {_short(value)}"
+            parts.append(rect(left + 0.08 * wide, 20 + TALL - tall, 0.84 * wide, tall, "bar", said))
+            if value:
+                parts.append(text(left + wide / 2, 16 + TALL - tall, _short(value), "soft", "middle"))
+            parts.append(text(left + wide / 2, 36 + TALL, name, "soft", "middle"))
+        for place, value in enumerate(self.expected):
+            y = 20 + TALL - TALL * value / most
+            parts.append(stroke(EDGE + wide * place, y, EDGE + wide * (place + 1), y, "limit"))
+        parts.append(stroke(EDGE, 20 + TALL, 100 - EDGE, 20 + TALL, "axis"))
+        if self.across:
+            parts.append(text(50, height - 6, self.across, "soft", "middle"))
+        return height, parts
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2f}"
+
+
+def histogram(values: Sequence[float], bins: int) -> tuple[int, ...]:
+    """How many of ``values``, each from 0 to 1, lie in each of ``bins`` equal parts; 1 lies in the last."""
+    counts = [0] * bins
+    for value in values:
+        counts[min(bins - 1, int(value * bins))] += 1
+    return tuple(counts)
