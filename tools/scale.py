@@ -22,7 +22,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import stdtrit
 
-from ragsmith.reporting.charts.shapes import Height, apart, diamond, dot, stroke, text, ticks
+from ragsmith.reporting.charts.shapes import YScale, apart, diamond, dot, stroke, text, ticks
 
 Kept = dict[str, Any]
 
@@ -330,7 +330,7 @@ def _growth(kept: Kept) -> Iterator[Markup]:
     top, tall = UPPER
     values = [value for one in growth for value in one["search"]]
     low = math.floor(10 * min(values)) / 10
-    x, y = Logarithmic(growth[0]["chunks"], growth[-1]["chunks"]), Height(low, max(values) + 0.02, top, tall)
+    x, y = Logarithmic(growth[0]["chunks"], growth[-1]["chunks"]), YScale(low, max(values) + 0.02, top, tall)
     yield text(LEFT, 18, "R on the search questions, by chunks of the corpus", "head", "start")
     yield text(LEFT, 36, f"{len(kept['pipelines'])} pipelines, a line each; logarithmic to the right", "soft", "start")
     yield from _grid(y, low, max(values))
@@ -356,7 +356,7 @@ def _growth(kept: Kept) -> Iterator[Markup]:
         yield text(RIGHT + 2.2, height, name, "name", "start")
 
 
-def _line(kept: Kept, number: int, x: Logarithmic, y: Height, css: str) -> Iterator[Markup]:
+def _line(kept: Kept, number: int, x: Logarithmic, y: YScale, css: str) -> Iterator[Markup]:
     one = kept["pipelines"][number]
     points = [(x(found["chunks"]), y(found["search"][number]), found) for found in kept["growth"]]
     for (a, b, _), (c, d, _) in pairwise(points):
@@ -373,7 +373,7 @@ def _samples(kept: Kept) -> Iterator[Markup]:
     found = kept["samples"]
     most = max([one["regret"] for one in found] + [kept["growth"][0]["regret"], kept["resampled"]["regret"]])
     ks = sorted({one["k"] for one in found})
-    x, y = Logarithmic(ks[0] / 1.3, ks[-1] * 1.3), Height(0, max(most, 0.01) * 1.1, top, tall)
+    x, y = Logarithmic(ks[0] / 1.3, ks[-1] * 1.3), YScale(0, max(most, 0.01) * 1.1, top, tall)
     yield text(LEFT, top - 28, "What choosing on a sample loses on the whole corpus, R", "head", "start")
     yield text(LEFT, top - 10, "mean, and from the least to the most of several samples", "soft", "start")
     yield from _grid(y, 0, max(most, 0.01))
@@ -402,7 +402,7 @@ def _samples(kept: Kept) -> Iterator[Markup]:
     yield text((LEFT + RIGHT) / 2, top + tall + 36, "distractors for each chunk of gold", "soft", "middle")
 
 
-def _grid(y: Height, least: float, most: float) -> Iterator[Markup]:
+def _grid(y: YScale, least: float, most: float) -> Iterator[Markup]:
     for value in ticks(least, most, 5):
         yield stroke(LEFT, y(value), RIGHT, y(value), "guide")
         yield text(LEFT - 0.8, y(value) + 4, f"{value:.3g}", "soft", "end")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragsmith.api.given import CACHE
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.reporting import Written, write_report
+from ragsmith.reporting import WrittenReports, write_report
 from ragsmith.runs.winner import Exported, run_setup
 from ragsmith.runs.winner import export as write_pipeline
 from ragsmith.store.store import Store, opened
@@ -16,7 +16,7 @@ from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 
-def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> Written:
+def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> WrittenReports:
     """Write the report of the searches in ``cache``, of one data set (by name or folder) or of all and compared.
 
     Raises:

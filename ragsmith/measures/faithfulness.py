@@ -118,7 +118,7 @@ _JOINT = re.compile(r";\s+|,?\s+(?:but|yet)\s+|,\s+(?:and|or|nor|so)\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _AnswerStatement:
     """What is compared of a claim, or of a place in a passage."""
 
     terms: frozenset[str]
@@ -126,7 +126,7 @@ class _Statement:
     denies: bool
 
     @classmethod
-    def joined(cls, a: _Statement, b: _Statement) -> _Statement:
+    def joined(cls, a: _AnswerStatement, b: _AnswerStatement) -> _AnswerStatement:
         """What two sentences state together."""
         return cls(a.terms | b.terms, a.numbers | b.numbers, a.denies or b.denies)
 
@@ -173,17 +173,17 @@ def _texts(passage: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _places(passage: str) -> tuple[_Statement, ...]:
+def _places(passage: str) -> tuple[_AnswerStatement, ...]:
     """What the places of a passage state: its sentences, their clauses, and sentences with the one that follows."""
     cut = _sentences(passage)
     whole = [_statement(sentence) for sentence in cut]
     parts = [_statement(clause) for sentence in cut for clause in _clauses(sentence) if clause != sentence]
-    return (*whole, *parts, *(_Statement.joined(*two) for two in pairwise(whole)))
+    return (*whole, *parts, *(_AnswerStatement.joined(*two) for two in pairwise(whole)))
 
 
 @lru_cache(maxsize=1 << 14)
-def _statement(text: str) -> _Statement:
-    return _Statement(frozenset(terms(text)), numbers(text), denies(text))
+def _statement(text: str) -> _AnswerStatement:
+    return _AnswerStatement(frozenset(terms(text)), numbers(text), denies(text))
 
 
 @lru_cache(maxsize=1 << 14)

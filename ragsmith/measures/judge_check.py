@@ -29,7 +29,7 @@ AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgeQuestion:
     """One verdict that is asked for, by the number of its case and its kind."""
 
     case: int
@@ -64,7 +64,7 @@ class JudgeChecked:
         )
 
 
-def asked() -> tuple[Asked, ...]:
+def asked() -> tuple[JudgeQuestion, ...]:
     """Every verdict that a check asks for: each costs one call."""
     return tuple(one for number in range(len(CASES)) for one in _of_case(number))
 
@@ -76,7 +76,7 @@ def check_judge(model: LanguageModel) -> JudgeChecked:
         ModelUnavailable: its server refuses it, or is down. Other failures count as verdicts that could not be had.
     """
 
-    def mark(one: Asked) -> float | None:
+    def mark(one: JudgeQuestion) -> float | None:
         try:
             return model.run(JUDGE, sample=one.sample, **one.inputs)
         except ModelUnavailable:
@@ -104,7 +104,7 @@ def _read(reply: str) -> float | None:
         return None
 
 
-def _of_case(number: int) -> Iterator[Asked]:
+def _of_case(number: int) -> Iterator[JudgeQuestion]:
     case = CASES[number]
     answers = {
         "reference": case.reference,
@@ -116,9 +116,9 @@ def _of_case(number: int) -> Iterator[Asked]:
         "injected": INJECTED,
     }
     for kind, answer in answers.items():
-        yield Asked(number, kind, 0, _inputs(case, case.reference, answer))
-    yield Asked(number, "again", 1, _inputs(case, case.reference, case.paraphrase))
-    yield Asked(number, "swapped", 0, _inputs(case, case.paraphrase, case.reference))
+        yield JudgeQuestion(number, kind, 0, _inputs(case, case.reference, answer))
+    yield JudgeQuestion(number, "again", 1, _inputs(case, case.reference, case.paraphrase))
+    yield JudgeQuestion(number, "swapped", 0, _inputs(case, case.paraphrase, case.reference))
 
 
 def _inputs(case: JudgeCase, reference: str, answer: str) -> dict[str, Input]:
@@ -129,7 +129,7 @@ def _reversed(text: str) -> str:
     return " ".join(text[start:end] for start, end in reversed(sentences(text)))
 
 
-def _summed(marked: Iterable[tuple[Asked, float | None]]) -> JudgeChecked:
+def _summed(marked: Iterable[tuple[JudgeQuestion, float | None]]) -> JudgeChecked:
     marks = {(one.case, one.kind): mark for one, mark in marked}
     given = {place: mark for place, mark in marks.items() if mark is not None}
     errors, flips = Counter(dict.fromkeys(WRONG, 0)), Counter(dict.fromkeys(TWICE, 0))

@@ -8,9 +8,9 @@ terminal take the same values. `overview` does the same for several reports toge
 from __future__ import annotations
 
 from ragsmith.reporting.building import load_report
-from ragsmith.reporting.report_files import Written, write_report
+from ragsmith.reporting.report_files import WrittenReports, write_report
 from ragsmith.reporting.spreadsheet import report_json
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import RunReport, folder_of
 
-__all__ = ["RunReport", "Written", "folder_of", "load_report", "report_json", "summary_lines", "write_report"]
+__all__ = ["RunReport", "WrittenReports", "folder_of", "load_report", "report_json", "summary_lines", "write_report"]

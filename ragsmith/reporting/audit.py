@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsmith.reporting.blocks import Block, Folded, Plot, Section
-from ragsmith.reporting.charts import Row, Rows
+from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
+from ragsmith.reporting.charts import ForestPlot, ForestRow
 from ragsmith.reporting.markdown import document
 from ragsmith.reporting.page import rendered
 from ragsmith.reporting.plots import MOST_OPTIONS, forest, kind_of
@@ -37,13 +37,13 @@ def audit_markdown(audits: Sequence[Audit]) -> str:
     return document([f"# Audit of `{audits[0].space}` on {names}", said], _sections(audits))
 
 
-def _sections(audits: Sequence[Audit]) -> list[Section]:
+def _sections(audits: Sequence[Audit]) -> list[ReportSection]:
     listed = [
-        Section(f"audit-{place}", f"On {audit.dataset}", audit.dataset, tuple(_blocks(audit)))
+        ReportSection(f"audit-{place}", f"On {audit.dataset}", audit.dataset, tuple(_blocks(audit)))
         for place, audit in enumerate(audits)
     ]
     if len(audits) > 1:
-        listed.append(Section("pairs", "Pairs of options over all data sets", "Pairs", tuple(_pairs(audits))))
+        listed.append(ReportSection("pairs", "Pairs of options over all data sets", "Pairs", tuple(_pairs(audits))))
     return with_terms(listed)
 
 
@@ -60,7 +60,7 @@ def _blocks(audit: Audit) -> Iterator[Block]:
     yield f"Inert here: {', '.join(inert)}." if inert else "No option is inert here."
     if same:
         yield f"The same results: {'; '.join(same)}."
-    yield Folded(f"All {len(audit.findings)} options", (_options(audit),))
+    yield Collapsed(f"All {len(audit.findings)} options", (_options(audit),))
     if alike := [(pair.family, pair.one, pair.other, pair.output) for pair in audit.pairs if pair.alike]:
         columns = (*texts("Family", "Option", "Other option"), *figures(numbers.share, "Output of the stage differs"))
         yield Table("Pairs of options that nothing tells apart here, in what is found or answered", columns, alike)
@@ -99,13 +99,13 @@ def _shares(pair: Pair | None) -> str:
     return f"{numbers.share(pair.output)} / {numbers.share(pair.result)}"
 
 
-def _chart(findings: Sequence[Finding]) -> Rows:
+def _chart(findings: Sequence[Finding]) -> ForestPlot:
     rows = []
     for one in findings:
         assert one.fitness is not None
         mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
         said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
-        rows.append(Row(f"{one.family} {_named(one)}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
+        rows.append(ForestRow(f"{one.family} {_named(one)}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
     return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 

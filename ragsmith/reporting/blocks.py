@@ -61,7 +61,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Collapsed:
     """Blocks that the page shows when ``summary`` is clicked; Markdown shows them at once."""
 
     summary: str
@@ -109,12 +109,12 @@ class QuestionList:
         return Table(said, (*heads, *figures(numbers.plain, "F, winner", "F, naive RAG", "Change")), rows)
 
 
-Block = str | Table | Plot | Folded | PipelineDiagram | Examples | QuestionList | TermList
+Block = str | Table | Plot | Collapsed | PipelineDiagram | Examples | QuestionList | TermList
 """What a section consists of; a string is a paragraph of plain text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A heading and what stands below it; ``link`` is its short name in the list of sections."""
 
     anchor: str

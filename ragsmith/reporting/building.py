@@ -18,11 +18,11 @@ from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.values import (
     SHOWN,
     TITLES,
-    Answered,
+    AnsweredQuestion,
     Besides,
     Finalist,
     FoldRow,
-    Row,
+    PipelineRow,
     RunHeader,
     RunReport,
     Score,
@@ -130,7 +130,7 @@ def _option_effects(run: RunData) -> tuple[OptionEffect, ...]:
     return tuple(option_effects(run.all_on_search(run.keys), run.fitness, clusters))
 
 
-def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:
+def _front(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[PipelineRow, ...]:
     """Those that find, or answer, anything, and of which no other is as good in everything that was weighed.
 
     One whose costs are not known is compared with none.
@@ -168,7 +168,7 @@ def _leads(run: RunData, keys: Sequence[str], best_drawn: Evaluation | None) -> 
     return {key: lead for key, lead in leads.items() if lead is not None}
 
 
-def _baselines(run: RunData) -> dict[str, Row]:
+def _baselines(run: RunData) -> dict[str, PipelineRow]:
     stored = run.record.baselines
     found = {name: run.on_search(stored[name]) for name in TITLES if name in stored}
     return {name: run.timed(row(evaluation, run.terms)) for name, evaluation in found.items() if evaluation}
@@ -222,12 +222,12 @@ def _compared(
     return {name: one for name, one in found.items() if one and run.terms.admit(one)}, "search"
 
 
-def _answered(run: RunData, roles: Mapping[str, str]) -> tuple[Answered, ...]:
+def _answered(run: RunData, roles: Mapping[str, str]) -> tuple[AnsweredQuestion, ...]:
     rows = (row for name, key in roles.items() for row in answered(run, name, key))
     return tuple(sorted(rows, key=lambda row: (row.split, row.question)))
 
 
-def answered(run: RunData, pipeline: str, key: str) -> Iterator[Answered]:
+def answered(run: RunData, pipeline: str, key: str) -> Iterator[AnsweredQuestion]:
     """Every question that the evaluation ``key`` of a run met, as the pipeline called ``pipeline``."""
     parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
         ("search", run.on_search(key)),
@@ -245,6 +245,6 @@ def answered(run: RunData, pipeline: str, key: str) -> Iterator[Answered]:
                 found = {**headline, **record["measures"]}
                 measures = {name: value for name, value in found.items() if value is not None}
                 measures["calls"] = float(record["usage"]["calls"])
-                yield Answered(*about, "ok", measures, record.get("answer", ""), tuple(record["retrieved"]))
+                yield AnsweredQuestion(*about, "ok", measures, record.get("answer", ""), tuple(record["retrieved"]))
             elif failure := evaluation.failures.get(question):
-                yield Answered(*about, "failed", {}, error=failure["error"])
+                yield AnsweredQuestion(*about, "failed", {}, error=failure["error"])

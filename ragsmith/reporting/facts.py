@@ -15,7 +15,7 @@ from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.reporting.run_data import RunData
-from ragsmith.reporting.values import Aside, Failure, ModelUsed
+from ragsmith.reporting.values import Aside, FailureGroup, ModelUsed
 from ragsmith.runs.record import CROSSFIT, SetAside
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
@@ -67,14 +67,14 @@ def _embedded_judged() -> JudgeChecked:
     return check_judge(ExtractiveModel([case.reference for case in CASES], WordLlamaEmbedder()))
 
 
-def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:
+def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
     """Failed questions by stage, class and exception, the most frequent first."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for value in failed:
         exception, _, message = str(value["error"]).partition(":")
         group = str(value["stage"]), str(value.get("kind", "")), exception
         groups.setdefault(group, []).append(message.strip())
-    found = [Failure(*group, len(messages), messages[0]) for group, messages in groups.items()]
+    found = [FailureGroup(*group, len(messages), messages[0]) for group, messages in groups.items()]
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
 
 

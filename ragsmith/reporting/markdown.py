@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ragsmith.reporting import overview, wording
 from ragsmith.reporting.across import Across, across
-from ragsmith.reporting.blocks import Block, Examples, Folded, Plot, QuestionList, Section, TermList, sides
+from ragsmith.reporting.blocks import Block, Collapsed, Examples, Plot, QuestionList, ReportSection, TermList, sides
 from ragsmith.reporting.pipeline_diagram import PipelineDiagram
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import QuestionExample, QuestionResult, RunReport
@@ -38,7 +38,7 @@ def index_markdown(reports: Sequence[RunReport], found: Across | None = None) ->
     return document(parts, overview.overview_sections(reports, found or across(reports)))
 
 
-def document(before: Sequence[str], listed: Sequence[Section]) -> str:
+def document(before: Sequence[str], listed: Sequence[ReportSection]) -> str:
     """Paragraphs of Markdown, and each section that has text or tables below its heading."""
     parts = list(before)
     for section in listed:
@@ -49,7 +49,7 @@ def document(before: Sequence[str], listed: Sequence[Section]) -> str:
 
 def _parts(block: Block) -> Iterator[str]:
     match block:
-        case Folded():
+        case Collapsed():
             for inner in block.blocks:
                 yield from _parts(inner)
         case Plot():

@@ -9,8 +9,8 @@ from ragsmith.diagnosis.pooling import Pooled
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting.across import Across, PooledEffect, PooledTest
-from ragsmith.reporting.blocks import Block, Folded, Section
-from ragsmith.reporting.values import SHOWN, TITLES, Row, RunReport
+from ragsmith.reporting.blocks import Block, Collapsed, ReportSection
+from ragsmith.reporting.values import SHOWN, TITLES, PipelineRow, RunReport
 from ragsmith.reporting.wording import SELECTED, WORDS
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.text import numbers
@@ -76,16 +76,16 @@ class CommonOption:
     top: Mapping[str, int]
 
 
-def overview_sections(reports: Sequence[RunReport], found: Across) -> list[Section]:
+def overview_sections(reports: Sequence[RunReport], found: Across) -> list[ReportSection]:
     """The sections of the report across data sets."""
     said = [sentence for one in found.tested if (sentence := describe_pooled(one))]
     together: list[Block] = [*said, POOLED, pooled_table(found, reports)] if said else []
     listed = [
-        Section("test", "Test", "Test", (*together, verdicts_table(reports), scores_table(reports, "test"))),
-        Section("effects", "What options gain", "Effects", tuple(_effects(reports, found))),
-        Section("transfer", "Winners on other data sets", "Transfer", tuple(_transfers(reports, found))),
-        Section("ranking", "On the search questions", "Ranking", (SELECTED, scores_table(reports, "search"))),
-        Section("backbone", "Backbone", "Backbone", (BACKBONE, options_table(reports))),
+        ReportSection("test", "Test", "Test", (*together, verdicts_table(reports), scores_table(reports, "test"))),
+        ReportSection("effects", "What options gain", "Effects", tuple(_effects(reports, found))),
+        ReportSection("transfer", "Winners on other data sets", "Transfer", tuple(_transfers(reports, found))),
+        ReportSection("ranking", "On the search questions", "Ranking", (SELECTED, scores_table(reports, "search"))),
+        ReportSection("backbone", "Backbone", "Backbone", (BACKBONE, options_table(reports))),
     ]
     return [one for one in listed if one.blocks]
 
@@ -95,7 +95,7 @@ def _effects(reports: Sequence[RunReport], found: Across) -> Iterator[Block]:
         yield EFFECTS
         yield effects_table("What options gain in F, the largest first", found.effects[:LISTED], reports)
         if rest := found.effects[LISTED:]:
-            yield Folded("All other options", (effects_table("What the other options gain in F", rest, reports),))
+            yield Collapsed("All other options", (effects_table("What the other options gain in F", rest, reports),))
 
 
 def _transfers(reports: Sequence[RunReport], found: Across) -> Iterator[Block]:
@@ -202,7 +202,7 @@ def scores_table(reports: Sequence[RunReport], split: str) -> Table:
     return Table(caption, (*columns, *figures(numbers.mean, "F, winner", "F, naive RAG", "F, BM25")), rows)
 
 
-def _rows(report: RunReport, split: str) -> list[Row | None]:
+def _rows(report: RunReport, split: str) -> list[PipelineRow | None]:
     if split == "search":
         return [report.winner, *(report.baselines.get(name) for name in BASELINES)]
     tested = {finalist.name: finalist.test for finalist in report.finalists}

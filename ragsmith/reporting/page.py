@@ -19,8 +19,8 @@ from markupsafe import Markup, escape
 from ragsmith.reporting import overview, wording
 from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.blocks import (
+    Collapsed,
     Examples,
-    Folded,
     Glossary,
     Plot,
     QuestionList,
@@ -125,7 +125,7 @@ def _environment() -> Environment:
     environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told, "anchor": anchor}
     environment.filters |= {"breakable": _breakable, "coded": _coded, "whole": _whole}
     environment.filters |= {"cells": question_cells, "sides": sides}
-    kinds = (Table, Plot, Folded, PipelineDiagram, Examples, QuestionList, TermList)
+    kinds = (Table, Plot, Collapsed, PipelineDiagram, Examples, QuestionList, TermList)
     environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment
 

@@ -50,7 +50,7 @@ class StationOption:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class DiagramStage:
     """A station: what it decides, what leaves it, and the winner's option beside naive RAG's."""
 
     family: str
@@ -74,7 +74,7 @@ class Station:
 class PipelineDiagram:
     """The stations of a winner; ``settings`` are chunks and models, by name, where these were searched over."""
 
-    stations: tuple[Station, ...]
+    stations: tuple[DiagramStage, ...]
     settings: tuple[tuple[str, str], ...]
 
     @property
@@ -88,7 +88,7 @@ class PipelineDiagram:
         return Table("The winner's stations, beside those of naive RAG", columns, rows)
 
     @property
-    def changed(self) -> tuple[Station, ...]:
+    def changed(self) -> tuple[DiagramStage, ...]:
         """The stations where it differs from naive RAG."""
         return tuple(station for station in self.stations if station.differs)
 
@@ -104,10 +104,10 @@ def pipeline_diagram(report: RunReport) -> PipelineDiagram | None:
     return PipelineDiagram(tuple(_stations(naive, genes)), settings)
 
 
-def _stations(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[Station]:
+def _stations(naive: Mapping[str, str], winner: Mapping[str, str]) -> Iterator[DiagramStage]:
     for family in FAMILIES:
         plain, best = (_part(genes.get(family.name, NOTHING), family.techniques) for genes in (naive, winner))
-        yield Station(family.name, family.purpose, FLOWS[family.name], plain, best)
+        yield DiagramStage(family.name, family.purpose, FLOWS[family.name], plain, best)
 
 
 def _part(written: str, techniques: Mapping[str, Technique]) -> StationOption:

@@ -23,13 +23,13 @@ from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
     SHOWN,
     Coverage,
-    Effect,
     GroupScores,
     Latency,
-    Option,
     OptionAlone,
-    Row,
+    PipelineRow,
+    ProposalMeans,
     Score,
+    SpaceOption,
     TimedPipeline,
 )
 from ragsmith.runs.record import ProbeRecord
@@ -59,7 +59,7 @@ def row(
     on: tuple[str, ...] | None = None,
     intervals: Collection[str] = tuple(HEADLINE),
     shared: int = 1,
-) -> Row:
+) -> PipelineRow:
     """A pipeline as the report shows it; the scores named in ``intervals`` get one.
 
     The scores are means over the questions ``on`` which it is compared, which it finished; over all that it finished
@@ -83,10 +83,10 @@ def row(
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
     fitted = {gene.technique.family: dict(gene.fit.numbers) for gene in evaluation.candidate if gene.fit}
     known = label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted
-    return Row(evaluation.key, *known, ranked_by if terms.missed(evaluation) else None)
+    return PipelineRow(evaluation.key, *known, ranked_by if terms.missed(evaluation) else None)
 
 
-def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[Row, ...]:
+def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
     """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval.
 
     A run names its ``winner`` once, which stands first: what other runs complete later does not dethrone it.
@@ -169,7 +169,7 @@ def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float |
     return {name: evaluation.column(name, fitness) for name in (*HEADLINE, *costs)}
 
 
-def options(run: RunData) -> tuple[Option, ...]:
+def options(run: RunData) -> tuple[SpaceOption, ...]:
     """Every option of the space, family by family."""
     probes = {(probe.family, probe.option): probe for probe in run.record.probes}
     found = []
@@ -177,7 +177,7 @@ def options(run: RunData) -> tuple[Option, ...]:
         for position, name in enumerate(names):
             stored = probes.get((family, name))
             tried = _tried(run, stored) if stored else None
-            found.append(Option(family, name, tried, effect(run.proposals, place, position)))
+            found.append(SpaceOption(family, name, tried, effect(run.proposals, place, position)))
     return tuple(found)
 
 
@@ -198,12 +198,12 @@ def _tried(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
     return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)
 
 
-def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> Effect:
+def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> ProposalMeans:
     """Mean fitness of proposals whose gene at ``place`` is option ``position``, and of the others."""
     scored = [(p.genome[place], fitness) for p in proposals if (fitness := p.fitness) is not None]
     chosen = [fitness for gene, fitness in scored if gene == position]
     others = [fitness for gene, fitness in scored if gene != position]
-    return Effect(_mean(chosen), len(chosen), _mean(others), len(others))
+    return ProposalMeans(_mean(chosen), len(chosen), _mean(others), len(others))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -7,9 +7,18 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
-from ragsmith.reporting.values import TITLES, Option, RunReport
-from ragsmith.reporting.values import Row as Pipeline
+from ragsmith.reporting.charts import (
+    Cloud,
+    CloudPoint,
+    DotMark,
+    Dots,
+    ForestPlot,
+    ForestRow,
+    ReferenceLine,
+    Series,
+    Steps,
+)
+from ragsmith.reporting.values import TITLES, PipelineRow, RunReport, SpaceOption
 from ragsmith.runs.objectives import costs
 from ragsmith.text import numbers
 
@@ -23,13 +32,13 @@ SHORT: Mapping[str, str] = {"recommended": "recommended", "single": "single opti
 """What further pipelines of the test are called in a chart."""
 
 
-def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
+def verdicts(comparisons: Sequence[Comparison]) -> ForestPlot | None:
     """The winner's differences from what it has to beat, with their intervals; None where nothing was compared."""
     compared = [(c, found) for c in comparisons if (found := c.difference) is not None]
     if not compared:
         return None
     rows = tuple(
-        Row(
+        ForestRow(
             TITLES.get(comparison.name, comparison.against),
             found.mean_difference,
             found.low,
@@ -43,13 +52,13 @@ def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
     return forest(title, rows, ("other better", "winner better"))
 
 
-def parts(found: Ablation) -> Rows | None:
+def parts(found: Ablation) -> ForestPlot | None:
     """What each part of the winner is worth, what is worth most first; None where none could be taken out."""
     worth = [(one, one.worth["fitness"]) for one in found.outs if "fitness" in one.worth]
     if not worth:
         return None
     rows = tuple(
-        Row(
+        ForestRow(
             f"{one.family} {one.option}",
             gained.mean,
             gained.low,
@@ -70,14 +79,14 @@ def convergence(report: RunReport) -> Steps:
     if report.random_curve:
         series.append(Series("random search, same budget", report.random_curve, "four"))
     levels = tuple(
-        Line(row.scores["fitness"].mean, TITLES[name])
+        ReferenceLine(row.scores["fitness"].mean, TITLES[name])
         for name, row in report.baselines.items()
         if "fitness" in row.scores and name in KINDS
     )
     return Steps("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
 
 
-def options(probed: Sequence[Option]) -> Rows:
+def options(probed: Sequence[SpaceOption]) -> ForestPlot:
     """Change in fitness of each option alone, with its interval: the largest gains first, then the largest losses."""
     ordered = sorted(probed, key=lambda option: -_change(option))
     moved = [option for option in ordered if _change(option)]
@@ -95,7 +104,7 @@ def types(report: RunReport) -> Dots:
     for group, n in groups:
         found = {scores.pipeline: scores.scores.get("fitness") for scores in report.types if scores.group == group}
         marks = tuple(
-            Mark(KINDS[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
+            DotMark(KINDS[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
             for name in shown
             if (score := found.get(name))
         )
@@ -113,7 +122,7 @@ def fronts(report: RunReport) -> list[Cloud]:
         found.append(_front(report, "seconds per question", lambda row: row.latency_seconds))
     if "money" in settings.objectives:
 
-        def paid(row: Pipeline) -> float | None:
+        def paid(row: PipelineRow) -> float | None:
             known = costs(settings, row.usage, row.latency_seconds)
             return 1000 * known[-1] if known else None
 
@@ -121,7 +130,7 @@ def fronts(report: RunReport) -> list[Cloud]:
     return found
 
 
-def _front(report: RunReport, across: str, cost: Callable[[Pipeline], float | None]) -> Cloud:
+def _front(report: RunReport, across: str, cost: Callable[[PipelineRow], float | None]) -> Cloud:
     """Every pipeline by a cost and its fitness; those that nothing beats in what was weighed are joined and named."""
     named = names(report)
     called = _called(report)
@@ -132,7 +141,7 @@ def _front(report: RunReport, across: str, cost: Callable[[Pipeline], float | No
             name = " ".join(part for part in (named.get(row.key, ""), SHORT.get(role) or TITLES.get(role, "")) if part)
             kind = KINDS.get(role, "front" if row.key in named else "")
             said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {x:.3g} {across}"
-            points.append(Point(x, row.level, said, name, kind))
+            points.append(CloudPoint(x, row.level, said, name, kind))
     line = _rising(sorted((x, row.level) for row in report.front if (x := cost(row)) is not None))
     title = f"Quality against {across.partition(' per')[0]}: each point is a pipeline"
     return Cloud(title, tuple(points), line, across, "F on the search questions")
@@ -164,13 +173,13 @@ def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float],
     return tuple(found)
 
 
-def _effect(option: Option) -> Row:
+def _effect(option: SpaceOption) -> ForestRow:
     assert option.probe is not None
     change = option.probe.change
     assert change is not None
     kind = kind_of(change.mean, change.low, change.high)
     name = f"{option.family} {option.name}"
-    return Row(name, change.mean, change.low, change.high, said=numbers.signed(change.mean), kind=kind)
+    return ForestRow(name, change.mean, change.low, change.high, said=numbers.signed(change.mean), kind=kind)
 
 
 def kind_of(mean: float, low: float | None, high: float | None) -> str:
@@ -179,12 +188,12 @@ def kind_of(mean: float, low: float | None, high: float | None) -> str:
     return ("better" if mean > 0 else "worse") if clear else "open"
 
 
-def _change(option: Option) -> float:
+def _change(option: SpaceOption) -> float:
     return option.probe.change.mean if option.probe and option.probe.change else 0.0
 
 
-def forest(title: str, rows: Sequence[Row], ends: tuple[str, str]) -> Rows:
+def forest(title: str, rows: Sequence[ForestRow], ends: tuple[str, str]) -> ForestPlot:
     """Differences around 0, as wide as any interval reaches; ``ends`` says what either side means."""
     reached = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
     most = max([*reached, 1e-3]) if rows else 0.1
-    return Rows(title, tuple(rows), least=-most, most=most, ends=ends)
+    return ForestPlot(title, tuple(rows), least=-most, most=most, ends=ends)

@@ -19,7 +19,7 @@ from ragsmith.reporting.values import (
     QuestionOutcome,
     QuestionResult,
     Questions,
-    Repair,
+    RepairCounts,
 )
 
 PIPELINES = ("naive", "bm25", "recommended", "winner")
@@ -30,13 +30,13 @@ Split = Literal["search", "test"]
 
 def questions(run: RunData) -> Questions:
     """Everything that is known of single questions; of runs of earlier versions that is scores alone."""
-    found = _Found(run)
+    found = _QuestionReader(run)
     return Questions(
         found.asked(), found.shown(), tuple(found.causes()), tuple(found.repairs()), tuple(found.interventions())
     )
 
 
-class _Found:
+class _QuestionReader:
     """The pipelines of a run that are looked at question by question, and why each went as it did."""
 
     def __init__(self, run: RunData) -> None:
@@ -96,18 +96,18 @@ class _Found:
                     counts = {cause.value: n for cause in Cause if (n := each.count(cause.value))}
                     yield CauseCounts(name, part, len(each), counts)
 
-    def repairs(self) -> Iterator[Repair]:
+    def repairs(self) -> Iterator[RepairCounts]:
         """What the winner, and each option of it, turned from wrong to right, or from right to wrong."""
         if not {"winner", "naive"} <= self._keys.keys():
             return
         winner, naive = (self._causes(name, "search") for name in ("winner", "naive"))
         if compared := _compared(naive, winner):
-            yield Repair("whole", "", "", *compared)
+            yield RepairCounts("whole", "", "", *compared)
         for near in self._neighbours:
             its = self._of(near.evaluation)
             before, after = (naive, its) if near.view == "alone" else (its, winner)
             if compared := _compared(before, after):
-                yield Repair(near.view, near.gene.technique.family, str(near.gene), *compared)
+                yield RepairCounts(near.view, near.gene.technique.family, str(near.gene), *compared)
 
     def interventions(self) -> Iterator[Intervened]:
         """What somebody asked for of the winner and of naive RAG, by the fitness of this run."""

@@ -22,7 +22,7 @@ from ragsmith.text.writing import write_file
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReports:
     """The files that were written, the data sets they are about, and what they say, alone and together."""
 
     paths: tuple[Path, ...]
@@ -35,7 +35,7 @@ def write_report(
     store: Store,
     folder: Path,
     dataset: str | None = None,
-) -> Written:
+) -> WrittenReports:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv``,
@@ -60,7 +60,7 @@ def write_report(
         raise UsageError("no search in this cache can be reported: see the warnings")
     found = across(reports, kept(store, [report.about.run for report in reports])) if len(reports) > 1 else None
     names_read = tuple(report.about.dataset for report in reports)
-    return Written(write_reports(folder, reports, found), names_read, reports, found)
+    return WrittenReports(write_reports(folder, reports, found), names_read, reports, found)
 
 
 def write_run(store: Store, folder: Path, dataset: str, key: str) -> tuple[Path, ...]:

@@ -25,7 +25,7 @@ from ragsmith.reporting.plots import convergence
 from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.reporting.values import TITLES, Answered, Finalist, Row, RunReport
+from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
 from ragsmith.reporting.wording import headline, sentence
 from ragsmith.runs.pipeline import Pipeline, expected_scores
 from ragsmith.runs.record import CROSSFIT
@@ -97,7 +97,7 @@ class Result:
         self.spent: Spent = outcome.spent
 
     @property
-    def ranking(self) -> tuple[Row, ...]:
+    def ranking(self) -> tuple[PipelineRow, ...]:
         """The pipelines that answered enough of the search questions, the winner first, then by fitness.
 
         A pipeline may fail on some of them, and is ranked as if each failure had scored the lowest there is. Pipelines
@@ -116,7 +116,7 @@ class Result:
         return self.domain.finalists
 
     @property
-    def front(self) -> tuple[Row, ...]:
+    def front(self) -> tuple[PipelineRow, ...]:
         """The pipelines of the ranking that no other is as good as in everything that the search weighed; best first.
 
         That is fitness and model calls a question, unless there were objectives. The last is the cheapest worth having.
@@ -149,7 +149,7 @@ class Result:
             saw_all=saw_all,
         )
 
-    def records(self, pipeline: str | Row = "winner") -> tuple[Answered, ...]:
+    def records(self, pipeline: str | PipelineRow = "winner") -> tuple[AnsweredQuestion, ...]:
         """What a pipeline did question by question.
 
         It is named ``winner``, ``naive``, ``bm25`` or ``random``, or is a row of the ranking.
@@ -158,8 +158,8 @@ class Result:
             UsageError: this run has no such pipeline.
         """
         material = self._run
-        name = pipeline.label if isinstance(pipeline, Row) else pipeline
-        key = pipeline.key if isinstance(pipeline, Row) else self._named.get(pipeline, pipeline)
+        name = pipeline.label if isinstance(pipeline, PipelineRow) else pipeline
+        key = pipeline.key if isinstance(pipeline, PipelineRow) else self._named.get(pipeline, pipeline)
         if material.on_search(key) is None:
             raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
         return tuple(answered(material, name, key))
@@ -255,7 +255,7 @@ class Result:
         return f"<p>{verdict}</p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: PipelineRow) -> dict[str, Any]:
     """A pipeline as one row of a table: its means, intervals where there are some, model calls, and its genes."""
     cells: dict[str, Any] = {"pipeline": row.label}
     if row.ranked_by is not None:
@@ -273,7 +273,7 @@ def _flat(row: Row) -> dict[str, Any]:
     }
 
 
-def _html_row(place: int, row: Row) -> str:
+def _html_row(place: int, row: PipelineRow) -> str:
     parts = [row.scores[name].mean if name in row.scores else None for name in COMPOSITES]
     scores = [numbers.mean(row.scores["fitness"]), *map(numbers.plain, parts)]
     cells = [str(place), row.label, *scores, f"{row.usage['calls']:.1f}"]

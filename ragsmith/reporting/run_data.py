@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.reporting.values import Row, RunHeader
+from ragsmith.reporting.values import PipelineRow, RunHeader
 from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import kept_latencies, kept_timings
 from ragsmith.runs.out_of_fold import fold_winners, out_of_fold
@@ -121,7 +121,7 @@ class RunData:
         evaluations = [found for key in self.keys for found in (self.on_search(key), self.on_test(key)) if found]
         return sum(record.get("cut", False) for found in evaluations for record in found.records.values())
 
-    def timed(self, row: Row) -> Row:
+    def timed(self, row: PipelineRow) -> PipelineRow:
         """A pipeline with what it takes for a question, where that was measured."""
         return replace(row, latency_seconds=self._latencies.get(row.key))
 

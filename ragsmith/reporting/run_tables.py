@@ -12,7 +12,16 @@ from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.reporting.plots import names
-from ragsmith.reporting.values import SHOWN, TITLES, CauseCounts, GroupScores, Option, Row, RunReport, Score
+from ragsmith.reporting.values import (
+    SHOWN,
+    TITLES,
+    CauseCounts,
+    GroupScores,
+    PipelineRow,
+    RunReport,
+    Score,
+    SpaceOption,
+)
 from ragsmith.reporting.wording import (
     NAIVE,
     WORDS,
@@ -124,23 +133,23 @@ def removals(report: RunReport) -> Table:
     return Table(f"Without one option, against the {chosen(report)}", columns, rows, marks)
 
 
-def _listed(report: RunReport) -> list[tuple[str, Row]]:
+def _listed(report: RunReport) -> list[tuple[str, PipelineRow]]:
     """The first of the ranking by place, and what they are compared to by title."""
     listed = [(f"{place}", row) for place, row in enumerate(report.ranking[:SHOWN], 1)]
     listed += [(TITLES[name], row) for name, row in report.baselines.items()]
     return [*listed, (against_random(report), report.random)] if report.random else listed
 
 
-def _headline(row: Row) -> Iterator[Score | None]:
+def _headline(row: PipelineRow) -> Iterator[Score | None]:
     return (row.scores.get(name) for name in HEADLINE)
 
 
-def _lead(report: RunReport, row: Row) -> str:
+def _lead(report: RunReport, row: PipelineRow) -> str:
     lead = report.leads.get(row.key)
     return numbers.mean(replace(lead, low=None, high=None), sign=True) if lead else ""
 
 
-def _measure(row: Row, name: str) -> str:
+def _measure(row: PipelineRow, name: str) -> str:
     found = row.scores.get(name)
     mean = numbers.plain(found.mean if found else None, 3 if found is None or abs(found.mean) < 100 else 0)
     return f"{mean} (n {found.n})" if found and found.n not in (None, row.coverage.questions) else mean
@@ -251,7 +260,7 @@ def options(report: RunReport) -> Table:
     return Table("Options, by what they add alone", columns, rows, marks)
 
 
-def _worth(option: Option) -> tuple[bool, float]:
+def _worth(option: SpaceOption) -> tuple[bool, float]:
     """What adds most comes first, and what was not tried last."""
     change = option.probe.change if option.probe else None
     return (True, 0.0) if change is None else (False, -change.mean)

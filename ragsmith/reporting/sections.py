@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.reporting import plots, run_tables, wording
-from ragsmith.reporting.blocks import Block, Folded, Plot, Section, TermList, examples, question_list, terms_in
+from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection, TermList, examples, question_list, terms_in
 from ragsmith.reporting.pipeline_diagram import pipeline_diagram
 from ragsmith.reporting.values import RunReport
 from ragsmith.text.table import Table
@@ -31,16 +31,16 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
     return declare
 
 
-def sections(report: RunReport) -> list[Section]:
+def sections(report: RunReport) -> list[ReportSection]:
     """The sections that have something to show, in the order of their declaration, and the terms that they use."""
-    found = [Section(name, title, link, tuple(write(report))) for name, (title, link, write) in WRITERS.items()]
+    found = [ReportSection(name, title, link, tuple(write(report))) for name, (title, link, write) in WRITERS.items()]
     return with_terms([one for one in found if one.blocks], wording.scores_explained(report))
 
 
-def with_terms(listed: Sequence[Section], before: str = "") -> list[Section]:
+def with_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
     """Sections and, behind them, the terms that they use; ``before`` is what stands in front of them."""
     prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
-    return [*listed, Section("terms", "What the words mean", "Terms", (TermList(terms_in(prose)),))]
+    return [*listed, ReportSection("terms", "What the words mean", "Terms", (TermList(terms_in(prose)),))]
 
 
 def _prose(block: Block) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _prose(block: Block) -> Iterator[str]:
         yield block
     elif isinstance(block, Table):
         yield from (block.caption, *(column.name for column in block.columns))
-    elif isinstance(block, Folded):
+    elif isinstance(block, Collapsed):
         yield from (text for inner in block.blocks for text in _prose(inner))
 
 
@@ -77,7 +77,7 @@ def test(report: RunReport) -> Iterator[Block]:
     if report.folds:
         yield run_tables.folds(report)
     divided = (table,) if (table := run_tables.division(report)) else ()
-    yield Folded("All numbers of the test", (run_tables.verdicts(report), run_tables.finalists(report), *divided))
+    yield Collapsed("All numbers of the test", (run_tables.verdicts(report), run_tables.finalists(report), *divided))
 
 
 @section("The winner", "Winner")
@@ -87,7 +87,7 @@ def winner(report: RunReport) -> Iterator[Block]:
         yield wording.winner_in_words(len(found.changed), len(found.stations))
         yield found
         if report.winner and report.winner.fitted:
-            yield Folded("Numbers that were fitted", (run_tables.winner(report),))
+            yield Collapsed("Numbers that were fitted", (run_tables.winner(report),))
 
 
 @section("Quality against cost", "Cost")
@@ -115,16 +115,16 @@ def parts(report: RunReport) -> Iterator[Block]:
         yield wording.parts_explained(found)
         if chart := plots.parts(found):
             yield Plot(chart)
-        yield Folded("All numbers of the parts", (run_tables.parts(found),))
+        yield Collapsed("All numbers of the parts", (run_tables.parts(found),))
         if found.interactions:
             yield wording.describe_interaction(found.interactions[0])
-            yield Folded("Parts together", (run_tables.together(found),))
+            yield Collapsed("Parts together", (run_tables.together(found),))
         if found.swaps:
-            yield Folded("Other options in their place", (run_tables.swaps(found),))
+            yield Collapsed("Other options in their place", (run_tables.swaps(found),))
         if found.signals:
-            yield Folded("Signals of the learned ranking", (run_tables.signals(found),))
+            yield Collapsed("Signals of the learned ranking", (run_tables.signals(found),))
     if report.winner and report.about.record.removals:
-        yield Folded("How the winner was simplified", (wording.simplified(report), run_tables.removals(report)))
+        yield Collapsed("How the winner was simplified", (wording.simplified(report), run_tables.removals(report)))
 
 
 @section("Questions", "Questions")
@@ -154,7 +154,7 @@ def types(report: RunReport) -> Iterator[Block]:
             yield "These are search questions, so the winner's scores are biased in its favour."
         yield Plot(plots.types(report))
         shown = (run_tables.types(report), *((run_tables.modalities(report),) if report.modalities else ()))
-        yield Folded("All pipelines, scores and costs by group", shown)
+        yield Collapsed("All pipelines, scores and costs by group", shown)
 
 
 @section("The search", "Search")
@@ -163,7 +163,7 @@ def search(report: RunReport) -> Iterator[Block]:
     if any(value is not None for value in report.search_curve):
         yield Plot(plots.convergence(report))
     if report.about.record.history:
-        yield Folded("Steps of the search", (run_tables.history(report),))
+        yield Collapsed("Steps of the search", (run_tables.history(report),))
 
 
 @section("Ranking on the search questions", "Ranking")
@@ -176,7 +176,7 @@ def ranking(report: RunReport) -> Iterator[Block]:
         if any(row.ranked_by is not None for row in report.ranking):
             yield wording.ranked_by(report)
         yield run_tables.ranking(report)
-        yield Folded("Every measure", (wording.measures_explained(report), run_tables.measured(report)))
+        yield Collapsed("Every measure", (wording.measures_explained(report), run_tables.measured(report)))
 
 
 @section("What each option does", "Options")
@@ -189,10 +189,10 @@ def options(report: RunReport) -> Iterator[Block]:
         if probed := [option for option in report.options if option.probe and option.probe.change]:
             yield Plot(plots.options(probed))
         if report.effects:
-            yield Folded(
+            yield Collapsed(
                 "What each option gained over the run", (wording.PAIRS_OF_PIPELINES, run_tables.effects(report))
             )
-        yield Folded("Every option, alone and in the search", (wording.OBSERVATIONAL, run_tables.options(report)))
+        yield Collapsed("Every option, alone and in the search", (wording.OBSERVATIONAL, run_tables.options(report)))
 
 
 @section("Failures", "Failures")

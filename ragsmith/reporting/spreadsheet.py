@@ -10,7 +10,7 @@ from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across
 from ragsmith.reporting.side_by_side import SideBySide
-from ragsmith.reporting.values import Row, RunReport
+from ragsmith.reporting.values import PipelineRow, RunReport
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
 from ragsmith.text.table import Path, rounded, to_csv
@@ -113,7 +113,7 @@ def ranking_csv(report: RunReport) -> str:
         {"rank": f"{place}", "row": row, "genomes": row.shared} for place, row in enumerate(report.ranking, 1)
     ]
     records += [{"rank": against(name, len(report.random_curve)), "row": row} for name, row in compared.items()]
-    rows: list[Row] = [record["row"] for record in records]
+    rows: list[PipelineRow] = [record["row"] for record in records]
     columns: dict[str, Path] = {"rank": "rank", "pipeline": "row.label", "genomes": "genomes"}
     columns |= {name: f"row.coverage.{name}" for name in ("questions", "attempted", "scored", "failed")}
     if any(row.ranked_by is not None for row in rows):

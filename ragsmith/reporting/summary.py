@@ -10,7 +10,7 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
-from ragsmith.reporting.values import TITLES, Row, RunReport
+from ragsmith.reporting.values import TITLES, PipelineRow, RunReport
 from ragsmith.reporting.wording import (
     MATTERS,
     WORDS,
@@ -209,7 +209,7 @@ def _failed(report: RunReport) -> list[str]:
     return lines
 
 
-def _ranked(place: int | None, row: Row, title: str = "") -> str:
+def _ranked(place: int | None, row: PipelineRow, title: str = "") -> str:
     name = f"{title}: {row.label}" if title else row.label
     number = f"{place:>2}" if place else "  "
     if not row.scores:
@@ -220,7 +220,7 @@ def _ranked(place: int | None, row: Row, title: str = "") -> str:
     return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}{timed}  {name}"
 
 
-def _part(row: Row, part: str) -> str:
+def _part(row: PipelineRow, part: str) -> str:
     """R or G, and of how many questions it is where not all that were scored have it."""
     counted = questions_of(row, part)
     said = "" if counted == row.coverage.scored else f" (n {counted})"

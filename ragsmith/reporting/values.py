@@ -48,7 +48,7 @@ class RunHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureGroup:
     """Questions that failed in one stage with one kind of exception; ``example`` is the first message.
 
     ``kind`` is the class of the failure, such as ``refused content``; what was kept long ago has none.
@@ -118,7 +118,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PipelineRow:
     """A pipeline on some questions: ``scores`` and ``usage`` are means per question, over those that it finished.
 
     They are empty if it failed on more than it may. ``ranked_by`` is its fitness with every failure counted as the
@@ -166,8 +166,8 @@ class Finalist:
 
     name: str
     title: str
-    search: Row | None
-    test: Row
+    search: PipelineRow | None
+    test: PipelineRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class OptionAlone:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ProposalMeans:
     """Mean fitness of the pipelines the search proposed with and without an option; observational."""
 
     with_mean: float | None
@@ -237,13 +237,13 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SpaceOption:
     """An option of the space. What naive RAG has already is not probed."""
 
     family: str
     name: str
     probe: OptionAlone | None
-    effect: Effect
+    effect: ProposalMeans
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class GroupScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     """One question as one pipeline answered it.
 
     ``state`` is ``ok``, or ``failed``: then ``error`` says why, and ``measures``, ``answer`` and ``retrieved`` are
@@ -359,7 +359,7 @@ class CauseCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairCounts:
     """Questions that a change to a pipeline turned from wrong to right (``repaired``) or from right to wrong.
 
     ``view`` says which change: ``whole`` from naive RAG to the winner (``family`` and ``option`` are ""), ``alone`` the
@@ -408,7 +408,7 @@ class Questions:
     asked: tuple[QuestionResult, ...] = ()
     shown: tuple[QuestionExample, ...] = ()
     causes: tuple[CauseCounts, ...] = ()
-    repairs: tuple[Repair, ...] = ()
+    repairs: tuple[RepairCounts, ...] = ()
     interventions: tuple[Intervened, ...] = ()
 
 
@@ -461,27 +461,27 @@ class RunReport:
 
     about: RunHeader
     notes: tuple[str, ...]
-    ranking: tuple[Row, ...]
+    ranking: tuple[PipelineRow, ...]
     proposed: int
     dropped: int
-    baselines: Mapping[str, Row]
-    random: Row | None
+    baselines: Mapping[str, PipelineRow]
+    random: PipelineRow | None
     search_curve: tuple[float | None, ...]
     random_curve: tuple[float | None, ...]
     finalists: tuple[Finalist, ...]
     comparisons: tuple[Comparison, ...]
-    options: tuple[Option, ...]
+    options: tuple[SpaceOption, ...]
     types: tuple[GroupScores, ...]
     modalities: tuple[GroupScores, ...]
     groups_split: Literal["search", "test"]
-    answered: tuple[Answered, ...]
-    failures: tuple[Failure, ...]
+    answered: tuple[AnsweredQuestion, ...]
+    failures: tuple[FailureGroup, ...]
     models: tuple[ModelUsed, ...]
     aside: tuple[Aside, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
     judged: JudgeChecked | None = None
-    front: tuple[Row, ...] = ()
+    front: tuple[PipelineRow, ...] = ()
     cheapest: Cheapest | None = None
     folds: tuple[FoldRow, ...] = ()
     ablation: Ablation | None = None
@@ -493,7 +493,7 @@ class RunReport:
     besides: Besides = Besides()
 
     @property
-    def winner(self) -> Row | None:
+    def winner(self) -> PipelineRow | None:
         """The best pipeline on the search questions; None where the run says that there is none."""
         return self.ranking[0] if self.ranking and not self.about.record.no_winner else None
 
@@ -503,7 +503,7 @@ class RunReport:
         return sum(failure.count for failure in self.failures)
 
     @property
-    def winner_on_test(self) -> Row | None:
+    def winner_on_test(self) -> PipelineRow | None:
         """The same pipeline on the test questions."""
         return next((finalist.test for finalist in self.finalists if finalist.name == "winner"), None)
 

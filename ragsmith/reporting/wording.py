@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
-from ragsmith.reporting.values import TITLES, Cheapest, Row, RunReport
+from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.text import numbers
 
@@ -333,7 +333,7 @@ def _without_parts(report: RunReport) -> str:
     return found
 
 
-def questions_of(row: Row, name: str) -> int:
+def questions_of(row: PipelineRow, name: str) -> int:
     """Of how many questions a mean is."""
     score = row.scores.get(name)
     return 0 if score is None else score.n or row.coverage.scored

@@ -10,7 +10,7 @@ import pytest
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_cases import CASES
-from ragsmith.measures.judge_check import INJECTED, TWICE, Asked, asked, check_judge, judge_checked
+from ragsmith.measures.judge_check import INJECTED, TWICE, JudgeQuestion, asked, check_judge, judge_checked
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Task
@@ -25,14 +25,14 @@ class Judge(LanguageModel):
 
     id = "told"
 
-    def __init__(self, mark: Callable[[Asked], float]) -> None:
+    def __init__(self, mark: Callable[[JudgeQuestion], float]) -> None:
         self._mark = mark
 
     def run(self, task: Task[Any], *, sample: int = 0, **inputs: Any) -> Any:
         return self._mark(PLACES[sample, *inputs.values()])
 
 
-def fair(one: Asked) -> float:
+def fair(one: JudgeQuestion) -> float:
     return 0.25 if one.kind in WRONG else 0.75
 
 
@@ -70,7 +70,7 @@ def test_a_judge_that_changes_its_mind_is_found_out() -> None:
 
 
 def test_a_verdict_that_cannot_be_had_counts_nowhere() -> None:
-    def silent(one: Asked) -> float:
+    def silent(one: JudgeQuestion) -> float:
         if one.kind == "reversed":
             raise ModelError("no verdict")
         return fair(one)
@@ -81,14 +81,14 @@ def test_a_verdict_that_cannot_be_had_counts_nowhere() -> None:
 
 
 def test_a_judge_whose_server_is_down_is_not_asked_to_the_end() -> None:
-    def down(one: Asked) -> float:
+    def down(one: JudgeQuestion) -> float:
         raise ModelUnavailable("down")
 
     with pytest.raises(ModelUnavailable):
         check_judge(Judge(down))
 
 
-def kept(of: Callable[[Asked], str]) -> dict[str, StoredCall]:
+def kept(of: Callable[[JudgeQuestion], str]) -> dict[str, StoredCall]:
     """Replies of a chat model as they are kept."""
     found = {}
     for one in asked():
@@ -98,7 +98,7 @@ def kept(of: Callable[[Asked], str]) -> dict[str, StoredCall]:
 
 
 def test_what_is_kept_of_a_chat_model_is_read_again() -> None:
-    def reply(one: Asked) -> str:
+    def reply(one: JudgeQuestion) -> str:
         return "hm" if one.kind in TWICE else f"Score: {1 + 4 * (one.kind not in WRONG)}"
 
     calls = kept(reply)

@@ -16,7 +16,7 @@ from ragsmith.diagnosis.pooling import pooled
 from ragsmith.diagnosis.transfer import Transferred, keep, kept
 from ragsmith.reporting import load_report
 from ragsmith.reporting.across import across
-from ragsmith.reporting.report_files import Written, write_report
+from ragsmith.reporting.report_files import WrittenReports, write_report
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 
@@ -24,7 +24,7 @@ NAMES = ("hills", "lakes", "toy", "woods")
 
 
 @pytest.fixture
-def written(store: Store, tmp_path: Path) -> Written:
+def written(store: Store, tmp_path: Path) -> WrittenReports:
     for name in NAMES:
         put_toy(store, name, run=f"run of {name}")
     found = Transferred(
@@ -35,12 +35,12 @@ def written(store: Store, tmp_path: Path) -> Written:
     return write_report(store, tmp_path / "reports")
 
 
-def rows(written: Written, name: str) -> list[dict[str, str]]:
+def rows(written: WrittenReports, name: str) -> list[dict[str, str]]:
     [path] = [path for path in written.paths if path.name == name and path.parent.name == "reports"]
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def test_the_test_is_pooled_over_data_sets(written: Written) -> None:
+def test_the_test_is_pooled_over_data_sets(written: WrittenReports) -> None:
     found = written.across
     assert found is not None
     by_name = {one.name: one for one in found.tested}
@@ -82,7 +82,7 @@ def test_a_winner_that_is_what_was_recommended_is_ahead_of_it_by_nothing(store: 
     assert {one.name: one for one in across([same, same]).tested}["recommended"].each["toy"].mean == 0
 
 
-def test_every_file_has_the_same_numbers(written: Written) -> None:
+def test_every_file_has_the_same_numbers(written: WrittenReports) -> None:
     found = written.across
     assert found is not None
     [folder] = {path.parent for path in written.paths if path.name == "across.json"}

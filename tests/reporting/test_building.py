@@ -23,7 +23,7 @@ from ragsmith.reporting.pipeline_rows import best_so_far, score
 from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.spreadsheet import ranking_csv
-from ragsmith.reporting.values import Option
+from ragsmith.reporting.values import SpaceOption
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import EvaluationRow, ResultRow, Store
@@ -32,7 +32,7 @@ from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 
-def option(report: RunReport, family: str, name: str) -> Option:
+def option(report: RunReport, family: str, name: str) -> SpaceOption:
     return next(o for o in report.options if (o.family, o.name) == (family, name))
 
 

@@ -18,11 +18,23 @@ from ragsmith.evaluation.statistics import paired
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
 from ragsmith.reporting.blocks import LISTED, Glossary, TermList, question_list, terms
-from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, Point, Row, Rows, Series, Steps, drawn
+from ragsmith.reporting.charts import (
+    Chart,
+    Cloud,
+    CloudPoint,
+    Columns,
+    Curve,
+    DotMark,
+    Dots,
+    ForestRow,
+    Series,
+    Steps,
+    drawn,
+)
 from ragsmith.reporting.markdown import report_markdown
 from ragsmith.reporting.page import index_page, report_page
 from ragsmith.reporting.pipeline_diagram import pipeline_diagram
-from ragsmith.reporting.plots import fronts
+from ragsmith.reporting.plots import forest, fronts
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.summary import COLUMNS
 from ragsmith.reporting.values import (
@@ -32,7 +44,7 @@ from ragsmith.reporting.values import (
     QuestionOutcome,
     QuestionResult,
     Questions,
-    Repair,
+    RepairCounts,
 )
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.audit import Audit, Finding
@@ -190,7 +202,7 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(report: Ru
 
 def test_causes_and_repairs_are_tables_with_what_may_help(report: RunReport) -> None:
     counts = (CauseCounts("naive", "search", 10, {"not retrieved": 4, "answered well": 6}),)
-    repairs = (Repair("alone", "retrieval", "bm25", 10, {"not retrieved": 3}, {"not retrieved": 1}),)
+    repairs = (RepairCounts("alone", "retrieval", "bm25", 10, {"not retrieved": 3}, {"not retrieved": 1}),)
     text = report_markdown(replace(report, questions=Questions(causes=counts, repairs=repairs)))
     assert (
         "| not retrieved | 4 | a gold passage is not among the candidates that were retrieved | another retrieval"
@@ -245,14 +257,13 @@ SHARES = st.floats(0, 1, allow_nan=False)
 def test_charts_of_any_values_are_drawn_inside_themselves(
     pairs: list[tuple[float, float]], values: list[float]
 ) -> None:
-    most = max(map(abs, values)) + 0.1
     charts: list[Chart] = [
-        Rows("a", tuple(Row("n", v, v - 0.1, v + 0.1) for v in values), least=-most, most=most, ends=("l", "r")),
+        forest("a", [ForestRow("n", v, v - 0.1, v + 0.1) for v in values], ("l", "r")),
         Columns("b", tuple("n" for _ in pairs), tuple(y for _, y in pairs)),
         Curve("c", tuple((x + 1, y + 1) for x, y in pairs), "across"),
         Steps("d", (Series("s", (None, *(y for _, y in pairs)), "one"),), "across"),
-        Cloud("e", tuple(Point(x, y, "p", f"name {x}") for x, y in pairs), tuple(sorted(set(pairs))), "x", "y"),
-        Dots("f", (("row", tuple(Mark("one", y, "m") for _, y in pairs)),), (("one", "s"),)),
+        Cloud("e", tuple(CloudPoint(x, y, "p", f"name {x}") for x, y in pairs), tuple(sorted(set(pairs))), "x", "y"),
+        Dots("f", (("row", tuple(DotMark("one", y, "m") for _, y in pairs)),), (("one", "s"),)),
     ]
     for chart in charts:
         text = str(drawn(chart))

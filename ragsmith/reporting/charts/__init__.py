@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ragsmith.reporting.charts.bars import Columns, Dots, Mark, Row, Rows, histogram
-from ragsmith.reporting.charts.curves import Cloud, Curve, Point, Series, Steps
-from ragsmith.reporting.charts.shapes import Line
+from ragsmith.reporting.charts.bars import Columns, DotMark, Dots, ForestPlot, ForestRow, histogram
+from ragsmith.reporting.charts.curves import Cloud, CloudPoint, Curve, Series, Steps
+from ragsmith.reporting.charts.shapes import ReferenceLine
 
 __all__ = [
     "Chart",
     "Cloud",
+    "CloudPoint",
     "Columns",
     "Curve",
+    "DotMark",
     "Dots",
-    "Line",
-    "Mark",
-    "Point",
-    "Row",
-    "Rows",
+    "ForestPlot",
+    "ForestRow",
+    "ReferenceLine",
     "Series",
     "Steps",
     "drawn",
@@ -31,7 +31,7 @@ __all__ = [
     "keys_of",
 ]
 
-Chart = Rows | Columns | Curve | Steps | Cloud | Dots
+Chart = ForestPlot | Columns | Curve | Steps | Cloud | Dots
 
 
 def drawn(chart: Chart) -> Markup:

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ragsmith.reporting.charts.shapes import EDGE, TALL, Line, Scale, anchor, axis, diamond, dot, rect, stroke, text
+from ragsmith.reporting.charts.shapes import (
+    EDGE,
+    TALL,
+    ReferenceLine,
+    XScale,
+    anchor,
+    axis,
+    diamond,
+    dot,
+    rect,
+    stroke,
+    text,
+)
 
 ROW = 38
 """Pixels of a row: its name stands above its mark."""
@@ -19,7 +31,7 @@ DOTS_ROW = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ForestRow:
     """A named value, with an interval where ``low`` and ``high`` are known; ``marked`` ones are beyond their limit.
 
     ``said`` stands behind the name instead of the value, and ``kind`` is a class of the style: better, worse or open.
@@ -35,12 +47,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ForestPlot:
     """Values from ``least`` to ``most``; ``band`` is where they should be, and ``ends`` says what either side means."""
 
     title: str
-    rows: tuple[Row, ...]
-    lines: tuple[Line, ...] = ()
+    rows: tuple[ForestRow, ...]
+    lines: tuple[ReferenceLine, ...] = ()
     band: tuple[float, float] | None = None
     most: float = 1.0
     least: float = 0.0
@@ -49,7 +61,7 @@ class Rows:
     @property
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
-        x = Scale(self.least, self.most)
+        x = XScale(self.least, self.most)
         top = 20 * len(self.lines) + (20 if self.band or self.ends else 0) + 6
         tall = ROW + 16 * self._two_lines
         height = top + tall * len(self.rows) + 24
@@ -83,7 +95,7 @@ class Rows:
     def _two_lines(self) -> bool:
         return any(len(f"{row.name}  {row.said}") > NARROW for row in self.rows)
 
-    def _row(self, row: Row, y: float, x: Scale) -> list[Markup]:
+    def _row(self, row: ForestRow, y: float, x: XScale) -> list[Markup]:
         css = "".join(f" {name}" for name in ("bad" if row.marked else "", row.kind) if name)
         value = row.said or f"{row.value:.2f}"
         named = text(EDGE, y + 12, row.name if self._two_lines else f"{row.name}  {value}", "", "start")
@@ -110,7 +122,7 @@ def _guide(y: float) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DotMark:
     """A value; ``kind`` is a class of the style, and says whose it is."""
 
     kind: str
@@ -123,14 +135,14 @@ class Dots:
     """Rows by name, each with its marks, from 0 to ``most``; the ``keys`` say what each class of marks is."""
 
     title: str
-    rows: tuple[tuple[str, tuple[Mark, ...]], ...]
+    rows: tuple[tuple[str, tuple[DotMark, ...]], ...]
     keys: tuple[tuple[str, str], ...]
     most: float = 1.0
 
     @property
     def drawing(self) -> tuple[float, list[Markup]]:
         """The height in pixels, and the marks."""
-        x = Scale(0, self.most)
+        x = XScale(0, self.most)
         height = 6 + DOTS_ROW * len(self.rows) + 24
         parts: list[Markup] = []
         for place, (name, marks) in enumerate(self.rows):

@@ -12,9 +12,9 @@ from ragsmith.reporting.charts.shapes import (
     EDGE,
     LETTERS,
     TALL,
-    Height,
-    Line,
-    Scale,
+    ReferenceLine,
+    XScale,
+    YScale,
     anchor,
     apart,
     diamond,
@@ -45,8 +45,8 @@ class Curve:
     title: str
     points: tuple[tuple[float, float], ...]
     across: str
-    at: tuple[Line, ...] = ()
-    levels: tuple[Line, ...] = ()
+    at: tuple[ReferenceLine, ...] = ()
+    levels: tuple[ReferenceLine, ...] = ()
 
     @property
     def drawing(self) -> tuple[float, list[Markup]]:
@@ -55,7 +55,7 @@ class Curve:
         highest = max((*(y for _, y in self.points), *(line.value for line in self.levels)))
         top = 8 + 20 * len(self.at)
         height = top + TALL + 44
-        x, y = Scale(0, widest), Height(0, highest, top)
+        x, y = XScale(0, widest), YScale(0, highest, top)
         parts = []
         for place, line in enumerate(self.at):
             here = 14 + 20 * place
@@ -94,7 +94,7 @@ class Steps:
     title: str
     series: tuple[Series, ...]
     across: str
-    levels: tuple[Line, ...] = ()
+    levels: tuple[ReferenceLine, ...] = ()
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
@@ -107,7 +107,7 @@ class Steps:
         known = [value for series in self.series for value in series.values if value is not None]
         least, most = padded([*known, *(level.value for level in self.levels)])
         last = max(len(series.values) for series in self.series)
-        x, y = Scale(1 - LEFT / 100 * last, last), Height(least, most, 8, STEPS_HIGH)
+        x, y = XScale(1 - LEFT / 100 * last, last), YScale(least, most, 8, STEPS_HIGH)
         bottom = 8 + STEPS_HIGH
         parts = _guides(y, ticks(least, most, 4))
         heights = apart([y(level.value) - 4 for level in self.levels])
@@ -128,7 +128,7 @@ class Steps:
         return bottom + 42, parts
 
 
-def _line(series: Series, x: Scale, y: Height) -> Iterator[Markup]:
+def _line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
     """Horizontal as long as nothing better comes, then up; a mark at each gain."""
     before: tuple[int, float] | None = None
     for trial, value in enumerate(series.values, 1):
@@ -144,7 +144,7 @@ def _line(series: Series, x: Scale, y: Height) -> Iterator[Markup]:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CloudPoint:
     """What costs ``x`` and is worth ``y``. ``name`` stands beside it; ``kind`` is a class of the style."""
 
     x: float
@@ -159,7 +159,7 @@ class Cloud:
     """Points, those of the ``front`` joined by steps, the cheapest first."""
 
     title: str
-    points: tuple[Point, ...]
+    points: tuple[CloudPoint, ...]
     front: tuple[tuple[float, float], ...]
     across: str
     up: str
@@ -170,7 +170,7 @@ class Cloud:
         least, most = padded([point.y for point in self.points])
         first, last = padded([point.x for point in self.points], 0.04)
         first = min(first, 0.0) if first < 0.25 * last else first
-        x, y = Scale(first, last), Height(least, most, 20, CLOUD_HIGH)
+        x, y = XScale(first, last), YScale(least, most, 20, CLOUD_HIGH)
         bottom = 20 + CLOUD_HIGH
         parts = [text(EDGE, 12, self.up, "soft", "start")]
         parts += _guides(y, ticks(least, most, 5))
@@ -186,7 +186,7 @@ class Cloud:
         return bottom + 42, parts
 
 
-def _names(points: Sequence[Point]) -> list[Markup]:
+def _names(points: Sequence[CloudPoint]) -> list[Markup]:
     """Names beside their points, none on top of another: where there is no room they move up or down."""
     placed: list[tuple[float, float]] = []
     parts = []
@@ -204,9 +204,9 @@ def _names(points: Sequence[Point]) -> list[Markup]:
     return parts
 
 
-def _joined(points: Sequence[Point]) -> list[Point]:
+def _joined(points: Sequence[CloudPoint]) -> list[CloudPoint]:
     """The points from the top; those that the eye cannot tell apart share a name."""
-    found: list[Point] = []
+    found: list[CloudPoint] = []
     for point in sorted(points, key=lambda point: point.y):
         near = next((one for one in found if abs(one.x - point.x) < SAME and abs(one.y - point.y) < LETTERS / 2), None)
         if near is None:
@@ -216,7 +216,7 @@ def _joined(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _guides(y: Height, values: Sequence[float]) -> list[Markup]:
+def _guides(y: YScale, values: Sequence[float]) -> list[Markup]:
     """A line across at each of ``values``, which stands above it."""
     parts = []
     for value in values:

@@ -21,7 +21,7 @@ LETTERS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReferenceLine:
     """A value that others are compared with, and what it is."""
 
     value: float
@@ -29,7 +29,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class XScale:
     """Values from ``least`` to ``most`` across the width."""
 
     least: float
@@ -43,7 +43,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Height:
+class YScale:
     """Values from ``least`` at the bottom to ``most`` at the ``top``, ``tall`` pixels above it."""
 
     least: float
@@ -99,7 +99,7 @@ def anchor(x: float) -> str:
     return "start" if x < 50 else "end"
 
 
-def axis(bottom: float, scale: Scale, *, signed: bool = False) -> Iterator[Markup]:
+def axis(bottom: float, scale: XScale, *, signed: bool = False) -> Iterator[Markup]:
     """A line below everything, and values at it."""
     yield stroke(EDGE, bottom, 100 - EDGE, bottom, "axis")
     marked = ticks(scale.least, scale.most, 4) if scale.least else (0.0, scale.most / 2, scale.most)
@@ -112,7 +112,7 @@ def axis(bottom: float, scale: Scale, *, signed: bool = False) -> Iterator[Marku
 
 
 def ticks(least: float, most: float, count: int) -> tuple[float, ...]:
-    """RunHeader ``count`` round values from ``least`` to ``most``: multiples of 1, 2 or 5 times a power of ten."""
+    """About ``count`` round values from ``least`` to ``most``: multiples of 1, 2 or 5 times a power of ten."""
     if most <= least:
         return (least,)
     rough = (most - least) / count

@@ -6,7 +6,7 @@ from ragsmith.labelling.checking.belonging import Belonging
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
-from ragsmith.reporting.charts import Line, Row, Rows
+from ragsmith.reporting.charts import ForestPlot, ForestRow, ReferenceLine
 
 SATURATED = 0.95
 
@@ -34,13 +34,13 @@ def bm25(view: View) -> Finding:
     wanted = Limit(view.settings.bm25_low, view.settings.bm25_high)
     said = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
     failed = figure > SATURATED or found.mixed_up
-    chart = Rows(
+    chart = ForestPlot(
         "Recall@5 of BM25, and where it should lie",
         (
-            Row("evidence of the question", figure, marked=failed or not wanted.holds(figure)),
-            Row("evidence of other questions", mixed),
+            ForestRow("evidence of the question", figure, marked=failed or not wanted.holds(figure)),
+            ForestRow("evidence of other questions", mixed),
         ),
-        lines=(Line(SATURATED, "nothing left to find"),),
+        lines=(ReferenceLine(SATURATED, "nothing left to find"),),
         band=(view.settings.bm25_low, view.settings.bm25_high),
     )
     if figure > SATURATED:

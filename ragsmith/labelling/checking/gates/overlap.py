@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
-from ragsmith.reporting.charts import Columns, Row, Rows, histogram
+from ragsmith.reporting.charts import Columns, ForestPlot, ForestRow, histogram
 
 LIMIT = Limit(high=0.85)
 
@@ -47,9 +47,9 @@ def overlap(view: View) -> Finding:
             tuple(float(count) for count in histogram(list(shares.values()), 10)),
             across="percent of the question's words, from",
         ),
-        Rows(
+        ForestPlot(
             "Share of a question's words, on average",
-            (Row("in its evidence", figure, marked=not passed), Row("in the best other chunk", other)),
+            (ForestRow("in its evidence", figure, marked=not passed), ForestRow("in the best other chunk", other)),
             band=(0.0, 0.85),
         ),
     )

@@ -12,7 +12,7 @@ from ragsmith.labelling.checking.finding import Finding, Limit, State, not_judge
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
-from ragsmith.reporting.charts import Curve, Line
+from ragsmith.reporting.charts import Curve, ReferenceLine
 from ragsmith.reporting.wording import in_groups
 
 FOLDS = 5
@@ -63,8 +63,8 @@ def questions(view: View) -> Finding:
         "The smallest difference in R that is shown four times in five, by the number of test questions",
         tuple((n, detectable(of_one, max(1, round(n)))) for n in points if n >= 1),
         "test questions",
-        at=(Line(float(here), "here"),),
-        levels=(Line(can, "shown here"), Line(difference, "wanted")),
+        at=(ReferenceLine(float(here), "here"),),
+        levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
     )
     if limit.holds(here):
         return Finding("", State.PASSED, said, float(here), limit, charts=(chart,))

@@ -10,7 +10,7 @@ from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State,
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
-from ragsmith.reporting.charts import Line, Row, Rows
+from ragsmith.reporting.charts import ForestPlot, ForestRow, ReferenceLine
 
 SHOWN = Limit(high=0.05)
 FULL = 0.95
@@ -43,13 +43,15 @@ def spread(view: View) -> Finding:
     pairs = len(list(combinations(PIPELINES, 2)))
     p = min(1.0, pairs * sign_flip(sums[best], sums[worst]))
     full = [name for name in ranks if ranks[name].mean > FULL]
-    chart = Rows(
+    chart = ForestPlot(
         "R of five cheap pipelines, with 95 % intervals",
         tuple(
-            Row(name, ranks[name].mean, *bootstrap_interval(list(ranks[name].quality.values())), marked=name in full)
+            ForestRow(
+                name, ranks[name].mean, *bootstrap_interval(list(ranks[name].quality.values())), marked=name in full
+            )
             for name in PIPELINES
         ),
-        lines=(Line(FULL, "nothing left to gain"),),
+        lines=(ReferenceLine(FULL, "nothing left to gain"),),
     )
     said = (
         f"R is {ranks[worst].mean:.2f} ({worst}) to {ranks[best].mean:.2f} ({best}), "

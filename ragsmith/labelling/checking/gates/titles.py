@@ -11,7 +11,7 @@ from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
-from ragsmith.reporting.charts import Row, Rows
+from ragsmith.reporting.charts import ForestPlot, ForestRow
 
 K = 5
 SHARE = 0.8
@@ -41,9 +41,9 @@ def titles(view: View) -> Finding:
         return not_judged("BM25 over the texts finds nothing either, so there is nothing to compare with")
     figure, limit = title / text, Limit(high=SHARE)
     said = f"Recall@5 of titles and headings alone is {title:.2f}, of the texts {text:.2f}: {figure:.0%} of it"
-    chart = Rows(
+    chart = ForestPlot(
         "Recall@5 by BM25 of what is read",
-        (Row("titles and headings", title, marked=not limit.holds(figure)), Row("texts", text)),
+        (ForestRow("titles and headings", title, marked=not limit.holds(figure)), ForestRow("texts", text)),
     )
     if limit.holds(figure):
         return Finding("", State.PASSED, said, figure, limit, charts=(chart,))
