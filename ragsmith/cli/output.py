@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from ragsmith.text.terminal import COLUMNS, GAP, aligned, folded, widths
 
 if TYPE_CHECKING:
     from ragsmith.text.table import Table
 
-WIDTH = 80
-"""Characters of a line."""
-
-GAP, INDENT = "  ", "    "
-"""What stands between two columns of a table, and before those that go on in another line."""
+INDENT = "    "
+"""What precedes the columns of a table that go on in another line."""
 
 
 def say(text: str = "") -> None:
@@ -27,8 +25,6 @@ def say_folded(text: str) -> None:
 
     Whoever reads it as data takes --json, so that it is folded in a pipe, too.
     """
-    from ragsmith.reporting.summary import folded
-
     for line in folded(text):
         say(line)
 
@@ -48,13 +44,12 @@ def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozen
 
     With ``fold``, columns for which 80 characters have no room go on in further lines of each row, further in.
     """
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    if fold and sum(widths) + len(GAP) * (len(widths) - 1) > WIDTH:
-        _say_in_lines(rows, head, right, widths)
+    wide = widths([head, *rows])
+    if fold and sum(wide) + len(GAP) * (len(wide) - 1) > COLUMNS:
+        _say_in_lines([head, *rows], right, wide)
         return
-    every = range(len(head))
-    for row in [head, ["-" * width for width in widths], *rows]:
-        say(_line(row, every, widths, right))
+    for line in aligned([head, ["-" * width for width in wide], *rows], right):
+        say(line)
 
 
 def say_table(found: Table, *, fold: bool = False) -> None:
@@ -63,23 +58,22 @@ def say_table(found: Table, *, fold: bool = False) -> None:
     table(found.cells, [column.name for column in found.columns], right, fold=fold)
 
 
-def _say_in_lines(rows: list[list[str]], head: list[str], right: frozenset[int], widths: list[int]) -> None:
+def _say_in_lines(rows: list[list[str]], right: frozenset[int], wide: list[int]) -> None:
     groups: list[list[int]] = [[]]
-    room = WIDTH
-    for place, width in enumerate(widths):
+    room = COLUMNS
+    for place, width in enumerate(wide):
         if groups[-1] and width > room:
             groups.append([])
-            room = WIDTH - len(INDENT)
+            room = COLUMNS - len(INDENT)
         groups[-1].append(place)
         room -= width + len(GAP)
-    for number, row in enumerate([head, *rows]):
-        for group in groups:
-            indent = "" if group is groups[0] else INDENT
-            say_folded(indent + _line(row, group, widths, right))
+    parts = [
+        aligned([[row[i] for i in group] for row in rows], {at for at, i in enumerate(group) if i in right})
+        for group in groups
+    ]
+    for number, (first, *others) in enumerate(zip(*parts, strict=True)):
+        say_folded(first)
+        for line in others:
+            say_folded(INDENT + line)
         if not number:
-            say("-" * WIDTH)
-
-
-def _line(row: list[str], places: Iterable[int], widths: list[int], right: frozenset[int]) -> str:
-    cells = (row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in places)
-    return GAP.join(cells).rstrip()
+            say("-" * COLUMNS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from textwrap import wrap
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
@@ -28,9 +27,7 @@ from ragsmith.reporting.wording import (
     same_in_words,
 )
 from ragsmith.text import numbers
-
-COLUMNS = 80
-"""Characters of a line."""
+from ragsmith.text.terminal import COLUMNS, aligned, folded
 
 LISTED = 5
 """Pipelines that are listed."""
@@ -122,10 +119,7 @@ def _rivals(report: RunReport) -> Iterator[str]:
         for its in (one.difference,)
     ]
     head = ("", "mean", "95 % interval", "p", "")
-    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
-    for name, *figures, word in (head, *rows):
-        cells = (cell.rjust(width) for cell, width in zip(figures, widths[1:-1], strict=True))
-        yield "  ".join(["  ", name.ljust(widths[0]), *cells, word]).rstrip()
+    yield from (f"    {line}" for line in aligned([head, *rows], {1, 2, 3}))
     yield f"  ({_fine_print(report)})"
     if made := [f"{TITLES[one.name]}: {one.label}" for one in report.comparisons if one.name in MADE_UP]:
         yield f"  ({'; '.join(made)})"
@@ -160,14 +154,6 @@ def _fine_print(report: RunReport) -> str:
     if any(one.difference is None for one in report.comparisons):
         said += "; not compared: one of the two failed on more questions than it may"
     return said
-
-
-def folded(line: str, columns: int = COLUMNS) -> list[str]:
-    """A line in as many as it takes; what follows stands further in."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    whole = numbers.WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
-    lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return [part.replace("\u00a0", " ") for part in lines] or [""]
 
 
 def _simplified(report: RunReport) -> list[str]:

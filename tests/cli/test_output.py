@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.cli.output import WIDTH, table
+from ragsmith.cli.output import table
+from ragsmith.text.terminal import COLUMNS
 
 
 def printed(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool) -> list[str]:
@@ -19,14 +20,14 @@ def printed(rows: list[list[str]], head: list[str], right: frozenset[int] = froz
     return out.getvalue().splitlines()
 
 
-CELLS = st.text("ab", min_size=1, max_size=WIDTH - 4)
+CELLS = st.text("ab", min_size=1, max_size=COLUMNS - 4)
 TABLES = st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=2, max_size=4))
 
 
 @given(TABLES, st.frozensets(st.integers(0, 5)))
 def test_a_folded_table_fits_and_has_every_cell_in_its_order(rows: list[list[str]], right: frozenset[int]) -> None:
     lines = printed(rows[1:], rows[0], right, fold=True)
-    assert all(len(line) <= WIDTH for line in lines)
+    assert all(len(line) <= COLUMNS for line in lines)
     assert [cell for line in lines if set(line) - {"-", " "} for cell in line.split()] == list(chain(*rows))
 
 
@@ -36,7 +37,7 @@ def test_columns_that_have_no_room_go_on_further_in_and_stay_below_each_other() 
     assert printed(rows, head, frozenset({1, 2}), fold=True) == [
         "option",
         "     gain  calls",
-        "-" * WIDTH,
+        "-" * COLUMNS,
         "crag",
         "     +0.1   10.5",
         "r" * 76,

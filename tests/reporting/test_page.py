@@ -36,7 +36,6 @@ from ragsmith.reporting.page import index_page, report_page
 from ragsmith.reporting.pipeline_diagram import pipeline_diagram
 from ragsmith.reporting.plots import forest, fronts
 from ragsmith.reporting.sections import sections
-from ragsmith.reporting.summary import COLUMNS
 from ragsmith.reporting.values import (
     CauseCounts,
     PipelineAnswer,
@@ -49,6 +48,7 @@ from ragsmith.reporting.values import (
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.audit import Audit, Finding
 from ragsmith.runs.pairs import Pair
+from ragsmith.text.terminal import COLUMNS
 
 
 def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **other: Any) -> QuestionResult:
