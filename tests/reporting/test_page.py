@@ -137,13 +137,6 @@ def test_the_page_begins_with_the_winner_and_tears_no_interval(report: RunReport
     assert "[" not in re.sub(r'<span class="whole">.*?</span>', "", listed)
 
 
-def test_the_list_of_all_questions_is_folded(report: RunReport) -> None:
-    html = report_page(with_questions(report, *(asked(number) for number in range(3))))
-    before, listed = html.split('<div class="questions"')
-    assert before.rstrip().endswith("<details><summary>All 3 questions</summary>")
-    assert listed.index("</table>") < listed.index("</details>")
-
-
 def test_the_strategy_is_the_one_that_searched(report: RunReport) -> None:
     record = replace(report.about.record, history=(replace(report.about.record.history[0], by="exhaustive"),))
     rows = dict(run_tables.run(replace(report, about=replace(report.about, record=record))).rows)
@@ -168,11 +161,13 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(report: RunRep
         assert "−0.80" in text
 
 
-def test_a_page_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(report: RunReport) -> None:
+def test_a_page_folds_its_list_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(report: RunReport) -> None:
     many = with_questions(report, *(asked(number, number / 1000, 0.0) for number in range(LISTED + 30)))
     html = report_page(many)
     shown, kept = html.split("<template>")
-    assert shown.count('<code class="id">q') == LISTED
+    before, listed = shown.split('<div class="questions"')
+    assert before.rstrip().endswith("<details><summary>All 130 questions</summary>")
+    assert listed.count('<code class="id">q') == LISTED
     assert "ragsmith explain winner.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
