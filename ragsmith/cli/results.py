@@ -12,8 +12,9 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json, table
+from ragsmith.cli.output import say, say_json, say_table
 from ragsmith.errors import DamagedRows
+from ragsmith.text.table import Table, figures, texts
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
@@ -105,8 +106,8 @@ def runs(
     if as_json:
         say_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in found])
         return
-    head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
-    table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
+    columns = (*texts("key", "data set", "state", "space", "strategy"), *figures(str, "seed", "candidates"))
+    say_table(Table("runs", columns, [[run[column.name] for column in columns] for run in found]))
     if mirror:
         _say_dashboard(place, list(studies.values()))
 
