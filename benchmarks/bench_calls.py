@@ -6,7 +6,7 @@ from pathlib import Path
 from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 

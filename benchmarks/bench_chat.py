@@ -20,7 +20,7 @@ from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare  # noqa: E402
 from ragsmith.gateway.budget import Price, Prices  # noqa: E402
 from ragsmith.models.names import ModelName, ModelNames  # noqa: E402
 from ragsmith.pipelines.space_file import load_space  # noqa: E402
-from ragsmith.runs.record import RunRecord, RunSettings  # noqa: E402
+from ragsmith.records.record import RunRecord, RunSettings  # noqa: E402
 from ragsmith.runs.run import Run, Start, Step  # noqa: E402
 from ragsmith.store.store import Store  # noqa: E402
 

@@ -19,12 +19,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.comparison import power
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import difference
 from ragsmith.comparison.looks import ALPHA
 from ragsmith.datasets.bundled import domains
-from ragsmith.reporting.result import Result
 
 RIVALS = {"naive": "naive RAG", "bm25": "BM25", "single": "best single option", "recommended": "recommended pipeline"}
 SEED = 15

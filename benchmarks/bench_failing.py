@@ -19,12 +19,12 @@ from ragsmith.diagnosis.failing import WELL_BY_WORDS, well_from
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup, ordered, prepare
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.measures.agreement import agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.generation import answer_offline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.blocks import numbered

@@ -24,8 +24,8 @@ from typing import Any
 from commands import Ran, ragsmith
 
 from ragsmith.errors import UsageError
-from ragsmith.runs.front import picked
-from ragsmith.runs.record import RunRecord
+from ragsmith.records.front import picked
+from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
 SEARCH = ("search", "--dataset", "law", "--space", "quick", "--max-evaluations", "20")

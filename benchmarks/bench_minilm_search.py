@@ -23,10 +23,10 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.statistics import holm, paired, verdict
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings

@@ -20,9 +20,9 @@ from ragsmith.gateway.budget import Price, Prices, Spent  # noqa: E402
 from ragsmith.models.names import ModelName, ModelNames  # noqa: E402
 from ragsmith.pipelines.space import Space  # noqa: E402
 from ragsmith.pipelines.space_file import load_space  # noqa: E402
+from ragsmith.records.record import RunSettings  # noqa: E402
 from ragsmith.runs.check import check_models  # noqa: E402
 from ragsmith.runs.plan import Plan, plan  # noqa: E402
-from ragsmith.runs.record import RunSettings  # noqa: E402
 from ragsmith.runs.run import Run  # noqa: E402
 from ragsmith.store.store import Store  # noqa: E402
 

@@ -43,9 +43,9 @@ from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.verdicts import compare, rivals
-from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragsmith.api.intervening import intervene
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
+    from ragsmith.api.result import Result
     from ragsmith.api.reviewing import review
     from ragsmith.api.scoring import by_protocol, evaluate
     from ragsmith.api.searching import plan, search
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
     from ragsmith.api.transferring import transfer
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
+    from ragsmith.exported.pipeline import Pipeline
     from ragsmith.gateway.budget import Limits, Prices
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
-    from ragsmith.reporting.result import Result
-    from ragsmith.runs.pipeline import Pipeline
-    from ragsmith.runs.record import RunSettings
+    from ragsmith.records.record import RunSettings
     from ragsmith.serving.limits import ServingLimits
     from ragsmith.strategies import GeneticSettings
 
@@ -103,9 +103,9 @@ _HOME = {
     "Prices": "ragsmith.gateway.budget",
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
-    "Pipeline": "ragsmith.runs.pipeline",
-    "Result": "ragsmith.reporting.result",
-    "RunSettings": "ragsmith.runs.record",
+    "Pipeline": "ragsmith.exported.pipeline",
+    "Result": "ragsmith.api.result",
+    "RunSettings": "ragsmith.records.record",
     "Searched": "ragsmith.api.searching_each",
     "ServingLimits": "ragsmith.serving.limits",
     "Weights": "ragsmith.evaluation.fitness",

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
@@ -39,7 +40,6 @@ from ragsmith.gateway.budget import Limits
 from ragsmith.models.file import read_models
 from ragsmith.models.names import ModelNames
 from ragsmith.reporting import numbers
-from ragsmith.reporting.result import Result
 from ragsmith.text.redaction import redacted
 from ragsmith.text.writing import write_file
 

@@ -16,13 +16,13 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import ordered
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.requirements import searchable
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.objectives import on_this_machine
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.record import RunSettings
-from ragsmith.runs.requirements import searchable
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.api.given import CACHE, GivenModels, by_role
 from ragsmith.errors import UsageError
-from ragsmith.runs.pipeline import Pipeline, Reply, Verified
+from ragsmith.exported.pipeline import Pipeline, Reply, Verified
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
@@ -134,7 +134,7 @@ def held_documents(
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
         raise UsageError("--indexed asks the documents that `ragsmith index` holds for a file: give no others with it")
-    from ragsmith.runs.collected import Collection  # noqa: PLC0415  a pipeline that is asked as it is needs none of it
+    from ragsmith.exported.collection import Collection  # noqa: PLC0415  a pipeline that is asked as it is needs none of it
 
     return Collection(existing(pipeline), shelf_of(cache)).read()
 
@@ -146,21 +146,21 @@ def is_large(pipeline: Pipeline) -> bool:
 
 def open_index(pipeline: Pipeline, cache: Store | str | Path, *, complete: bool = False) -> None:
     """Open the index of a pipeline beside the cache, and build what is not there; see `open_with_index`."""
-    from ragsmith.runs.indexed import open_with_index  # noqa: PLC0415  a small collection needs none of it
+    from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
 
     open_with_index(pipeline, shelf_of(cache), complete=complete)
 
 
 def changes_of(loaded: Pipeline, file: Pipeline | str | Path, cache: Store | str | Path) -> Changes | None:
     """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
-    from ragsmith.runs.indexed import changed_documents  # noqa: PLC0415  as above
+    from ragsmith.exported.index import changed_documents  # noqa: PLC0415  as above
 
     return None if isinstance(file, Pipeline) else changed_documents(loaded, file, shelf_of(cache))
 
 
 def shelf_of(cache: Store | str | Path) -> Shelf:
     """Where the indexes beside a cache lie."""
-    from ragsmith.runs.indexed import shelf_beside  # noqa: PLC0415  as above
+    from ragsmith.exported.index import shelf_beside  # noqa: PLC0415  as above
 
     return shelf_beside(cache if isinstance(cache, str | Path) else cache.place)
 

@@ -22,9 +22,9 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
 from ragsmith.pipelines.space import Space
+from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.reporting.audit_page import audit_page
-from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
 from ragsmith.runs.check import Checked

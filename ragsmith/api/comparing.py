@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragsmith.api.given import CACHE, GivenModels, by_role, refuse_no_workers, setup_of
+from ragsmith.assessment.gate import MIN_EFFECT, Gated
+from ragsmith.assessment.gate import gate as gated
+from ragsmith.assessment.junit import junit as junit_of
+from ragsmith.assessment.junit import junit_error
+from ragsmith.assessment.pairwise import PARTS, SideBySide
+from ragsmith.assessment.pairwise import compare as side_by_side
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
+from ragsmith.exported.file import ExportedFile
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting.gate import MIN_EFFECT, Gated
-from ragsmith.reporting.gate import gate as gated
-from ragsmith.reporting.junit import junit as junit_of
-from ragsmith.reporting.junit import junit_error
-from ragsmith.reporting.side_by_side import PARTS, SideBySide
-from ragsmith.reporting.side_by_side import compare as side_by_side
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.recommended import recommended_for
 from ragsmith.runs.run import stamp
 from ragsmith.store.store import Store, opened

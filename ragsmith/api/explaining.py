@@ -10,7 +10,7 @@ from ragsmith.api.asking import loaded_pipeline, remembering
 from ragsmith.api.given import CACHE, GivenModels
 from ragsmith.diagnosis.explaining import Explained, asked, explained
 from ragsmith.errors import UsageError
-from ragsmith.runs.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragsmith.api.asking import changes_of, existing, held_documents, loaded_pipeline, open_index, remembering, shelf_of
 from ragsmith.api.given import CACHE, GivenModels
 from ragsmith.datasets.changes import Changes
-from ragsmith.runs.collected import Collection, every
+from ragsmith.exported.collection import Collection, every
 from ragsmith.store.store import Store
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

@@ -12,7 +12,7 @@ from ragsmith.diagnosis.interventions import intervene as work_out
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.runs.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

@@ -8,16 +8,16 @@ from typing import Literal, get_args
 
 from ragsmith.api.asking import loaded_pipeline
 from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers
+from ragsmith.assessment.protocol import measured
+from ragsmith.assessment.scores import Scores, evaluate_changed
+from ragsmith.assessment.scores import evaluate as score
 from ragsmith.comparison.per_query import PerQuery, read_per_query
 from ragsmith.comparison.protocols.hetdocqa import Findings, judge
 from ragsmith.datasets.changes import still_answerable
 from ragsmith.datasets.dataset import documents_given, make_dataset
 from ragsmith.errors import UsageError, WrongOption
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices, read_prices
-from ragsmith.reporting.protocol import measured
-from ragsmith.reporting.scores import Scores, evaluate_changed
-from ragsmith.reporting.scores import evaluate as score
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

@@ -20,21 +20,21 @@ from ragsmith.api.given import (
     setup_of,
     space_of,
 )
+from ragsmith.api.result import Result
 from ragsmith.api.settings import Changes, settings_of
 from ragsmith.datasets.bundled import names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.cluster import PROCESSES, read_engine
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
 from ragsmith.gateway.memory import read_size
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import priced
+from ragsmith.records.record import CROSSFIT, RunSettings
 from ragsmith.reporting import folder_of
-from ragsmith.reporting.result import Result
 from ragsmith.reporting.writing import write_run
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.objectives import priced
-from ragsmith.runs.pipeline_file import ExportedFile
-from ragsmith.runs.record import CROSSFIT, RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.given import CACHE
+from ragsmith.api.result import Result
 from ragsmith.api.searching import Arguments, refuse_wrong, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
@@ -25,7 +26,6 @@ from ragsmith.errors import (
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.across import Across, across
-from ragsmith.reporting.result import Result
 from ragsmith.reporting.writing import write_across
 from ragsmith.runs.run import Pulse, Start
 from ragsmith.store.store import Store, opened

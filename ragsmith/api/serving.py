@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ragsmith.api.asking import changes_of, held_documents, is_large, loaded_pipeline, open_index, remembering
 from ragsmith.api.given import CACHE, GivenModels
 from ragsmith.errors import MissingExtra, Notice, UsageError
-from ragsmith.runs.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

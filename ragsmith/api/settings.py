@@ -10,7 +10,7 @@ from ragsmith.api.given import GivenFitness
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.runs.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
+from ragsmith.records.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 
 

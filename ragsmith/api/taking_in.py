@@ -13,8 +13,8 @@ from ragsmith.datasets.intake.intake import Taken, take_in
 from ragsmith.datasets.intake.summary import Summary, summary
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.plan import about_pipelines
-from ragsmith.runs.record import RunSettings
 
 
 @dataclass(frozen=True)

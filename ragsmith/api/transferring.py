@@ -15,11 +15,11 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitting import without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.exported.winner import run_setup
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.runs.record import CROSSFIT, RunRecord
-from ragsmith.runs.winner import run_setup
 from ragsmith.store.store import Store, opened
 from ragsmith.types import Dataset
 

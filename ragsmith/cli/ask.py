@@ -14,10 +14,10 @@ from ragsmith.cli.output import note, say, say_json, table
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
+    from ragsmith.assessment.scores import Scores
     from ragsmith.comparison.protocols.hetdocqa import Findings
     from ragsmith.datasets.changes import Changes
-    from ragsmith.reporting.scores import Scores
-    from ragsmith.runs.pipeline import Reply, Source
+    from ragsmith.exported.pipeline import Reply, Source
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDocuments = Annotated[
@@ -253,7 +253,7 @@ def verify(
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
     import ragsmith
-    from ragsmith.runs.pipeline import TOLERANCE
+    from ragsmith.exported.pipeline import TOLERANCE
 
     found = ragsmith.verify(pipeline, **models.given(), cache=cache)
     for role, (then, now) in found.changed_models.items():

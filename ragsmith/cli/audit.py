@@ -22,7 +22,7 @@ from ragsmith.cli.options import (
 from ragsmith.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.runs.audit import Audit
+    from ragsmith.records.audit import Audit
 
 
 @app.command()

@@ -13,8 +13,8 @@ from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, Wor
 from ragsmith.cli.output import say, say_folded, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.reporting.gate import Gated
-    from ragsmith.reporting.side_by_side import Answered, SideBySide, Told
+    from ragsmith.assessment.gate import Gated
+    from ragsmith.assessment.pairwise import Answered, SideBySide, Told
 
 WIDTH = 80
 """Characters of a line; --json and --csv have questions and answers whole."""
@@ -53,8 +53,8 @@ def compare(
 ) -> None:
     """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
     import ragsmith
+    from ragsmith.assessment.pairwise import pairwise_csv
     from ragsmith.errors import WrongOption
-    from ragsmith.reporting.spreadsheet import side_by_side_csv
     from ragsmith.text.writing import write_file
 
     if top < 0:
@@ -63,7 +63,7 @@ def compare(
         first, second, dataset=dataset, split=split, **models.given(), workers=workers, cache=cache
     )
     if csv is not None:
-        write_file(side_by_side_csv(found), csv, telling=True)
+        write_file(pairwise_csv(found), csv, telling=True)
     if as_json:
         say_json(_plain(found))
         return

@@ -92,7 +92,7 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the searches in the cache."""
-    from ragsmith.runs.record import searches
+    from ragsmith.records.record import searches
     from ragsmith.store.store import opened
 
     with opened(cache, read_only=True) as store:
@@ -132,7 +132,7 @@ def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
 
 
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
-    from ragsmith.runs.record import RunRecord
+    from ragsmith.records.record import RunRecord
 
     record = RunRecord.read(row.value)
     return {

@@ -28,8 +28,8 @@ from ragsmith.cli.output import note, say, say_folded, say_json, table
 from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from ragsmith.api.result import Result
     from ragsmith.api.searching_each import Searched
-    from ragsmith.reporting.result import Result
 
 DatasetsOption = Annotated[
     list[str],
@@ -152,8 +152,8 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
     it had a winner.
     """
     import ragsmith
+    from ragsmith.api.result import Result
     from ragsmith.errors import BudgetExhausted
-    from ragsmith.reporting.result import Result
     from ragsmith.text.redaction import redacted
 
     def ended(name: str, result: Result | Exception) -> None:

@@ -10,10 +10,10 @@ from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.evaluation.baselines import Activity
 from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
+from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import gain
 from ragsmith.reporting.values import Effect, Option, OptionAlone
-from ragsmith.runs.record import ProbeRecord
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsmith.runs.audit import Audit, Finding
-from ragsmith.runs.pairs import Pair
+from ragsmith.records.audit import Audit, Finding, Pair
 
 HEAD = ("option alone", "against naive RAG", "changes", "calls", "ΔF", "95 % interval", "p (Holm)", "ΔR")
 

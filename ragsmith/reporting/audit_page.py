@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragsmith.records.audit import Audit, Finding
 from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Row, Rows
 from ragsmith.reporting.page import rendered, scripts
 from ragsmith.reporting.plots import MOST_OPTIONS, kind_of, widest
 from ragsmith.reporting.sections import Block, Folded, Plot, Section, with_terms
 from ragsmith.reporting.tables import Table, columns
-from ragsmith.runs.audit import Audit, Finding
 
 EXPLAINED = (
     "Every option was switched on alone in naive RAG, or where it needs another technique, beside that, on the same "

@@ -12,11 +12,11 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
+from ragsmith.records.latency import kept_latencies, kept_timings
+from ragsmith.records.out_of_fold import fold_winners, out_of_fold
+from ragsmith.records.record import DatasetRecord, RunRecord, searches
+from ragsmith.records.stored_run import Kept
 from ragsmith.reporting.values import About, Row
-from ragsmith.runs.kept import Kept
-from ragsmith.runs.latency import kept_latencies, kept_timings
-from ragsmith.runs.out_of_fold import fold_winners, out_of_fold
-from ragsmith.runs.record import DatasetRecord, RunRecord, searches
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques

@@ -7,11 +7,11 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.records.objectives import costs
 from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
 from ragsmith.reporting.values import TITLES, Domain, Option
 from ragsmith.reporting.values import Row as Pipeline
-from ragsmith.runs.objectives import costs
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
 """Pipelines that have a colour and a form of their own, the same in every chart."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import besides_in_words, identifier, questions_in_words
-from ragsmith.runs.record import CROSSFIT, RunRecord
 
 
 def history(domain: Domain) -> Table:

@@ -15,7 +15,6 @@ from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.pooling import Pooled
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across
-from ragsmith.reporting.side_by_side import SideBySide
 from ragsmith.reporting.values import Answered, Domain, Row, Score
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
@@ -52,9 +51,9 @@ def ranking_csv(domain: Domain) -> str:
 
     def cells(title: str, row: Row) -> list[Cell]:
         found = _ranked(title, row, metrics, counted, usage, levels=levels)
-        return found + [_number(row.latency_seconds)] * timed + [row.genes[name] for name in families]
+        return found + [number_cell(row.latency_seconds)] * timed + [row.genes[name] for name in families]
 
-    return _csv(head, (cells(title, row) for title, row in rows))
+    return csv_text(head, (cells(title, row) for title, row in rows))
 
 
 def activity_csv(domain: Domain) -> str:
@@ -70,10 +69,10 @@ def activity_csv(domain: Domain) -> str:
             said = (probe.against or NAIVE, probe.difference)
             changes = (*_bounds(probe.change), *_bounds(probe.retrieval))
             inert = str(probe.inert).lower()
-            alone = [*said, _number(probe.activity), probe.compared, inert, _number(probe.calls), *changes]
-        found = [_number(effect.with_mean), effect.with_n, _number(effect.without_mean), effect.without_n]
+            alone = [*said, number_cell(probe.activity), probe.compared, inert, number_cell(probe.calls), *changes]
+        found = [number_cell(effect.with_mean), effect.with_n, number_cell(effect.without_mean), effect.without_n]
         rows.append([option.family, option.name, *alone, *found])
-    return _csv(head, rows)
+    return csv_text(head, rows)
 
 
 def questions_csv(domain: Domain) -> str:
@@ -94,30 +93,11 @@ def questions_csv(domain: Domain) -> str:
             a.pipeline,
             a.state,
             cause(a),
-            *(_number(a.measures.get(name)) for name in names),
+            *(number_cell(a.measures.get(name)) for name in names),
         ]
         for a in domain.answered
     )
-    return _csv(["split", "question", "type", "modality", "pipeline", "state", "cause", *names], rows)
-
-
-def side_by_side_csv(found: SideBySide) -> str:
-    """Two pipelines question by question, what the first gains most on top."""
-    parts = ("fitness", "retrieval", "generation", "answer")
-    head = ["question", "type", "group", "gain", *(f"{side}_{part}" for side in ("first", "second") for part in parts)]
-    rows = (
-        [
-            *(told.id, told.type, told.group, _number(told.gain)),
-            *(
-                cell
-                for side in (told.first, told.second)
-                for cell in (_number(side.fitness), _number(side.retrieval), _number(side.generation), side.answer)
-            ),
-            *(told.question, told.reference),
-        ]
-        for told in found.questions
-    )
-    return _csv([*head, "text", "reference"], rows)
+    return csv_text(["split", "question", "type", "modality", "pipeline", "state", "cause", *names], rows)
 
 
 def groups_csv(domain: Domain) -> str:
@@ -131,11 +111,11 @@ def groups_csv(domain: Domain) -> str:
         [
             *(domain.groups_split, by, group.group, group.pipeline, group.n),
             *(cell for name in HEADLINE for cell in _bounds(group.scores.get(name))),
-            *(_number(group.costs.get(name)) for name in costs),
+            *(number_cell(group.costs.get(name)) for name in costs),
         ]
         for by, group in listed
     )
-    return _csv([*head, *(f"{name}_per_question" for name in costs)], rows)
+    return csv_text([*head, *(f"{name}_per_question" for name in costs)], rows)
 
 
 def parts_csv(found: Ablation) -> str:
@@ -151,11 +131,11 @@ def parts_csv(found: Ablation) -> str:
             *(one.kind, one.family, one.option, one.instead, "; ".join(one.together)),
             *((its.n, its.groups) if (its := one.worth.get("fitness")) else (None, None)),
             *(cell for name in HEADLINE for cell in _estimated(one.worth.get(name))),
-            *(_number(one.calls), _number(one.seconds), one.why_not),
+            *(number_cell(one.calls), number_cell(one.seconds), one.why_not),
         ]
         for one in found.parts
     )
-    return _csv([*head, "calls_saved", "seconds_saved", "why_not"], rows)
+    return csv_text([*head, "calls_saved", "seconds_saved", "why_not"], rows)
 
 
 def interactions_csv(found: Ablation) -> str:
@@ -169,7 +149,7 @@ def interactions_csv(found: Ablation) -> str:
         ]
         for one in found.interactions
     )
-    return _csv(head, rows)
+    return csv_text(head, rows)
 
 
 def run_effects_csv(domain: Domain) -> str:
@@ -178,11 +158,11 @@ def run_effects_csv(domain: Domain) -> str:
     rows = (
         [
             *(one.family, one.option, one.instead, one.pairs, one.gain.n, one.gain.groups),
-            *(*_estimated(one.gain), _number(one.gain.error)),
+            *(*_estimated(one.gain), number_cell(one.gain.error)),
         ]
         for one in domain.effects
     )
-    return _csv(head, rows)
+    return csv_text(head, rows)
 
 
 def tested_csv(found: Across) -> str:
@@ -191,10 +171,10 @@ def tested_csv(found: Across) -> str:
     rows: list[Sequence[Cell]] = []
     for one in found.tested:
         for dataset, its in one.each.items():
-            rows.append([one.name, dataset, its.n, its.groups, *_estimated(its), _number(its.error), *_NOT_POOLED])
+            rows.append([one.name, dataset, its.n, its.groups, *_estimated(its), number_cell(its.error), *_NOT_POOLED])
         if one.pooled:
             rows.append([one.name, "pooled", None, None, *_pooled(one.pooled)])
-    return _csv(head, rows)
+    return csv_text(head, rows)
 
 
 def effects_csv(found: Across) -> str:
@@ -205,10 +185,10 @@ def effects_csv(found: Across) -> str:
         named = one.family, one.option, one.instead
         for dataset, its in one.each.items():
             counts = its.pairs, its.gain.n, its.gain.groups
-            rows.append([*named, dataset, *counts, *_estimated(its.gain), _number(its.gain.error), *_NOT_POOLED])
+            rows.append([*named, dataset, *counts, *_estimated(its.gain), number_cell(its.gain.error), *_NOT_POOLED])
         if one.pooled:
             rows.append([*named, "pooled", None, None, None, *_pooled(one.pooled)])
-    return _csv([*head, *_POOLED], rows)
+    return csv_text([*head, *_POOLED], rows)
 
 
 def transfers_csv(found: Across) -> str:
@@ -218,13 +198,13 @@ def transfers_csv(found: Across) -> str:
     rows = (
         [
             *(one.source, one.target, one.part, one.label, one.questions),
-            *(_number(one.fitness), _number(one.calls), _number(one.own), _number(one.regret)),
+            *(number_cell(one.fitness), number_cell(one.calls), number_cell(one.own), number_cell(one.regret)),
             *(_estimated(one.behind)[1:]),
             *(one.place, one.of),
         ]
         for one in found.transfers
     )
-    return _csv(head, rows)
+    return csv_text(head, rows)
 
 
 def across_json(found: Across) -> dict[str, Any]:
@@ -247,7 +227,8 @@ def defused(cell: Cell) -> str:
     return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Rows as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
@@ -274,16 +255,16 @@ def _ranked(
         covered.attempted,
         covered.scored,
         covered.failed,
-        *([_number(row.level) if row.scores else None] if levels else []),
+        *([number_cell(row.level) if row.scores else None] if levels else []),
     ]
     for name in metrics:
         score = row.scores.get(name)
         cells += [*_bounds(score), *([score.n if score else None] if name in counted else [])]
-    return cells + [_number(row.usage.get(name)) for name in usage]
+    return cells + [number_cell(row.usage.get(name)) for name in usage]
 
 
 def _bounds(score: Score | None) -> list[Cell]:
-    return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+    return [None] * 3 if score is None else [number_cell(score.mean), number_cell(score.low), number_cell(score.high)]
 
 
 _POOLED = ("between", "datasets", "agree", "unchanged")
@@ -291,21 +272,22 @@ _NOT_POOLED = (None,) * len(_POOLED)
 
 
 def _pooled(found: Pooled) -> list[Cell]:
-    bounds = [_number(found.mean), _number(found.low), _number(found.high), None]
-    return [*bounds, _number(found.between), found.datasets, found.agree, found.unchanged]
+    bounds = [number_cell(found.mean), number_cell(found.low), number_cell(found.high), None]
+    return [*bounds, number_cell(found.between), found.datasets, found.agree, found.unchanged]
 
 
 def _estimated(found: Estimate | None) -> list[Cell]:
-    return [None] * 3 if found is None else [_number(found.mean), _number(found.low), _number(found.high)]
+    return [None] * 3 if found is None else [number_cell(found.mean), number_cell(found.low), number_cell(found.high)]
 
 
-def _number(value: float | None) -> float | None:
+def number_cell(value: float | None) -> float | None:
+    """A number with the six decimals that files have."""
     return None if value is None else round(value, 6) + 0.0
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return _number(value)
+        return number_cell(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

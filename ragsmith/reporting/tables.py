@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
+from ragsmith.records.objectives import costs
 from ragsmith.reporting import numbers
 from ragsmith.reporting.plots import names
 from ragsmith.reporting.values import SHOWN, TITLES, Domain, Option, Row, Score
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
-from ragsmith.runs.objectives import costs
 
 WIDE = (
     "Pipeline",

@@ -13,9 +13,9 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
+from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Cheapest, Domain, Row
-from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "

@@ -30,7 +30,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import Removal, SetAside
+from ragsmith.records.record import Removal, SetAside
 from ragsmith.techniques.families import FAMILIES
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
@@ -126,16 +126,6 @@ def _mostly(failures: Iterable[Record], *more: str) -> str:
     ways = ["take another model", *without, "ask again with --retry-failed", *more]
     count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
     return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
-
-
-def single(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluation]:
-    """Those that have one option which ``naive``, the run's naive RAG, has not."""
-
-    def changed(evaluation: Evaluation) -> int:
-        pairs = zip(evaluation.candidate, naive.candidate, strict=True)
-        return sum(gene.technique.name != plain.technique.name for gene, plain in pairs)
-
-    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import Account, Fold, RunRecord, RunSettings
 from ragsmith.runs.looking import look_at
-from ragsmith.runs.record import Account, Fold, RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step, stamp
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store

@@ -11,14 +11,11 @@ from ragsmith.digest import digest
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import configuration
-from ragsmith.runs.record import RunRecord, searches
+from ragsmith.records.record import MADE_OF, RunRecord, searches
 from ragsmith.store.store import Store
 
 if TYPE_CHECKING:
-    from ragsmith.runs.pipeline import Pipeline
-
-MADE_OF = ("leader", "estimate")
-"""Parts in the test of a run that nobody is compared with: what its winner was made of."""
+    from ragsmith.exported.pipeline import Pipeline
 
 
 def look_at(

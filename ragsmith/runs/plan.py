@@ -21,6 +21,7 @@ from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
 from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -36,9 +37,8 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
 from ragsmith.runs.expected import Expected, expected_of
-from ragsmith.runs.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
-from ragsmith.runs.requirements import searchable
 from ragsmith.runs.run import Run
 from ragsmith.runs.stand_ins import (
     RERANKED,

@@ -15,7 +15,7 @@ from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import ProbeRecord
+from ragsmith.records.record import ProbeRecord
 from ragsmith.strategies.strategy import Genome
 from ragsmith.types import Example
 

@@ -34,25 +34,25 @@ from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import best
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
+from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.roles import Models
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.pipelines.space import Space
+from ragsmith.records.front import cheapest, points, single
+from ragsmith.records.objectives import LatencyOf, costs_of, on_this_machine
+from ragsmith.records.record import CROSSFIT, HELD_OUT, Account, DatasetRecord, RunRecord, RunSettings, SetAside
+from ragsmith.records.stored_run import Kept
 from ragsmith.runs.arm import Batch, Met, batches, finishers
-from ragsmith.runs.choice import choose, simplified, single
+from ragsmith.runs.choice import choose, simplified
 from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.finals import Finals
-from ragsmith.runs.front import cheapest, points
-from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.looking import look_at
-from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
-from ragsmith.runs.record import CROSSFIT, HELD_OUT, Account, DatasetRecord, RunRecord, RunSettings, SetAside
-from ragsmith.runs.requirements import searchable
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -122,8 +122,8 @@ DECIDES = (
     ("ragsmith.runs.prelude", "prelude"),
     ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplified"),
-    ("ragsmith.runs.objectives", "costs_of"),
-    ("ragsmith.runs.front", "cheapest"),
+    ("ragsmith.records.objectives", "costs_of"),
+    ("ragsmith.records.front", "cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
     ("ragsmith.effects.recommending", "prior_for"),
     ("ragsmith.effects.corpus", "corpus_of"),

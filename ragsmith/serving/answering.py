@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.diagnosis.explaining import Explained, explained
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.caches import empty_caches, give_back
 from ragsmith.gateway.memo import Entry, Weighed
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.serving.conversation import Turn, self_contained
 from ragsmith.serving.quoting import Quote, quoted
 from ragsmith.serving.workers import Stop

@@ -32,7 +32,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
 from ragsmith.store.store import ProposalRow, Store

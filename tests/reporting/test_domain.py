@@ -15,6 +15,7 @@ from ragsmith.datasets.splits import Leaks
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
+from ragsmith.records.record import RunRecord
 from ragsmith.reporting import Domain, load_domain, run_tables, summary_lines
 from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown
@@ -25,7 +26,6 @@ from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.values import Option
 from ragsmith.reporting.wording import headline
-from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique

@@ -15,6 +15,7 @@ from markup import PAYLOADS
 
 from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
 from ragsmith.evaluation.statistics import paired
+from ragsmith.records.audit import Audit, Finding, Pair
 from ragsmith.reporting import Domain, run_tables, summary_lines
 from ragsmith.reporting.audit_page import audit_page
 from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, Point, Row, Rows, Series, Steps, drawn
@@ -28,8 +29,6 @@ from ragsmith.reporting.summary import COLUMNS
 from ragsmith.reporting.terms import Glossary, terms
 from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
 from ragsmith.reporting.wording import headline
-from ragsmith.runs.audit import Audit, Finding
-from ragsmith.runs.pairs import Pair
 
 
 class Elements(HTMLParser):

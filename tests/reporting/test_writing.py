@@ -14,6 +14,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
+from ragsmith.records.record import Removal
 from ragsmith.reporting import Domain, domain_json, load_domain, summary_lines, write_report
 from ragsmith.reporting.backbone import backbone
 from ragsmith.reporting.charts import Steps
@@ -25,7 +26,6 @@ from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, qu
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Besides, Score
 from ragsmith.reporting.wording import front_explained
-from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
 
 VOID = {"meta", "link", "br", "input", "wbr"}

@@ -15,8 +15,8 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import Removal
 from ragsmith.runs.choice import choose, simplified, single
-from ragsmith.runs.record import Removal
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 

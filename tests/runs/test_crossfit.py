@@ -14,6 +14,8 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
+from ragsmith.records.out_of_fold import out_of_fold
+from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
 from ragsmith.reporting import load_domain, numbers
 from ragsmith.reporting.across import across
 from ragsmith.reporting.across_tables import transfers
@@ -23,9 +25,7 @@ from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.out_of_fold import out_of_fold
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings, searches
 from ragsmith.runs.run import Outcome, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

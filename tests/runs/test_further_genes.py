@@ -13,22 +13,22 @@ import pytest
 import yaml
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.measures.registry import REGISTERED, Measure
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
-from ragsmith.reporting.result import Result
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
-from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FILTER

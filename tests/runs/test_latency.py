@@ -23,6 +23,7 @@ from ragsmith.errors import RefusedContent, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, this_machine
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -31,17 +32,16 @@ from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.expected import expected_of
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.objectives import on_this_machine
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run
-from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.query_expansion.hyde import IMAGINE

@@ -21,16 +21,16 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline, export_yaml
+from ragsmith.exported.requirements import searchable
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
-from ragsmith.runs.pipeline import Pipeline, export_yaml
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.requirements import searchable
 from ragsmith.runs.run import Outcome, Run, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

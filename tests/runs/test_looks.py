@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsmith.comparison.looks import Look
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 

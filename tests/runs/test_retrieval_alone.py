@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness, Weights, composite
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.result import Result
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, FILTER

@@ -19,13 +19,13 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_domain
-from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step, run_key
-from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter

@@ -30,7 +30,7 @@ from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunRecord, SetAside
+from ragsmith.records.record import RunRecord, SetAside
 from ragsmith.store.store import Store
 
 NOWHERE = "http://127.0.0.1:9/v1"

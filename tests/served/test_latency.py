@@ -19,8 +19,8 @@ from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.domain import load_domain
-from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.query_expansion.hyde import IMAGINE

@@ -14,14 +14,14 @@ from served import is_judging, said
 
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
-from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 
 SPACE = """

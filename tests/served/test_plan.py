@@ -21,9 +21,9 @@ from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.check import check_models
 from ragsmith.runs.plan import Plan, plan
-from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 

@@ -14,7 +14,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 

@@ -16,9 +16,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.stored_run import Kept
 from ragsmith.reporting import load_domain
 from ragsmith.reporting.material import choose_run
-from ragsmith.runs.kept import Kept
 from ragsmith.store.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:openai:ragsmith.errors.Notice")

@@ -28,7 +28,7 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.rows import seal, unseal
 from ragsmith.store.store import Store

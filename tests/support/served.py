@@ -21,7 +21,7 @@ from ragsmith.models.loading import Loader
 from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene
-from ragsmith.runs.record import (
+from ragsmith.records.record import (
     Account,
     DatasetRecord,
     Division,
