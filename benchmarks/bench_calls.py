@@ -7,7 +7,7 @@ from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.runs.run import Run
+from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 
 BILLED = {"language_model": "calls", "embedder": "texts_embedded", "cross_encoder": "pairs_scored"}
@@ -18,7 +18,7 @@ def main() -> None:
     needed = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "cache.sqlite") as store:
-            outcome = Run(setup, load_space("paper"), store, RunSettings(), workers=workers).go()
+            outcome = Run(setup, load_space("paper"), store, RunSettings(), execution=Execution(workers=workers)).go()
             records = [
                 row.value for e in store.evaluations(setup.dataset.digest) for row in store.results(e.key).values()
             ]

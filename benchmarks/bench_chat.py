@@ -21,7 +21,7 @@ from ragsmith.gateway.budget import Price, Prices  # noqa: E402
 from ragsmith.models.names import ModelName, ModelNames  # noqa: E402
 from ragsmith.pipelines.space_file import load_space  # noqa: E402
 from ragsmith.records.record import RunRecord, RunSettings  # noqa: E402
-from ragsmith.runs.run import Run, Start, Step  # noqa: E402
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, Start, Step  # noqa: E402
 from ragsmith.store.store import Store  # noqa: E402
 
 EVALUATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -72,10 +72,9 @@ def main() -> None:
                 load_space(SPACE),
                 store,
                 settings,
-                workers=IN_FLIGHT,
-                prices=prices,
-                on_start=watch.begin,
-                on_step=watch.step,
+                execution=Execution(workers=IN_FLIGHT),
+                allowance=Allowance(prices=prices),
+                callbacks=Callbacks(on_start=watch.begin, on_step=watch.step),
             ).go()
             [run] = store.runs()
             record = RunRecord.read(run.value)

@@ -27,7 +27,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
-from ragsmith.runs.run import Run
+from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings
 from ragsmith.types import Example
@@ -102,7 +102,7 @@ def hold_out(setup: Setup, folder: Path, store: Store) -> None:
         data = replace(setup.dataset, examples=tuple(examples))  # the same digest, so that all share their results
         there = replace(setup, dataset=data)
         settings = RunSettings(genetic=GeneticSettings(generations=GENERATIONS), seed=number, probes=False)
-        winner = Run(there, space, store, settings, workers=2).go().winner.candidate
+        winner = Run(there, space, store, settings, execution=Execution(workers=2)).go().winner.candidate
         print(f"fold {number + 1}, {len(held)} held out: {label(winner)}")
         for metric, (ours, naive) in values(there, store, winner, part).items():
             pooled[metric][0].extend(ours)

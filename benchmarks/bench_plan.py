@@ -23,7 +23,7 @@ from ragsmith.pipelines.space_file import load_space  # noqa: E402
 from ragsmith.records.record import RunSettings  # noqa: E402
 from ragsmith.runs.check import check_models  # noqa: E402
 from ragsmith.runs.plan import Plan, plan  # noqa: E402
-from ragsmith.runs.run import Run  # noqa: E402
+from ragsmith.runs.run import Allowance, Execution, Run  # noqa: E402
 from ragsmith.store.store import Store  # noqa: E402
 
 PRICES = Prices({"openai:tiny": Price(input=0.40, output=1.60)})
@@ -85,7 +85,11 @@ def compared(case: str, setup: Setup, space: Space, settings: RunSettings, store
 
     def search(how: RunSettings) -> Spent:
         server.log.clear()
-        spent = Run(setup, space, store, how, workers=64, prices=PRICES).go().spent
+        spent = (
+            Run(setup, space, store, how, execution=Execution(workers=64), allowance=Allowance(prices=PRICES))
+            .go()
+            .spent
+        )
         assert spent.calls == len(server.log), "the budget counts what the server was sent"
         return spent
 

@@ -86,6 +86,7 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
     rooms = {name.split(".")[1] for part in DECIDES for name in closure(*part)}
     assert rooms <= {
         "strategies",
+        "records",  # what is on the front, and what a pipeline costs
         "evaluation",
         "effects",
         "runs",

@@ -35,7 +35,7 @@ from ragsmith.records.record import CROSSFIT, RunSettings
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.writing import write_run
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.run import Run, Start, Step
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, Start, Step
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
@@ -179,16 +179,11 @@ def search(
             found,
             store,
             chosen,
-            workers=workers or setup.workers,
-            on_start=on_start,
-            on_step=on_step,
-            on_progress=on_progress,
-            limits=limits,
-            prices=known,
-            retry_failed=retry_failed,
-            accept_spent=accepted,
-            memory=most,
-            cluster=cluster,
+            execution=Execution(
+                workers=workers or setup.workers, retry_failed=retry_failed, memory=most, cluster=cluster
+            ),
+            allowance=Allowance(limits=limits, prices=known, accept_spent=accepted),
+            callbacks=Callbacks(on_start=on_start, on_step=on_step, on_progress=on_progress),
         )
         try:
             outcome = run.go()

@@ -26,7 +26,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.facts import looked
 from ragsmith.reporting.spreadsheet import csv_text, number_cell
-from ragsmith.runs.looking import look_at_two
+from ragsmith.runs.final_comparison import count_pairwise_use
 from ragsmith.store.store import Store
 from ragsmith.types import Example
 
@@ -154,7 +154,7 @@ def compare(
     clusters = Clusters.of(ours.setup.dataset, asked)
     look = None
     if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
-        look = look_at_two(store, (ours, theirs), fitness, [example.id for example in examples], day)
+        look = count_pairwise_use(store, (ours, theirs), fitness, [example.id for example in examples], day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measures(found, both, fitness, clusters)

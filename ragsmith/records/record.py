@@ -30,6 +30,7 @@ from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.owners import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
+from ragsmith.records.reading import from_dict
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
@@ -39,8 +40,8 @@ from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-VERSION = 2
-"""Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
+VERSION = 1
+"""Of the stored form of a run."""
 
 
 HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
@@ -199,10 +200,9 @@ class SearchedSpace:
 class Division:
     """The ids of the questions that a run searched on and tested on, and the rule that told them apart.
 
-    ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them. ``order``
-    has the search questions in the order in which candidates met them; earlier versions let each meet all of them.
-    ``gap`` is how many characters apart gold of the two parts was to be. ``groups`` are the test questions, and
-    ``search_groups`` the search questions, by what links them; earlier versions did not keep them.
+    ``unused`` are in neither part. ``order`` has the search questions in the order in which candidates
+    met them, ``gap`` is how many characters apart gold of the two parts was to be. ``groups`` are the test questions,
+    and ``search_groups`` the search questions, by what links them.
     """
 
     rule: str
@@ -226,15 +226,6 @@ class Division:
         linked = [Clusters.of(setup.dataset, part) for part in (divided.test, divided.search)]
         return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked)
 
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Division:
-        """The division that ``asdict`` gave."""
-        found = stored.get("leaks")
-        search, test, unused, order = (tuple(stored.get(part, ())) for part in ("search", "test", "unused", "order"))
-        counted = Leaks(**found) if found else None
-        linked = [Clusters.read(stored.get(name)) for name in ("groups", "search_groups")]
-        return cls(stored["rule"], search, test, unused, counted, order, stored.get("gap", GAP), *linked)
-
 
 @dataclass(frozen=True, slots=True)
 class ProbeRecord:
@@ -248,7 +239,7 @@ class ProbeRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class ExcludedQuestion:
     """Why a question failed for every pipeline: the stage, the class and the words of the first failure."""
 
     stage: str
@@ -256,8 +247,8 @@ class SetAside:
     error: str
 
     @classmethod
-    def of(cls, failure: Mapping[str, Any]) -> SetAside:
-        """From the failure of a question; one that was kept long ago has no class."""
+    def of(cls, failure: Mapping[str, Any]) -> ExcludedQuestion:
+        """From the stored failure of a question."""
         return cls(failure["stage"], failure.get("kind", ""), failure["error"])
 
     def __str__(self) -> str:
@@ -266,7 +257,7 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class AblationStep:
     """The pipeline that was chosen without one of its genes, or one of what was left of it: the key of that evaluation.
 
     ``loss`` is what it is behind the chosen one, the mean over questions, and ``error`` the standard error of that;
@@ -283,7 +274,7 @@ class Removal:
     left_out: bool = False
     instead: str = ""
 
-    def taken(self, left_out: bool) -> Removal:
+    def taken(self, left_out: bool) -> AblationStep:
         """The same, with what became of it."""
         return replace(self, left_out=left_out)
 
@@ -301,14 +292,9 @@ class Fold:
     test: tuple[str, ...]
     entrants: Mapping[str, str]
 
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Fold:
-        """The fold that ``asdict`` gave."""
-        return cls(**{**stored, "test": tuple(stored["test"])})
-
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RunStatistics:
     """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
 
     ``calls`` are those of each kind of model. ``spent`` is what all commands of the run sent to servers.
@@ -322,7 +308,7 @@ class Account:
     spent: Spent = NOTHING_SPENT
 
     @classmethod
-    def of(cls, evaluator: Evaluator, work: Work | None, spent: Spent) -> Account:
+    def of(cls, evaluator: Evaluator, work: Work | None, spent: Spent) -> RunStatistics:
         """The account of what ``evaluator`` did; ``work`` is None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
         return replace(cls(evaluator.computed, evaluator.reused, *stages), spent=spent)
@@ -343,7 +329,7 @@ class RunRecord:
     were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
     settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
-    of the program that ran; earlier versions did not say. ``look`` is the look at the test questions that this was.
+    of the program that ran. ``look`` is the look at the test questions that this was.
     ``folds`` are the searches of a crossfit, and ``within`` is,
     of each of them, the key of the run that they are part of.
     """
@@ -360,18 +346,18 @@ class RunRecord:
     random: tuple[str, ...] = ()
     winner: str | None = None
     test: Mapping[str, str] = field(default_factory=dict)
-    account: Account = Account()
+    account: RunStatistics = RunStatistics()
     process: str = ""
     imports: tuple[Recorded, ...] = ()
     vector_store: str = AUTO
     no_winner: str = ""
-    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    aside: Mapping[str, ExcludedQuestion] = field(default_factory=dict)
     failed: int = 0
     unfinished: tuple[str, ...] = ()
     dropped: Mapping[str, Dropped] = field(default_factory=dict)
     told: tuple[str, ...] = ()
     leader: str | None = None
-    removals: tuple[Removal, ...] = ()
+    removals: tuple[AblationStep, ...] = ()
     recommended: str | None = None
     estimated: str | None = None
     chunk_overlap: int = 0
@@ -433,19 +419,20 @@ class RunRecord:
 
     @classmethod
     def read(cls, stored: Any) -> RunRecord:
-        """The record that ``plain`` gave, of this version or an earlier one.
+        """The inverse of ``plain``.
 
         Raises:
             UsageError: a newer ragsmith wrote it, or it is no record of a run.
         """
-        version = stored.get("version", 1) if isinstance(stored, dict) else None
+        version = stored.get("version") if isinstance(stored, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise UsageError(
                 f"a search in this cache was recorded by a newer ragsmith (record version {version}; this one reads up "
                 f"to {VERSION}): update ragsmith, or give another cache with --cache"
             )
         try:
-            return cls._read(_from_version_1(stored) if version == 1 else stored)
+            given = {name: value for name, value in stored.items() if name != "version"}
+            return from_dict(cls, given, {Fitness: lambda fitness: Fitness.read({"fitness": fitness})})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
@@ -454,99 +441,6 @@ class RunRecord:
     def state(self, stored: RunState) -> RunState:
         """The state of the run, which the store has as ``stored``; one whose process was killed is interrupted."""
         return "interrupted" if stored == "running" and is_gone(self.process) else stored
-
-    @classmethod
-    def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
-        space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
-        settings = {name: value for name, value in given.items() if name not in ("weights", "compare")}
-        settings.setdefault("may_miss", 0.0)  # before it could be chosen, nothing might be missed
-        if "compare" in given:  # before there were races, random candidates and single options were one setting
-            control = "random" if given["compare"] else "none"
-            settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
-            settings["begin_with_known"] = False
-        settings.setdefault("choose", "mean")  # before it could be chosen, the highest mean won
-        settings["racing"] = settings["racing"] and Racing(**settings["racing"])
-        settings["objectives"] = tuple(settings.get("objectives", WEIGHABLE[:1]))
-        settings["price"] = Price(**price) if (price := settings.get("price")) else None
-        fitness = Fitness.read(given)
-        if not fitness.file and settings.get("margin", 0.0) >= 1.0:  # before it was refused, it let everything pass
-            settings["margin"] = math.nextafter(1.0, 0.0)
-        return cls(
-            SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
-            RunSettings(
-                **{
-                    **settings,
-                    "genetic": GeneticSettings(**{"breeding": "best", **settings["genetic"]}),  # before it had a name
-                    "fitness": fitness,
-                }
-            ),
-            stored["models"],
-            stored["model_names"],
-            stored["chunk_size"],
-            Division.read(split),
-            stored["baselines"],
-            tuple(ProbeRecord(**probe) for probe in stored["probes"]),
-            tuple(_generation(step) for step in stored["history"]),
-            tuple(stored["random"]),
-            stored["winner"],
-            stored["test"],
-            Account(
-                **{
-                    **account,
-                    "calls": {kind: Counts(**counts) for kind, counts in account["calls"].items()},
-                    "spent": Spent(**account["spent"]),
-                }
-            ),
-            stored.get("process", ""),
-            tuple(stored.get("imports", ())),
-            stored.get("vector_store", AUTO),
-            stored.get("no_winner", ""),
-            {question: SetAside(**failure) for question, failure in stored.get("aside", {}).items()},
-            stored.get("failed", 0),
-            tuple(stored.get("unfinished", ())),
-            {key: Dropped(**dropped) for key, dropped in stored.get("dropped", {}).items()},
-            tuple(stored.get("told", ())),
-            stored.get("leader"),
-            tuple(Removal(**removal) for removal in stored.get("removals", ())),
-            stored.get("recommended"),
-            stored.get("estimated"),
-            stored.get("chunk_overlap", 0),
-            stored.get("program", ""),
-            Look.read(stored.get("look")),
-            tuple(map(Fold.read, stored.get("folds", ()))),
-            stored.get("within", ""),
-        )
-
-
-def _generation(stored: Mapping[str, Any]) -> Generation:
-    best = stored["best_genome"]
-    population = tuple(tuple(genome) for genome in stored["population"])
-    return Generation(**{**stored, "population": population, "best_genome": None if best is None else tuple(best)})
-
-
-def _from_version_1(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of the first form in that of the second.
-
-    The seed was a setting of the genetic algorithm, and whatever a run had not come to was left out.
-    """
-    settings, account = stored["settings"], stored.get("account", {})
-    genetic = {name: value for name, value in settings["genetic"].items() if name != "seed"}
-    stages = account.get("stages", {"requested": 0, "computed": 0})
-    naive = stored.get("baselines", {}).get("naive", "")  # what options were compared with before each said so itself
-    return {
-        **{"baselines": {}, "history": (), "random": (), "winner": None, "test": {}},
-        **stored,
-        "probes": [{"reference": naive, **probe} for probe in stored.get("probes", ())],
-        "settings": {**settings, "genetic": genetic, "seed": settings["genetic"]["seed"]},
-        "account": {
-            "computed": account.get("computed", 0),
-            "reused": account.get("reused", 0),
-            "stages_requested": stages["requested"],
-            "stages_computed": stages["computed"],
-            "calls": account.get("calls", {}),
-            "spent": account.get("spent", {}),
-        },
-    }
 
 
 def searches(store: Store) -> list[RunRow]:
@@ -558,7 +452,7 @@ def searches(store: Store) -> list[RunRow]:
 class DatasetRecord:
     """What the report says of a data set. ``questions`` has the type of each question, by its id.
 
-    ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none. ``coarse`` counts
+    ``modalities`` has the kind of text that holds its evidence. ``coarse`` counts
     the questions whose gold is ranked as documents or sections. ``drafted`` are the ids of those that a machine wrote.
     ``asked`` has the text of each question, and ``references`` those reference answers that are there.
     """
@@ -593,11 +487,9 @@ class DatasetRecord:
 
     @classmethod
     def read(cls, stored: Any) -> DatasetRecord:
-        """The record that ``plain`` gave."""
-        return cls(**{**stored, "drafted": tuple(stored.get("drafted", ()))})
+        """The inverse of ``plain``."""
+        return from_dict(cls, stored)
 
     def plain(self) -> dict[str, Any]:
-        """The record as the store keeps it; without what was added since and is not there."""
-        plain = asdict(self)
-        since = ("coarse", "drafted", "asked", "references")
-        return {name: value for name, value in plain.items() if value or name not in since}
+        """The record as the store keeps it."""
+        return asdict(self)

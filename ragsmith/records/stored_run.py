@@ -10,7 +10,7 @@ from ragsmith.records.record import RunRecord
 from ragsmith.store.store import ProposalRow, Store
 
 
-class Kept:
+class StoredRun:
     """The evaluations that a run names, and how far it took each; nothing of them is read before `read`."""
 
     def __init__(self, store: Store, run: str, dataset: str, record: RunRecord) -> None:

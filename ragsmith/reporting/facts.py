@@ -11,7 +11,7 @@ from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.embedded_judge import check_embedded_judge
 from ragsmith.measures.judge_check import JudgeChecked
-from ragsmith.records.record import CROSSFIT, SetAside
+from ragsmith.records.record import CROSSFIT, ExcludedQuestion
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import Aside, Failure, ModelUsed
 
@@ -76,7 +76,7 @@ def aside(material: Material) -> tuple[Aside, ...]:
         ("search", material.terms),
         ("test", material.terms_of_test),
     )
-    return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
+    return tuple(Aside(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
 def _drafted(material: Material) -> str:

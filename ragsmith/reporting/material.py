@@ -15,7 +15,7 @@ from ragsmith.measures.judge_check import judge_checked
 from ragsmith.records.latency import kept_latencies, kept_timings
 from ragsmith.records.out_of_fold import fold_winners, out_of_fold
 from ragsmith.records.record import DatasetRecord, RunRecord, searches
-from ragsmith.records.stored_run import Kept
+from ragsmith.records.stored_run import StoredRun
 from ragsmith.reporting.values import About, Row
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
@@ -72,7 +72,7 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
 class Material:
     """The pipelines and answers that a run refers to; those that are ``known`` are not read again.
 
-    Where they are the ``whole`` of it, as `Kept` reads them, nothing is.
+    Where they are the ``whole`` of it, as `StoredRun` reads them, nothing is.
     """
 
     def __init__(self, store: Store, about: About, known: Evaluations, *, whole: bool = False) -> None:
@@ -82,7 +82,7 @@ class Material:
         self.search = record.split.search
         self.test = record.split.test
         self.fitness = record.settings.fitness
-        kept = Kept(store, about.run, about.digest, record)
+        kept = StoredRun(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
         runs = (other for other in searches(store) if other.dataset == about.digest)

@@ -43,16 +43,23 @@ from ragsmith.pipelines.genes import Candidate, configuration, read_configuratio
 from ragsmith.pipelines.space import Space
 from ragsmith.records.front import cheapest, points, single
 from ragsmith.records.objectives import LatencyOf, costs_of, on_this_machine
-from ragsmith.records.record import CROSSFIT, HELD_OUT, Account, DatasetRecord, RunRecord, RunSettings, SetAside
-from ragsmith.records.stored_run import Kept
-from ragsmith.runs.arm import Batch, Met, batches, finishers
+from ragsmith.records.record import (
+    CROSSFIT,
+    HELD_OUT,
+    DatasetRecord,
+    ExcludedQuestion,
+    RunRecord,
+    RunSettings,
+    RunStatistics,
+)
+from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose, simplified
 from ragsmith.runs.diagnosing import diagnose
-from ragsmith.runs.finals import Finals
+from ragsmith.runs.final_comparison import FinalComparison, count_test_use
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.looking import look_at
-from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
+from ragsmith.runs.search_loop import Batch, SeenCandidates, batches, finishers
+from ragsmith.runs.warm_start import warm_start
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -118,8 +125,8 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
-    ("ragsmith.runs.arm", "batches"),
-    ("ragsmith.runs.prelude", "prelude"),
+    ("ragsmith.runs.search_loop", "batches"),
+    ("ragsmith.runs.warm_start", "warm_start"),
     ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplified"),
     ("ragsmith.records.objectives", "costs_of"),
@@ -152,6 +159,45 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Execution:
+    """How a run computes what is missing; results do not depend on it.
+
+    ``memory`` is how many bytes all processes may have together; by default the machine says. What is missing is
+    computed on ``cluster``, if there is one. ``retry_failed`` asks again what earlier runs found hopeless to ask. By
+    ``clock`` what has ended is stored every so often, and latency is measured where it is an objective, unless
+    ``latency_of`` says what it is.
+    """
+
+    workers: int = 1
+    memory: int | None = None
+    cluster: Cluster | None = None
+    retry_failed: bool = False
+    clock: Clock = time.perf_counter
+    latency_of: LatencyOf | None = None
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a run may spend on requests: ``limits``, over all resumes, and ``prices`` to count cost by.
+
+    ``accept_spent`` says what was spent where the cache was damaged and does not know any more.
+    """
+
+    limits: Limits | None = None
+    prices: Prices | None = None
+    accept_spent: Spent | None = None
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """What a run reports on the way: how it begins, each step, and how many answers of how many in the step."""
+
+    on_start: Callable[[Start], None] | None = None
+    on_step: Callable[[Step], None] | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
+
 class Run:
     """One run, on what is loaded already: `ragsmith.search` loads it, and hands out what was found."""
 
@@ -162,28 +208,15 @@ class Run:
         store: Store,
         settings: RunSettings | None = None,
         *,
-        workers: int = 1,
-        on_step: Callable[[Step], None] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-        on_start: Callable[[Start], None] | None = None,
-        limits: Limits | None = None,
-        prices: Prices | None = None,
-        retry_failed: bool = False,
-        accept_spent: Spent | None = None,
+        execution: Execution | None = None,
+        allowance: Allowance | None = None,
+        callbacks: Callbacks | None = None,
         now: Callable[[], float] = time.time,
-        clock: Clock = time.perf_counter,
-        latency_of: LatencyOf | None = None,
-        memory: int | None = None,
-        cluster: Cluster | None = None,
         within: str = "",
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
-        ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
-        stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
-        ``memory`` is how many bytes all processes may have together; by default the machine says.
-        What is missing is computed on ``cluster``, if there is one. A run ``within`` another, of that key, spends what
-        that one may, and is reported by it.
+        A run ``within`` another, of that key, spends what that one may, and is reported by it.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -199,21 +232,21 @@ class Run:
         self._store = store
         self.key = run_key(setup, space, self._settings)
         self._within = within
-        self._budget = Budget(store, within or self.key, limits, prices, accept_spent)
+        execution, allowance = execution or Execution(), allowance or Allowance()
+        self._callbacks = callbacks or Callbacks()
+        self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
         self._evaluator = Evaluator(
             setup,
             store,
-            workers,
-            on_progress,
+            execution.workers,
+            self._callbacks.on_progress,
             self._budget,
-            retry_failed=retry_failed,
+            retry_failed=execution.retry_failed,
             ranks=ranks,
-            clock=clock,
-            memory=memory,
-            cluster=cluster,
+            clock=execution.clock,
+            memory=execution.memory,
+            cluster=execution.cluster,
         )
-        self._on_step = on_step or (lambda step: None)
-        self._on_start = on_start or (lambda start: None)
         self._now = now
         self._started = now()
         self._split: Split = setup.split
@@ -222,8 +255,10 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        self._latency_of = latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
-        self._met = Met(self._settings.fitness, self._settings.may_miss)
+        self._latency_of = (
+            execution.latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
+        )
+        self._met = SeenCandidates(self._settings.fitness, self._settings.may_miss)
         self._tested: list[Evaluation] = []  # on the test questions
 
     @property
@@ -241,12 +276,14 @@ class Run:
         # of several threads the sums differ in their last digits, and on matrices of a hundred rows they only wait
         with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             steps = self._settings.steps
-            self._on_start(
-                Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
-            )
+            if on_start := self._callbacks.on_start:
+                on_start(Start(self._setup, self._space, steps, self._pulse))
             data = self._setup.dataset  # what it is called may have changed since it was last searched
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
             return self._ended() or self._finished()
+
+    def _pulse(self) -> tuple[Activity, Spent]:
+        return self._evaluator.activity(), self._budget.spent
 
     def _ended(self) -> Outcome | None:
         """How the run ended before; None where it has not, or where going through it again may end otherwise.
@@ -260,7 +297,7 @@ class Run:
         record = RunRecord.read(before.value)
         if (record.program, record.split) != (self._record.program, self._record.split):
             return None
-        kept = Kept(self._store, self.key, self._setup.dataset.digest, record)
+        kept = StoredRun(self._store, self.key, self._setup.dataset.digest, record)
         found = kept.whole()
         if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
             return None
@@ -321,7 +358,7 @@ class Run:
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record
-        if not Kept(self._store, self.key, self._setup.dataset.digest, kept).lists_all:
+        if not StoredRun(self._store, self.key, self._setup.dataset.digest, kept).lists_all:
             return True
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
         return ends[0] != ends[1]
@@ -331,8 +368,8 @@ class Run:
         aside = self._met.terms.aside | self._met.terms_of(self._tested).aside
         self._record = replace(
             self._record,
-            account=Account.of(self._evaluator, work, self._budget.spent),
-            aside={question: SetAside.of(failure) for question, failure in aside.items()},
+            account=RunStatistics.of(self._evaluator, work, self._budget.spent),
+            aside={question: ExcludedQuestion.of(failure) for question, failure in aside.items()},
             failed=sum(len(evaluation.failures) for evaluation in self._evaluator.evaluations.values()),
             unfinished=self._evaluator.unfinished,
         )
@@ -359,7 +396,7 @@ class Run:
             winner = self._simplified(choice.chosen)
             by_key = {one.key: one for one in self._met.evaluations}
             baselines = {name: by_key[key] for name, key in self._record.baselines.items()}
-            finals = Finals(
+            finals = FinalComparison(
                 winner,
                 leader=choice.highest,
                 estimated=choice.estimated,
@@ -475,7 +512,7 @@ class Run:
     def _known(self) -> dict[Genome, Raced]:
         """Evaluate what is known before the search; a strategy is told of what is in the space, and it may win."""
         settings, space = self._settings, self._space
-        found = prelude(
+        found = warm_start(
             self._evaluator, self._races(), self._split.search, space, self._recommended(), probes=settings.probes
         )
         self._meet([raced for _, raced in found.raced])
@@ -553,6 +590,10 @@ class Run:
             score, candidate = best[1], self._space.candidate(best[0])
         self._on_step(Step("random control" if control else "search", step, evaluated, score, candidate))
 
+    def _on_step(self, step: Step) -> None:
+        if self._callbacks.on_step:
+            self._callbacks.on_step(step)
+
     def _keep(self, position: int, batch: Batch) -> None:
         """Store what was proposed, from ``position`` on, as the rows of the run."""
         rows = []
@@ -565,11 +606,11 @@ class Run:
         if self._incremental:
             self._store.put_proposals(self.key, rows)
 
-    def _test(self, finals: Finals) -> None:
+    def _test(self, finals: FinalComparison) -> None:
         """Evaluate the winner, and what it has to beat, on the test questions."""
         if not self._split.test:
             return
-        entrants = finals.entrants()
+        entrants = finals.candidates()
         self._tested = self._evaluator.evaluate(list(entrants.values()), self._split.test)
         tested = {name: one.key for name, one in zip(entrants, self._tested, strict=True)}
         self._record = replace(self._record, test=tested)
@@ -577,7 +618,7 @@ class Run:
             setup, ids = self._setup, [example.id for example in self._split.test]
             compared = {name: configuration(one) for name, one in entrants.items()}
             day = stamp(self._now())[:10]
-            look = look_at(self._store, setup, self._settings.fitness, self.key, compared, ids, day)
+            look = count_test_use(self._store, setup, self._settings.fitness, compared, ids, day)
             self._record = replace(self._record, look=look)
         self._on_step(Step("test questions", 0, len(entrants), None, None))
 

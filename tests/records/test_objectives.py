@@ -25,8 +25,8 @@ from ragsmith.records.objectives import costs, priced
 from ragsmith.records.record import RunRecord, RunSettings, check_objective
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.runs.finals import Finals
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.final_comparison import FinalComparison
+from ragsmith.runs.run import Execution, Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -201,7 +201,7 @@ def test_with_several_processes_it_goes_the_same_way(
 ) -> None:
     store, outcome = finished
     with Store.open(tmp_path / "four.sqlite") as other:
-        found = Run(tiny_setup, space, other, SETTINGS, workers=4).go()
+        found = Run(tiny_setup, space, other, SETTINGS, execution=Execution(workers=4)).go()
         assert end(other, found, tiny_setup) == end(store, outcome, tiny_setup)
 
 
@@ -213,7 +213,7 @@ def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[
 
 def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None:
     winner, cheap = (Evaluation(name, baseline(name), (), {}, {}) for name in ("bm25", "naive"))
-    finals = Finals(
+    finals = FinalComparison(
         winner=winner,
         leader=winner,
         estimated=winner,
@@ -223,5 +223,5 @@ def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None
         random=None,
         baselines={"naive": cheap, "bm25": winner},
     )
-    assert finals.entrants()["cheapest"] == cheap.candidate
-    assert "cheapest" not in replace(finals, cheapest=winner).entrants()
+    assert finals.candidates()["cheapest"] == cheap.candidate
+    assert "cheapest" not in replace(finals, cheapest=winner).candidates()

@@ -15,8 +15,8 @@ from ragsmith.digest import program
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.records.stored_run import Kept
-from ragsmith.runs.run import Outcome, Run, Step
+from ragsmith.records.stored_run import StoredRun
+from ragsmith.runs.run import Callbacks, Outcome, Run, Step
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 
@@ -36,7 +36,7 @@ class Searched:
         """How it ended, and the steps that it took."""
         steps: list[Step] = []
         with Store.open(self.cache) as store:
-            outcome = Run(self._setup, self._space, store, settings, on_step=steps.append).go()
+            outcome = Run(self._setup, self._space, store, settings, callbacks=Callbacks(on_step=steps.append)).go()
         return outcome, [step.phase for step in steps]
 
     def record(self) -> RunRecord:
@@ -168,5 +168,5 @@ def test_who_finished_after_all_counts_as_dropped_only_while_a_run_is_under_way(
     record = replace(searched.record(), history=(), dropped={})
     assert record.winner
     seen = record if is_over else replace(record, winner=None)
-    kept = Kept(Proposed(record.winner), "run", "digest", seen)  # type: ignore[arg-type]
+    kept = StoredRun(Proposed(record.winner), "run", "digest", seen)  # type: ignore[arg-type]
     assert kept.dropped == ({} if is_over else {record.winner: 3})

@@ -14,7 +14,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
-from ragsmith.records.record import Removal
+from ragsmith.records.record import AblationStep
 from ragsmith.reporting import Domain, domain_json, load_domain, summary_lines, write_report
 from ragsmith.reporting.backbone import backbone
 from ragsmith.reporting.charts import Steps
@@ -262,7 +262,7 @@ def chosen(domain: Domain, **found: object) -> str:
 def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
     """The winner is `hybrid`: by the estimate something else was chosen, or the highest mean is another's."""
     winner = domain.about.record.winner
-    gone = Removal("reranking", "cross_encoder", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
+    gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
     assert chosen(domain, leader=winner) == chosen(domain, leader=winner, estimated=winner) == ""
     assert chosen(domain, leader=None) == ""  # a run that was stopped, or one of an earlier version
     by_estimate = replace(domain.about.record.settings, choose="estimate")
@@ -427,7 +427,7 @@ def test_it_is_said_why_the_winner_stands_first_where_others_have_a_higher_fitne
     first, second, *rest = domain.ranking
     better = replace(second, ranked_by=None, scores={**second.scores, "fitness": Score(0.701, 0.69, 0.71)})
     beaten = replace(domain, ranking=(first, better, *rest))
-    gone = Removal("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
+    gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
     by_estimate = replace(domain.about.record.settings, choose="estimate")
     told = {
         "what does not pay was left out of it": {"removals": (gone,)},

@@ -26,7 +26,7 @@ from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Outcome, Step, run_key
+from ragsmith.runs.run import Allowance, Callbacks, Outcome, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -183,7 +183,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
         if step.phase == phase:
             raise KeyboardInterrupt
 
-    run = Crossfit(setup, space, store, SETTINGS, on_step=stop)
+    run = Crossfit(setup, space, store, SETTINGS, callbacks=Callbacks(on_step=stop))
     with pytest.raises(KeyboardInterrupt):
         run.go()
     row = store.run(run.key)
@@ -209,7 +209,9 @@ def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store:
             if step.phase == "each option left out":
                 clock[0] = 100.0
 
-        found = Crossfit(setup, space, store, limited, on_step=begin, now=lambda clock=clock: clock[0]).go()
+        found = Crossfit(
+            setup, space, store, limited, now=lambda clock=clock: clock[0], callbacks=Callbacks(on_step=begin)
+        ).go()
         folds.append(len(store.runs()) - 1)
         if found.state == "finished":
             break
@@ -240,7 +242,7 @@ def test_a_plan_says_as_many_times_as_much(setup: Setup, space: Space, store: St
 
 
 def test_all_searches_spend_from_one_budget(setup: Setup, space: Space, store: Store) -> None:
-    run = Crossfit(setup, space, store, SETTINGS, limits=Limits(calls=9))
+    run = Crossfit(setup, space, store, SETTINGS, allowance=Allowance(limits=Limits(calls=9)))
     store.spend(run.key, Spent(calls=7), Limits())
     found = run.go()
     assert found.spent.calls == 7

@@ -28,7 +28,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.run import Run
+from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FILTER
@@ -300,7 +300,7 @@ def test_two_processes_find_the_same_and_embed_nothing_twice(
     searched: Searched, tiny_setup: Setup, store: Store
 ) -> None:
     searched.ledger.unlink()
-    outcome = Run(tiny_setup, searched.space, store, SETTINGS, workers=2).go()
+    outcome = Run(tiny_setup, searched.space, store, SETTINGS, execution=Execution(workers=2)).go()
     assert outcome.winner is not None
     assert outcome.winner.key == searched.winner.key
     assert rows(store, searched.setup) == searched.rows

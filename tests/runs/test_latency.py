@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from fault_replies import chat_reply
+from served import grouped
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
@@ -38,10 +39,10 @@ from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
-from ragsmith.runs.expected import expected_of
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.run import Execution, Outcome, Run
+from ragsmith.runs.token_estimates import token_estimate
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
@@ -135,7 +136,9 @@ def made(folder: Path) -> World:
 
 
 def searched(world: World, space: Space, store: Store, settings: RunSettings = SETTINGS, **more: Any) -> Outcome:
-    return Run(world.setup, space, store, settings, **{"workers": 8, "clock": world.reranker.clock, **more}).go()
+    return Run(
+        world.setup, space, store, settings, **grouped(**{"workers": 8, "clock": world.reranker.clock, **more})
+    ).go()
 
 
 def recorded(store: Store, outcome: Outcome) -> RunRecord:
@@ -276,7 +279,7 @@ def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space:
     paths = [tmp_path / f"{workers}.sqlite" for workers in (1, 4)]
     for path, workers in zip(paths, (1, 4), strict=True):
         with Store.open(path) as store:
-            Run(tiny_setup, space, store, SETTINGS, workers=workers, clock=lambda: 0.0).go()
+            Run(tiny_setup, space, store, SETTINGS, execution=Execution(workers=workers, clock=lambda: 0.0)).go()
     for table in ("result", "evaluation", "proposal", "latency"):
         one, four = (rows(path, table) for path in paths)
         assert one == four
@@ -468,5 +471,5 @@ def test_a_finished_search_is_brought_up_to_date_by_what_can_be_timed_now(
 
 def test_a_plan_takes_seconds_from_replies_that_say_them() -> None:
     replies = [StoredCall(str(seconds), "chat", "answer", "yes", seconds=seconds) for seconds in (0.0, 2.0, 4.0)]
-    found, _ = expected_of(Chat(), replies, {}, None, None)
+    found, _ = token_estimate(Chat(), replies, {}, None, None)
     assert found.latency == 3.0

@@ -25,7 +25,7 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_domain
-from ragsmith.runs.run import Outcome, Run, Step, run_key
+from ragsmith.runs.run import Callbacks, Execution, Outcome, Run, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -74,7 +74,7 @@ def finished(
     """A run to its end; tests only read what it left."""
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
-        yield opened, Run(tiny_setup, space, opened, SETTINGS, on_step=steps.append).go(), steps
+        yield opened, Run(tiny_setup, space, opened, SETTINGS, callbacks=Callbacks(on_step=steps.append)).go(), steps
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_the_winner_is_not_taken_apart_once_the_time_is_over(tiny_setup: Setup, 
         with Store.open(tmp_path / f"{name}.sqlite") as store:
             settings = replace(SETTINGS, control="none", probes=False, time_limit=1e3)
             now = lambda clock=clock: clock[0]  # noqa: E731
-            outcome = Run(tiny_setup, space, store, settings, on_step=step, now=now).go()
+            outcome = Run(tiny_setup, space, store, settings, now=now, callbacks=Callbacks(on_step=step)).go()
             assert outcome.state == "finished"
             parts = kept(store, outcome.winner.key).outs
         computed.append((outcome.computed, [part.why_not for part in parts if part.why_not]))
@@ -235,7 +235,7 @@ def test_two_workers_end_as_one(
     finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
 ) -> None:
     one_store, one, _ = finished
-    two = Run(tiny_setup, space, store, SETTINGS, workers=2).go()
+    two = Run(tiny_setup, space, store, SETTINGS, execution=Execution(workers=2)).go()
     assert two.key == one.key
     assert two.winner == one.winner
     assert proposals(store, two) == proposals(one_store, one)
@@ -326,7 +326,7 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Run(tiny_setup, space, store, SETTINGS, on_progress=interrupt).go()
+        Run(tiny_setup, space, store, SETTINGS, callbacks=Callbacks(on_progress=interrupt)).go()
     run = store.run(whole.key)
     assert run is not None
     assert run.state == "interrupted"

@@ -30,7 +30,7 @@ from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.record import RunRecord, SetAside
+from ragsmith.records.record import ExcludedQuestion, RunRecord
 from ragsmith.store.store import Store
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -77,7 +77,7 @@ def asked(setup: Setup) -> dict[str, str]:
     return {example.id: example.question for example in sorted(split(setup.dataset).search, key=lambda e: e.id)}
 
 
-def aside(store: Store) -> Mapping[str, SetAside]:
+def aside(store: Store) -> Mapping[str, ExcludedQuestion]:
     """The questions that failed for every pipeline of the one run."""
     [run] = store.runs()
     return RunRecord.read(run.value).aside

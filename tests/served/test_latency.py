@@ -21,7 +21,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.domain import load_domain
-from ragsmith.runs.run import Run
+from ragsmith.runs.run import Allowance, Execution, Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
 
@@ -47,7 +47,14 @@ def test_questions_are_embedded_and_passages_scored_anew_within_the_budget(
         )
         names = ModelNames(**{role: ModelName(name, base_url=server.url) for role, name in served})
         setup = Setup(tiny_setup.dataset, names, tiny_setup.chunk_size)
-        outcome = Run(setup, space, store, SETTINGS, workers=4, limits=Limits(calls=10_000)).go()
+        outcome = Run(
+            setup,
+            space,
+            store,
+            SETTINGS,
+            execution=Execution(workers=4),
+            allowance=Allowance(limits=Limits(calls=10_000)),
+        ).go()
         sent = Counter((request.path.rpartition("/")[2], request.digest) for request in server.log)
     assert outcome.spent.calls == sent.total()
     repeated = {path for (path, _), times in sent.items() if times > 1}

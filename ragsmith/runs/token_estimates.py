@@ -1,4 +1,4 @@
-"""Expected: what a request to a model takes, measured on its replies in the cache, assumed where there are none."""
+"""Estimate tokens and seconds of requests to a model: measured on its replies in the cache, or assumed without any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsmith.models.calls import StoredCall, completes
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.traits import thinking_tokens
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
-from ragsmith.runs.stand_ins import Tally
+from ragsmith.runs.stub_models import RequestCount
 
 LATENCY = 1.0
 """Seconds that a request is expected to take where nothing is known of the model."""
@@ -47,7 +47,7 @@ class Replies:
 
 
 @dataclass(frozen=True)
-class Expected:
+class TokenEstimate:
     """What requests to one model take: seconds of each, tokens that it thinks for each reply, characters of a token."""
 
     latency: float
@@ -57,7 +57,7 @@ class Expected:
     replies: Replies = field(default_factory=Replies)
     tasks: Mapping[str, Replies] = field(default_factory=dict)
 
-    def usage(self, request: str, tally: Tally, scale: float) -> Usage:
+    def usage(self, request: str, tally: RequestCount, scale: float) -> Usage:
         """What the requests of ``tally`` take, ``scale`` times as many: counts are rounded up."""
         known = self.tasks.get(request, self.replies)
         attempts = known.requests / known.replies if known.replies else 1.0
@@ -70,13 +70,13 @@ class Expected:
         return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
 
 
-def expected_of(
+def token_estimate(
     model: Any,
     stored: Iterable[StoredCall],
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, RequestCount],
     latency: float | None,
     in_flight: int | None,
-) -> tuple[Expected, tuple[str, ...]]:
+) -> tuple[TokenEstimate, tuple[str, ...]]:
     """What requests to ``model`` take, and in sentences where each number comes from.
 
     ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal, by request.
@@ -93,7 +93,7 @@ def expected_of(
         thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
     seconds = replies.seconds / replies.timed if replies.timed else None
     provider = getattr(model, "provider", None)
-    found = Expected(
+    found = TokenEstimate(
         latency or seconds or LATENCY,
         in_flight or (provider.policy if provider else Policy()).in_flight,
         characters,
@@ -117,7 +117,7 @@ def expected_of(
     return found, tuple(told)
 
 
-def _characters(tallies: Iterable[Tally]) -> tuple[float, int]:
+def _characters(tallies: Iterable[RequestCount]) -> tuple[float, int]:
     """The characters of a token in prompts whose replies are in the cache, and how many tokens these were."""
     known = list(tallies)
     shown, tokens = sum(t.cached_shown for t in known), sum(t.cached_tokens for t in known)

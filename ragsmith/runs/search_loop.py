@@ -26,7 +26,7 @@ FEWEST_TO_TELL = 10
 """Search questions below which two pipelines that do the same may well differ on others, and both count."""
 
 
-class Met:
+class SeenCandidates:
     """What a run has met on the search questions: everybody's evaluation, and who was dropped by key."""
 
     def __init__(self, fitness: Fitness, may_miss: float) -> None:
@@ -73,7 +73,7 @@ def batches(
     races: Races,
     candidate_of: Callable[[Genome], Candidate],
     known: Mapping[Genome, Raced],
-    met: Met,
+    met: SeenCandidates,
     costs_of: CostsOf | None = None,
 ) -> Iterator[Batch]:
     """Race what ``strategy`` proposes, batch by batch, until it is done; it is told of those ``known`` first.

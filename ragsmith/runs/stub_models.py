@@ -48,7 +48,7 @@ RELATED = 8
 
 
 @dataclass
-class Tally:
+class RequestCount:
     """What one kind of request to one model adds up to, in requests and characters.
 
     ``needed`` requests were to be made, ``cached`` were in the cache. Those to be made show ``shown`` characters and,
@@ -63,45 +63,45 @@ class Tally:
     cached_shown: int = 0
     cached_tokens: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: RequestCount) -> RequestCount:
         """Both together."""
-        return Tally(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+        return RequestCount(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
 
-Tallies = dict[tuple[str, str], Tally]
+RequestCounts = dict[tuple[str, str], RequestCount]
 """By the id of the model and the name of the request."""
 
 
-def added(*several: Tallies) -> Tallies:
+def added(*several: RequestCounts) -> RequestCounts:
     """The sums of tallies."""
-    total: Tallies = {}
+    total: RequestCounts = {}
     for tallies in several:
         for asked, tally in tallies.items():
-            total[asked] = total.get(asked, Tally()) + tally
+            total[asked] = total.get(asked, RequestCount()) + tally
     return total
 
 
 @dataclass(frozen=True, eq=False)
-class _StandIn(Generic[Real, Embedded]):
+class _Stub(Generic[Real, Embedded]):
     """Takes the place of a model that costs something: the embedded one works, ``tallies`` say what was asked."""
 
     real: Real
     embedded: Embedded
     store: CallStore
-    tallies: Tallies
+    tallies: RequestCounts
 
     @property
     def id(self) -> str:
         """Another one than the real model's: what this one returns is no reply of that."""
         return f"plan of {self.real.id}"
 
-    def tally(self, request: str) -> Tally:
+    def tally(self, request: str) -> RequestCount:
         """What is counted for one kind of request to the real model."""
-        return self.tallies.setdefault((self.real.id, request), Tally())
+        return self.tallies.setdefault((self.real.id, request), RequestCount())
 
 
 @dataclass(frozen=True, eq=False)
-class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
+class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
     """Answers in the place of a chat model, from the cache where it can, and tallies what it could not.
 
     ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with,
@@ -244,7 +244,7 @@ def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input])
     return tuple(found[i % len(found)] for i in range(max(wanted, len(found))))
 
 
-class _EmbedderStandIn(_StandIn[Embedder, Embedder]):
+class _EmbedderStub(_Stub[Embedder, Embedder]):
     """Embeds in the place of an embedder that costs something."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -260,7 +260,7 @@ class _EmbedderStandIn(_StandIn[Embedder, Embedder]):
         return self.embedded.embed(texts)
 
 
-class _RerankerStandIn(_StandIn[CrossEncoder, CrossEncoder]):
+class _RerankerStub(_Stub[CrossEncoder, CrossEncoder]):
     """Scores in the place of a reranker that costs something."""
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
@@ -275,12 +275,12 @@ class _RerankerStandIn(_StandIn[CrossEncoder, CrossEncoder]):
         return self.embedded.score(query, texts)
 
 
-def stand_ins(
+def stub_models(
     real: Models,
     texts: Sequence[str],
     store: CallStore,
     stored: Mapping[str, Sequence[StoredCall]],
-    tallies: Tallies,
+    tallies: RequestCounts,
     *,
     raced: bool,
     languages: Sequence[str] = (),
@@ -302,12 +302,12 @@ def stand_ins(
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
             by_task.setdefault(call.task, []).append(call.value)
-        return _ChatStandIn(model, embedded, store, tallies, *named, by_task, raced)
+        return _ChatStub(model, embedded, store, tallies, *named, by_task, raced)
 
     return Models(
         language_model=language_model(real.language_model),
-        embedder=_EmbedderStandIn(real.embedder, embedder, store, tallies) if keeps(real.embedder) else embedder,
-        cross_encoder=_RerankerStandIn(real.cross_encoder, reranker, store, tallies)
+        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if keeps(real.embedder) else embedder,
+        cross_encoder=_RerankerStub(real.cross_encoder, reranker, store, tallies)
         if keeps(real.cross_encoder)
         else reranker,
         judge=language_model(real.judge),

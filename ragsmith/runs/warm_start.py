@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # how evaluations are come by is no part of where a search go
 
 
 @dataclass(frozen=True, slots=True)
-class Prelude:
+class WarmStart:
     """What was found: ``baselines`` and ``recommended`` by key of their evaluation, and all that was ``raced``."""
 
     baselines: Mapping[str, str]
@@ -38,7 +38,7 @@ class Prelude:
         return {genome: one for genome, one in found if genome is not None}
 
 
-def prelude(
+def warm_start(
     evaluator: Evaluator,
     races: Races,
     questions: Sequence[Example],
@@ -46,7 +46,7 @@ def prelude(
     recommended: Candidate | None,
     *,
     probes: bool,
-) -> Prelude:
+) -> WarmStart:
     """Evaluate the baselines and what is ``recommended``, and race the ``probes``: each option alone in naive RAG."""
     rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
     evaluations = evaluator.evaluate(rivals, questions)
@@ -59,7 +59,7 @@ def prelude(
     def key_of(candidate: Candidate) -> str:
         return raced[_identity(candidate)].evaluation.key
 
-    return Prelude(
+    return WarmStart(
         {name: evaluation.key for name, evaluation in zip(BASELINES, evaluations, strict=False)},
         evaluations[-1].key if recommended else None,
         tuple(
