@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsmith.api.asking import existing
+from ragsmith.api.given import existing
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline

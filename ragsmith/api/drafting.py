@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, named_models
+from ragsmith.api.given import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.gateway.budget import Budget, Limits, Prices, Spent, read_prices, read_spent
+from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
@@ -19,7 +19,6 @@ from ragsmith.models.calls import completes
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
 from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 
 
 def draft_questions(
@@ -58,8 +57,7 @@ def draft_questions(
         UsageError: documents or rows cannot be read, fewer than one question is wanted, or the model cannot draft.
         ModelUnavailable: the model refuses the key or is down; its replies are kept, and no row is written.
     """
-    import_files(imports)
-    names, given = named_models(models, base_url)
+    names, given = Resources(models, base_url, imports=imports).named()
     chosen = names.of("language_model")
     if chosen.name == EXTRACTIVE:
         if base_url is not None or (limits and limits.any):
@@ -70,7 +68,7 @@ def draft_questions(
     model = Loader({"language_model": chosen}, (), given).model("language_model")
     if not completes(model):
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
-    known = (prices if isinstance(prices, Prices) else read_prices(prices or {})).batched(names.batched)
+    known = read_given_prices(prices).batched(names.batched)
     if limits and limits.cost is not None:
         known.refuse_unknown([model.id.partition("@")[0]])
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Unpack
 
-from ragsmith.api.asking import loaded_pipeline, remembering
-from ragsmith.api.given import CACHE, GivenModels
+from ragsmith.api.arguments import CacheArguments
+from ragsmith.api.given import Resources
 from ragsmith.diagnosis.explaining import Explained, asked, explained
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
-
-if TYPE_CHECKING:
-    from ragsmith.store.store import Store
 
 
 def explain(
@@ -23,11 +18,7 @@ def explain(
     question: str,
     *,
     dataset: Dataset | str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Explained:
     """Follow a question through an exported pipeline: what each stage made of it, and the first thing that went wrong.
 
@@ -47,9 +38,9 @@ def explain(
     """
     if not question.strip():
         raise UsageError("the question is blank")
-    import_files(imports)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    with remembering(loaded, cache) as able:
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
+    with resources.remembering(loaded) as able:
         engine = able.setup.engine(gateway=able.engine.gateway)  # nothing is remembered of another question
         engine.share_collection(able.engine)
         return explained(engine, able.setup, able.candidate, asked(able.setup, question), able.fitness)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
-from ragsmith.api.asking import loaded_pipeline
-from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
+from ragsmith.api.arguments import WorkArguments
+from ragsmith.api.given import Resources
 from ragsmith.diagnosis.interventions import FINDING, Ceiling, answers_of
 from ragsmith.diagnosis.interventions import intervene as work_out
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 
@@ -22,13 +21,8 @@ def intervene(
     pipeline: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     on_plan: Callable[[int], bool] | None = None,
+    **given: Unpack[WorkArguments],
 ) -> dict[str, tuple[Ceiling, ...]]:
     """Say what ``winner``, which is ``pipeline``, and ``naive`` RAG would answer if the right passages had been kept.
 
@@ -40,16 +34,15 @@ def intervene(
     Raises:
         UsageError: the file, its documents or a model cannot be used, or nothing is generated.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
     if loaded.fitness.ranks:
         raise UsageError("this pipeline was tuned for retrieval alone: there is no generator to intervene for")
     setup = loaded.setup
     candidates = {"winner": loaded.candidate, "naive": baseline("naive")}
     if on_plan and not on_plan(answers_of(setup, len(candidates))):
         return {}
-    with opened(cache) as store, Evaluator(setup, store, workers or setup.workers) as evaluator:
+    with resources.store() as store, Evaluator(setup, store, resources.workers or setup.workers) as evaluator:
         found = dict(
             zip(candidates, work_out(evaluator, setup, list(candidates.values()), loaded.fitness), strict=True)
         )

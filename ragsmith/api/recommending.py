@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Unpack
 
+from ragsmith.api.arguments import ModelArguments, WorkArguments
 from ragsmith.api.given import (
-    CACHE,
     GivenFitness,
-    GivenModels,
-    named_models,
-    refuse_no_workers,
+    Resources,
     say_what_is_not_covered,
-    setup_of,
     space_of,
 )
 from ragsmith.datasets.bundled import names
@@ -27,8 +25,6 @@ from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -38,14 +34,11 @@ def recommend(
     *,
     calls: int | None = None,
     space: Space | str | Path = "default",
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     fitness: GivenFitness = None,
     chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
     effects: Knowledge | str | Path | None = None,
     output: str | Path | None = None,
+    **given: Unpack[ModelArguments],
 ) -> Recommended:
     """Name a pipeline for documents without any question, by what was learned on other data sets.
 
@@ -61,13 +54,13 @@ def recommend(
     Raises:
         UsageError: the documents, the space or a model cannot be used.
     """
-    import_files(imports)
+    resources = Resources(**given)
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
-    chosen, given = named_models(models, base_url, vector_store)
+    chosen, objects = resources.named()
     bare = not isinstance(documents, Dataset) and _has_no_questions(documents)
     data = documents if isinstance(documents, Dataset) else (load_documents if bare else load_dataset)(documents)
-    setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=given)
+    setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
     known = effects if isinstance(effects, Knowledge) else read_effects(effects)
     say_what_is_not_covered(setup)
     found = name_pipelines(setup, space_of(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
@@ -83,15 +76,10 @@ def learn_effects(
     pipelines: int = PIPELINES,
     space: Space | str | Path = "default",
     seed: int = 0,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     output: str | Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
+    **given: Unpack[WorkArguments],
 ) -> Knowledge:
     """Learn what options are worth, from a sample of ``pipelines`` on the search questions of each of ``datasets``.
 
@@ -102,18 +90,17 @@ def learn_effects(
     Raises:
         UsageError: as for `search`, or there are fewer than two data sets.
     """
-    refuse_no_workers(workers)
-    import_files(imports)
+    resources = Resources(**given)
     found = space_of(space, None)
-    named = [setup_of(one, models, base_url, vector_store, chunk_size) for one in datasets or names("datasets")]
-    with opened(cache) as store:
+    named = [resources.setup(one, chunk_size) for one in datasets or names("datasets")]
+    with resources.store() as store:
         learned = learn(
             named,
             found,
             store,
             pipelines=pipelines,
             seed=seed,
-            workers=workers or named[0].models.workers(),
+            workers=resources.workers_for(named[0]),
             on_progress=on_progress,
         )
     if output is not None:

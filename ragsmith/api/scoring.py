@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
-from ragsmith.api.asking import loaded_pipeline
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers
+from ragsmith.api.arguments import WorkArguments
+from ragsmith.api.given import GivenPrices, Resources, read_given_prices
 from ragsmith.assessment.protocol import measured
 from ragsmith.assessment.scores import Scores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score
@@ -17,9 +17,6 @@ from ragsmith.datasets.changes import still_answerable
 from ragsmith.datasets.dataset import documents_given, make_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.gateway.budget import Prices, read_prices
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 Protocol = Literal["hetdocqa"]
@@ -31,14 +28,9 @@ def evaluate(
     *,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
     latency: bool = False,
     prices: GivenPrices = None,
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[WorkArguments],
 ) -> Scores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
 
@@ -53,10 +45,9 @@ def evaluate(
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    own = workers or loaded.setup.models.workers()
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
+    own = resources.workers_for(loaded.setup)
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
             raise UsageError("--documents compares a file's scores before and after: leave out what else is measured")
@@ -67,12 +58,12 @@ def evaluate(
             still_answerable(data.examples, data.documents, now),
             languages={document.id: document.language for document in now},
         )
-        after = loaded_pipeline(pipeline, carried, models, base_url, vector_store)
-        with opened(cache) as store:
+        after = resources.pipeline(pipeline, carried)
+        with resources.store() as store:
             return evaluate_changed(loaded, after, store, workers=own)
-    known = prices if prices is None or isinstance(prices, Prices) else read_prices(prices)
+    known = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
-    with opened(cache) as store:
+    with resources.store() as store:
         return score(loaded, store, at_home=at_home, workers=own, latency=latency, prices=known)
 
 
@@ -84,12 +75,7 @@ def by_protocol(
     numbers: PerQuery | str | Path | None = None,
     full: str | None = None,
     dataset: Dataset | str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[WorkArguments],
 ) -> Findings:
     """Say what a full system owes to its parts, as a published study decides that.
 
@@ -118,11 +104,9 @@ def by_protocol(
     assert pipeline is not None  # one of the two is there
     if full is not None:
         raise WrongOption("full", "names a system of --numbers; a pipeline is itself the full one")
-    import_files(imports)
-    refuse_no_workers(workers)
-    files = dict.fromkeys(map(str, against))
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    others = {name: loaded_pipeline(name, dataset, models, base_url, vector_store) for name in files}
-    own = workers or loaded.setup.models.workers()
-    with opened(cache) as store:
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
+    others = {name: resources.pipeline(name, dataset) for name in dict.fromkeys(map(str, against))}
+    own = resources.workers_for(loaded.setup)
+    with resources.store() as store:
         return judge(measured(loaded, others, store, workers=own))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
 from ragsmith.cli.building import show_building
 from ragsmith.cli.interrupts import INTERRUPTED
@@ -16,12 +17,8 @@ from ragsmith.cli.options import (
     REPORTS,
     BudgetFlags,
     CacheOption,
-    ChunkSizeOption,
-    FaithfulnessOption,
     JsonOption,
     ModelFlags,
-    PresetSpaceOption,
-    RunFlags,
     merged,
 )
 from ragsmith.cli.output import note, say, say_folded, say_json, table
@@ -45,13 +42,9 @@ DatasetsOption = Annotated[
 def search(
     *,
     dataset: DatasetsOption,
-    space: PresetSpaceOption = None,
-    run: RunFlags,
-    time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
+    run: RunArguments,
     models: ModelFlags,
     budget: BudgetFlags,
-    faithfulness: FaithfulnessOption = None,
-    chunk_size: ChunkSizeOption = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
@@ -82,14 +75,10 @@ def search(
     voice = Progress.suited(quiet=quiet, as_json=as_json)
     show_building(voice.building)
     arguments = {
-        "space": space,
-        **asdict(run),
-        "time_limit": time_limit,
+        **run,
         **models.given(),
         "limits": budget.limits(),
         "prices": budget.prices,
-        "faithfulness": faithfulness,
-        "chunk_size": chunk_size,
         "retry_failed": retry_failed,
         "workers": workers,
         "engine": engine,
