@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.given import Resources, existing
 from ragsmith.errors import UsageError
-from ragsmith.exported.pipeline import Pipeline, Reply, Verified
+from ragsmith.exported.pipeline import Pipeline, Reply
+from ragsmith.exported.verification import Verified
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:

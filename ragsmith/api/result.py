@@ -17,9 +17,10 @@ from ragsmith.datasets.splits import undivided
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.exported.pipeline import Pipeline, expected_scores
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.winner import write_winner
+from ragsmith.exported.writing import expected_scores
 from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.further import GENES
 from ragsmith.records.record import CROSSFIT

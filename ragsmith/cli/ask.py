@@ -253,7 +253,7 @@ def verify(
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
     import ragsmith
-    from ragsmith.exported.pipeline import TOLERANCE
+    from ragsmith.exported.verification import TOLERANCE
 
     found = ragsmith.verify(pipeline, **models.given(), cache=cache)
     for role, (then, now) in found.changed_models.items():

@@ -9,7 +9,8 @@ from typing import Any
 from ragsmith.deploying.data import DATA
 from ragsmith.deploying.own_files import OwnFiles
 from ragsmith.digest import fingerprint
-from ragsmith.exported.pipeline import Pipeline, exported_yaml
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import exported_yaml
 from ragsmith.plugins import loaded_modules
 
 FILE = "winner.yaml"

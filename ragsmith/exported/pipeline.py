@@ -6,51 +6,40 @@ documents changed says so instead of answering from others.
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from ragsmith.datasets.bundled import names
 from ragsmith.datasets.changes import Changes
 from ragsmith.datasets.dataset import documents_given
-from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import undivided
-from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general, without_general
-from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, ordered
-from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
-from ragsmith.exported.file import FORMAT, ExportedFile
+from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
+from ragsmith.exported.verification import ScoreDifference, unreproduced
 from ragsmith.models.given import apart, refuse_absent
 from ragsmith.models.names import ModelNames, read_name
-from ragsmith.models.vector_address import AUTO, serves_one_process, written_in
+from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.further import GENES
-from ragsmith.pipelines.genes import Candidate, configuration, facing, read_configuration
+from ragsmith.pipelines.genes import Candidate, facing, read_configuration
 from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, Timing
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.own import import_files, recorded
+from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
 if TYPE_CHECKING:  # who only asks needs no database, which takes longer to import than the question to answer
     from ragsmith.store.store import Store
-
-TOLERANCE = 1e-9
 
 COLD_STARTS = 3
 """Questions that are also asked of a pipeline that has nothing yet, which takes as long as building its index does."""
@@ -81,25 +70,6 @@ class Reply:
     sources: tuple[Source, ...]
     declined: bool = False
     changes: Changes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A score that verification did not reproduce."""
-
-    part: str
-    metric: str
-    expected: float
-    found: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """Scores that were not reproduced, models that are others now (role to their ids), and questions by part."""
-
-    differences: tuple[Difference, ...]
-    changed_models: Mapping[str, tuple[str, str]]
-    questions: Mapping[str, int]
 
 
 class Pipeline:
@@ -328,7 +298,7 @@ class Pipeline:
         seconds = engine.ask(candidate, Question(example.question))
         return Timing(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
 
-    def verify(self) -> list[Difference]:
+    def verify(self) -> list[ScoreDifference]:
         """Run the pipeline again, from its documents, and compare with the scores it was exported with.
 
         Questions that had failed then are left out.
@@ -343,44 +313,12 @@ class Pipeline:
                 "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
                 f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"
             )
-        parts = self.setup.split
-        differences: list[Difference] = []
-        for part, examples in (("search", parts.search), ("test", parts.test)):
-            if part in self.expected:
-                failed = self.expected[part].get("failed", ())
-                scored = [example for example in examples if example.id not in failed]
-                differences += self._compare(part, self._fresh(scored))
-        return differences
+        return unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
 
     def changed_models(self) -> dict[str, tuple[str, str]]:
         """Role to the model id that the file was exported with and the one it has now, where they differ."""
         now = self.setup.model_ids
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
-
-    def _fresh(self, examples: Sequence[Example]) -> Evaluation:
-        records = {}
-        part = RANKING if self.fitness.ranks else ANSWER
-        for example in ordered(examples):
-            finished = evaluate_job(self.engine, self.setup, self.candidate, (0, example.id), part)
-            if not finished.ok:
-                raise RagsmithError(
-                    f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}"
-                )
-            records[example.id] = finished.value
-        return Evaluation("fresh", self.candidate, tuple(records), records, {})
-
-    def _compare(self, part: str, evaluation: Evaluation) -> list[Difference]:
-        expected = self.expected[part]
-        if expected["questions"] != len(evaluation.questions):
-            return [Difference(part, "questions", expected["questions"], len(evaluation.questions))]
-        known = {*HEADLINE, *evaluation.measures}
-        names = (name for name in expected if name not in ("questions", "failed"))
-        found = {name: evaluation.mean(name, self.fitness) if name in known else None for name in names}
-        return [
-            Difference(part, name, expected[name], value)
-            for name, value in found.items()
-            if value is None or not math.isclose(value, expected[name], rel_tol=0.0, abs_tol=TOLERANCE)
-        ]
 
 
 def _distinct(sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -391,99 +329,3 @@ def _distinct(sources: Sequence[Source]) -> tuple[Source, ...]:
         if span not in merged or source.cited:
             merged[span] = source
     return tuple(merged.values())
-
-
-def export_yaml(
-    evaluation: Evaluation,
-    test: Evaluation | None,
-    setup: Setup,
-    run: Mapping[str, Any],
-    *,
-    location: Mapping[str, str],
-    folder: Path,
-    fitness: Fitness,
-    ids: Mapping[str, str] | None = None,
-) -> str:
-    """The YAML of a pipeline: but for its latency, nothing in it depends on when, where or by how many it was found.
-
-    Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
-    loaded, and no key be at hand.
-    """
-    techniques = [gene.technique.fn for gene in evaluation.candidate]
-    names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
-    models = [factory for its in names for factory in its.factories()]
-    imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
-    vectors_at = setup.models.vectors_at
-    reference = Reference.of(setup, test, fitness, ids) if test else None
-    content = {
-        "format": FORMAT,
-        "ragsmith": version("ragsmith"),
-        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
-        **_cut(setup),
-        **({"gap": setup.gap} if setup.gap != GAP else {}),
-        **({"imports": imports} if imports else {}),
-        **({} if vectors_at == AUTO else {"vector_store": written_in(folder, vectors_at)}),
-        "models": {**setup.models.plain(), "ids": dict(ids or setup.model_ids)},
-        **({"marked_by": {**_cut(by), "models": by.models.plain()}} if (by := setup.marked_by) else {}),
-        "fitness": fitness.plain(folder),
-        "pipeline": configuration(evaluation.candidate[:GENES]),
-        "run": dict(run),
-        "expected": expected_scores(evaluation, test, fitness),
-        **({"reference": reference.plain()} if reference else {}),
-    }
-    how = "found" if evaluation.records else "recommended"
-    head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
-    if fitness.ranks:
-        head += (
-            "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
-        )
-    return head + exported_yaml(content)
-
-
-def exported_yaml(content: Mapping[str, Any]) -> str:
-    """What an exported file holds, as YAML; text of several lines reads as it is."""
-    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as it reads, a line each."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def _cut(setup: Setup) -> dict[str, int]:
-    """How documents are cut."""
-    overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
-    return {"chunk_size": setup.chunk_size, **overlap}
-
-
-def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
-    """The scores that a pipeline is verified by: means over the search and test questions that it finished.
-
-    ``questions`` counts these, and ``failed`` names the others, if there are any.
-    """
-    expected: dict[str, dict[str, Any]] = {}
-    for part, whole in (("search", search), ("test", test)):
-        if whole is None or not whole.records or not whole.attempted:
-            continue
-        evaluation = whole.on(common([whole]))
-        names = (*HEADLINE, *evaluation.measures)
-        means = {name: mean for name in names if (mean := evaluation.mean(name, fitness)) is not None}
-        failed = {"failed": sorted(whole.failures)} if whole.failures else {}
-        expected[part] = {"questions": len(evaluation.questions), **failed, **means}
-    return expected
-
-
-def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
-    """How a file in ``folder`` names a data set: by bundled name, or relative path; not at all one made in Python."""
-    if not dataset.source:
-        return {}
-    path = Path(dataset.source)
-    if not path.is_dir() and dataset.source in names("datasets"):
-        return {"bundled": dataset.source}
-    return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}

@@ -11,7 +11,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.exported.pipeline import dataset_location, export_yaml
+from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
 from ragsmith.pipelines.further import GENES

@@ -29,7 +29,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.exported.pipeline import dataset_location, export_yaml
+from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space

@@ -20,9 +20,10 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.file import ExportedFile
-from ragsmith.exported.pipeline import Pipeline, dataset_location
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.winner import run_setup, winner_yaml, write_winner
+from ragsmith.exported.writing import dataset_location
 from ragsmith.models.vector_address import read_from, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings

@@ -21,8 +21,9 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.exported.pipeline import Pipeline, export_yaml
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable
+from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene, read_configuration
