@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ragsmith.api.reporting import export, report
     from ragsmith.api.result import Result
     from ragsmith.api.reviewing import review
-    from ragsmith.api.scoring import by_protocol, evaluate
+    from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.api.searching_each import Searched, search_each
     from ragsmith.api.serving import asgi_app, serve
@@ -67,7 +67,6 @@ __all__ = [
     "audit",
     "audits",
     "build_index",
-    "by_protocol",
     "check_dataset",
     "check_models",
     "compare",
@@ -123,7 +122,6 @@ _HOME = {
     "gate": "ragsmith.api.comparing",
     "deploy": "ragsmith.api.deploying",
     "draft_questions": "ragsmith.api.drafting",
-    "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",
     "explain": "ragsmith.api.explaining",
     "init_dataset": "ragsmith.api.taking_in",

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from hetdocqa import MOST_MISTAKES, read_per_query
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.comparison.per_query import MOST_MISTAKES, read_per_query
 from ragsmith.errors import DatasetError, UsageError
 
 NUMBERS = st.one_of(st.none(), st.floats(-1, 1), st.integers(0, 1))
