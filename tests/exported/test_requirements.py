@@ -13,7 +13,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.requirements import refuse_missing_models, refuse_missing_packages, refuse_too_large
+from ragsmith.exported.requirements import refuse_missing_packages, refuse_too_large
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
@@ -75,14 +75,6 @@ def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Setup, store: Sto
 def test_a_plan_has_no_more_pipelines_than_the_space(tiny_setup: Setup, space: Space, store: Store) -> None:
     settings = RunSettings(strategy="random", max_evaluations=1_000_000, probes=False)
     assert plan(tiny_setup, space, store, settings).about_pipelines == space.feasible_size + 2
-
-
-def test_a_space_that_needs_no_reranker_is_searched_without_one() -> None:
-    refuse_missing_models([make_gene("reranking", "none"), make_gene("reranking", "llm")], ModelNames("x", "y", "none"))
-
-
-def test_a_reranker_that_is_there_is_no_reason_to_refuse() -> None:
-    refuse_missing_models([make_gene("reranking", "cross_encoder")], ModelNames())
 
 
 def written(tmp_path: Path, **options: str) -> Path:

@@ -26,7 +26,7 @@ from ragsmith.records.record import RunRecord, RunSettings, check_objective
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.final_comparison import FinalComparison
-from ragsmith.runs.run import Execution, Outcome, Run
+from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -193,16 +193,6 @@ def test_it_goes_on_after_pauses_to_the_same_front(
             states.append(paused.state)
         assert len(states) > 2
         assert end(other, paused, tiny_setup) == end(store, outcome, tiny_setup)
-
-
-@pytest.mark.processes
-def test_with_several_processes_it_goes_the_same_way(
-    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, tmp_path: Path
-) -> None:
-    store, outcome = finished
-    with Store.open(tmp_path / "four.sqlite") as other:
-        found = Run(tiny_setup, space, other, SETTINGS, execution=Execution(workers=4)).go()
-        assert end(other, found, tiny_setup) == end(store, outcome, tiny_setup)
 
 
 def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, Outcome]) -> None:

@@ -26,7 +26,7 @@ from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Allowance, Callbacks, Outcome, Step, run_key
+from ragsmith.runs.run import Allowance, Callbacks, Outcome, Step
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -219,12 +219,6 @@ def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store:
     assert found.state == "finished"
     assert folds == sorted(folds)
     assert folds[0] == 0
-
-
-def test_an_ordinary_search_is_another_run(setup: Setup, space: Space) -> None:
-    plain = replace(SETTINGS, verdict="held-out")
-    assert run_key(setup, space, plain) == run_key(setup, space, replace(plain, folds=9))
-    assert run_key(setup, space, plain) != run_key(setup, space, SETTINGS)
 
 
 def test_questions_that_cannot_be_dealt_out_are_refused(setup: Setup, space: Space, store: Store) -> None:

@@ -124,32 +124,6 @@ def test_the_winner_is_verified_asked_and_evaluated(found: tuple[Result, Store, 
     assert evaluation.mean("generation") is None
 
 
-def test_the_same_search_again_computes_nothing(found: tuple[Result, Store, Path], tiny_space: Path) -> None:
-    result, store, folder = found
-    again = searched(folder / "data", tiny_space, store)
-    assert (again.key, again.computed) == (result.key, 0)
-    assert [row.label for row in again.ranking] == [row.label for row in result.ranking]
-
-
-@pytest.mark.processes
-def test_two_processes_find_the_same(found: tuple[Result, Store, Path], tiny_space: Path, tmp_path: Path) -> None:
-    result, first, folder = found
-    with Store.open(tmp_path / "other.sqlite") as second:
-        ragsmith.search(
-            folder / "data",
-            space=tiny_space,
-            objective="retrieval",
-            chunk_size=100,
-            population=6,
-            generations=2,
-            seed=7,
-            workers=2,
-            cache=second,
-        )
-        keys = [row.key for row in first.evaluations(result.setup.dataset.digest)]
-        assert first.results_many(keys) == second.results_many(keys)
-
-
 def test_answers_are_not_scored_where_there_are_none(
     found: tuple[Result, Store, Path], tiny_space: Path, store: Store
 ) -> None:

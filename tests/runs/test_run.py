@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ragsmith.diagnosis.ablation import kept
-from ragsmith.errors import DatasetError, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
@@ -25,7 +24,7 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_domain
-from ragsmith.runs.run import Callbacks, Execution, Outcome, Run, Step, run_key
+from ragsmith.runs.run import Callbacks, Outcome, Run, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -230,20 +229,6 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     assert winner_yaml(store, again.key, tiny_setup, Path()) == text
 
 
-@pytest.mark.processes
-def test_two_workers_end_as_one(
-    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
-) -> None:
-    one_store, one, _ = finished
-    two = Run(tiny_setup, space, store, SETTINGS, execution=Execution(workers=2)).go()
-    assert two.key == one.key
-    assert two.winner == one.winner
-    assert proposals(store, two) == proposals(one_store, one)
-    assert rows(store, tiny_setup) == rows(one_store, tiny_setup)
-    texts = [winner_yaml(s, o.key, tiny_setup, Path()) for s, o in ((store, two), (one_store, one))]
-    assert texts[0] == texts[1]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -444,26 +429,7 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
         assert proposals(other, Run(tiny_setup, filters, other, settings).go()) == rows
 
 
-@pytest.mark.parametrize("may_miss", [-0.1, 1.0, float("nan")])
-def test_a_share_is_one(may_miss: float) -> None:
-    with pytest.raises(UsageError, match=r"may_miss is .*: give a share"):
-        RunSettings(may_miss=may_miss)
-
-
 # --- before anything is computed -------------------------------------------------------------------------------------
-
-
-def test_chunks_that_are_too_small_are_refused(tiny_folder: Path) -> None:
-    with pytest.raises(UsageError, match="the chunk size is 50: give at least 100 characters"):
-        prepare(str(tiny_folder), ModelNames(), 50)
-
-
-def test_a_data_set_with_a_mistake_is_refused(tmp_path: Path, tiny_folder: Path) -> None:
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    (folder / "dataset.yaml").write_text(yaml.safe_dump({"name": "broken"}))
-    with pytest.raises(DatasetError):
-        prepare(str(folder), ModelNames(), 900)
 
 
 @pytest.mark.parametrize(
