@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
@@ -40,8 +41,6 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    import ragsmith
-
     reply = ragsmith.ask(
         pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.given(), cache=cache
     )
@@ -109,8 +108,6 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on the questions of its data set, or of another."""
-    import ragsmith
-
     found = ragsmith.evaluate(
         pipeline,
         dataset=dataset,
@@ -170,7 +167,6 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
-    import ragsmith
     from ragsmith.exported.verification import TOLERANCE
 
     found = ragsmith.verify(pipeline, **models.given(), cache=cache)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import (
     CACHE,
@@ -50,7 +51,6 @@ def audit(
     Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
     pairs says on which they do.
     """
-    import ragsmith
     from ragsmith.reporting.audit import audit_markdown
 
     found = ragsmith.audits(

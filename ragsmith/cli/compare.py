@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
 from ragsmith.cli.output import say, say_folded, say_json, table
+from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.assessment.gate import Gated
@@ -52,9 +54,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
-    import ragsmith
     from ragsmith.assessment.pairwise import pairwise_csv
-    from ragsmith.errors import WrongOption
     from ragsmith.text.writing import write_file
 
     if top < 0:
@@ -96,8 +96,6 @@ def gate(
     as_json: JsonOption = False,
 ) -> None:
     """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 or 4 if unknown."""
-    import ragsmith
-
     found = ragsmith.gate(
         pipeline,
         dataset=dataset,

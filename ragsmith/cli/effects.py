@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
@@ -154,8 +155,6 @@ def learn(
     as_json: JsonOption = False,
 ) -> None:
     """Learn what options are worth on the search questions of data sets; what the cache has is not computed again."""
-    import ragsmith
-
     learned = ragsmith.learn_effects(
         datasets or None,
         output=output,

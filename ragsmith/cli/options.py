@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints, is_typeddict
 import typer
 
 from ragsmith.api.arguments import Flag, SearchArguments, flags_of
+from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits
@@ -167,7 +168,6 @@ class RoleFlags:
         Raises:
             UsageError: the file is wrong.
         """
-        from ragsmith.errors import UsageError
         from ragsmith.models.file import read_models
         from ragsmith.models.names import ModelName
 
@@ -207,7 +207,6 @@ class RoleFlags:
 
 def _batched(models: dict[str, str | ModelName]) -> dict[str, str | ModelName]:
     """``models`` by role, those asked in batches that can be."""
-    from ragsmith.errors import UsageError
     from ragsmith.models.names import ModelName
     from ragsmith.models.registry import providers
 

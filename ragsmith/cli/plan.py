@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
 from ragsmith.cli.options import (
@@ -47,8 +48,6 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a search would take, how much of it is in the cache, and what each choice that it has costs."""
-    import ragsmith
-
     found = ragsmith.plan(
         dataset,
         **run,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
@@ -32,7 +33,6 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    import ragsmith
     from ragsmith.reporting import domain_json, summary_lines
     from ragsmith.reporting.spreadsheet import across_json
 
@@ -70,8 +70,6 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write the winner of a search as YAML, or another of its pipelines."""
-    import ragsmith
-
     found = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
     if as_json:
         say_json({"winner": str(found.path), **{name: its for name, its in asdict(found).items() if name != "path"}})

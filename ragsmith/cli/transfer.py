@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, WorkersOption
 from ragsmith.cli.output import note, say, say_folded, say_json, table
@@ -27,7 +28,6 @@ def transfer(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
-    import ragsmith
     from ragsmith.reporting import numbers
 
     said: list[tuple[int, int]] = []
