@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.deploying import deploy
     from ragsmith.api.drafting import draft_questions
-    from ragsmith.api.explaining import explain
+    from ragsmith.api.explaining import explain, intervene
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
-    from ragsmith.api.intervening import intervene
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.result import Result
@@ -129,7 +128,7 @@ _HOME = {
     "build_index": "ragsmith.api.indexing",
     "index_status": "ragsmith.api.indexing",
     "remove_from_index": "ragsmith.api.indexing",
-    "intervene": "ragsmith.api.intervening",
+    "intervene": "ragsmith.api.explaining",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",

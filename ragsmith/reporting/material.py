@@ -13,9 +13,8 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.records.latency import kept_latencies, kept_timings
-from ragsmith.records.out_of_fold import fold_winners, out_of_fold
 from ragsmith.records.record import DatasetRecord, RunRecord, searches
-from ragsmith.records.stored_run import StoredRun
+from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import About, Row
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded

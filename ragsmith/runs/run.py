@@ -58,8 +58,7 @@ from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.final_comparison import FinalComparison, count_test_use
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
-from ragsmith.runs.search_loop import Batch, SeenCandidates, batches, finishers
-from ragsmith.runs.warm_start import warm_start
+from ragsmith.runs.search_loop import Batch, SeenCandidates, batches, finishers, warm_start
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -68,7 +67,7 @@ from ragsmith.types import Example
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a run tells whoever watches it."""
+    """A step of a run, as its callback gets it."""
 
     phase: str
     number: int
@@ -83,7 +82,7 @@ Pulse = Callable[[], tuple[Activity, Spent]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run tells whoever watches it before it begins; ``steps`` is how many there are at most, where known."""
+    """What the callback gets before a run begins; ``steps`` is how many there are at most, where known."""
 
     setup: Setup
     space: Space
@@ -126,7 +125,7 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
     ("ragsmith.runs.search_loop", "batches"),
-    ("ragsmith.runs.warm_start", "warm_start"),
+    ("ragsmith.runs.search_loop", "warm_start"),
     ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplified"),
     ("ragsmith.records.objectives", "costs_of"),
@@ -258,7 +257,7 @@ class Run:
         self._latency_of = (
             execution.latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
         )
-        self._met = SeenCandidates(self._settings.fitness, self._settings.may_miss)
+        self._seen = SeenCandidates(self._settings.fitness, self._settings.may_miss)
         self._tested: list[Evaluation] = []  # on the test questions
 
     @property
@@ -331,7 +330,7 @@ class Run:
             state = "interrupted"
             raise
         finally:
-            self._account(work)
+            self._update_statistics(work)
             ended = state in ("finished", "running")
             if not finished_before or (ended and self._ends_otherwise(before)):
                 if ended:
@@ -363,9 +362,9 @@ class Run:
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
         return ends[0] != ends[1]
 
-    def _account(self, work: Work | None) -> None:
-        """Put down what was done, and what failed."""
-        aside = self._met.terms.aside | self._met.terms_of(self._tested).aside
+    def _update_statistics(self, work: Work | None) -> None:
+        """Update the run statistics, and what failed."""
+        aside = self._seen.terms.aside | self._seen.terms_of(self._tested).aside
         self._record = replace(
             self._record,
             account=RunStatistics.of(self._evaluator, work, self._budget.spent),
@@ -377,9 +376,11 @@ class Run:
     def _search(self) -> Evaluation | None:
         known = self._known()
         expected = self._prior if self._settings.begin_with_known else None
-        proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known)
+        proposed = self._search_loop(
+            self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known
+        )
         drawn = self._control(len({one.behaviour for one in proposed}))
-        terms = self._met.terms
+        terms = self._seen.terms
         self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
             replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
             for row, raced in zip(self._proposals, proposed, strict=True)
@@ -394,7 +395,7 @@ class Run:
         self._record = replace(self._record, leader=choice.highest.key, estimated=estimated)
         try:
             winner = self._simplified(choice.chosen)
-            by_key = {one.key: one for one in self._met.evaluations}
+            by_key = {one.key: one for one in self._seen.evaluations}
             baselines = {name: by_key[key] for name, key in self._record.baselines.items()}
             finals = FinalComparison(
                 winner,
@@ -420,14 +421,14 @@ class Run:
 
         def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
             found = self._evaluator.evaluate(candidates, self._split.search)
-            self._meet([Raced.through(evaluation) for evaluation in found])
+            self._record_results([Raced.through(evaluation) for evaluation in found])
             return found
 
-        winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._met.terms)
+        winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._seen.terms)
         self._record = replace(self._record, winner=winner.key, removals=removals)
         if self._settings.timed:  # they are on the front, too
             tried = {removal.key for removal in removals}
-            for one in {one.key: one for one in self._met.evaluations if one.key in tried}.values():
+            for one in {one.key: one for one in self._seen.evaluations if one.key in tried}.values():
                 self._latency_of(one)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
@@ -439,12 +440,12 @@ class Run:
         rule, is evaluated, and what left a race is completed. Where nothing was to be left out, or the time is over,
         nothing is. It decides nothing, and is met by nobody: what it shows came too late to win.
         """
-        met = {one.key: one for one in self._met.evaluations if one.questions == winner.questions}
+        met = {one.key: one for one in self._seen.evaluations if one.questions == winner.questions}
         if self._settings.simplify and not self._late():
             missing = lacking(winner.candidate, self._space, met.values())
             met |= {one.key: one for one in self._evaluator.evaluate(missing, self._split.search)}
         seconds_of = self._latency_of if self._settings.timed else None
-        data, terms = self._setup.dataset, self._met.terms
+        data, terms = self._setup.dataset, self._seen.terms
         clusters = self._record.split.search_groups or Clusters.alone(winner.questions)
         found = ablation_of(
             winner, met.values(), self._space, terms, dataset=data.name, clusters=clusters, seconds_of=seconds_of
@@ -463,20 +464,20 @@ class Run:
             if found.phenotype != other.on(found.questions).phenotype:
                 return None
             if asked >= len(order):
-                self._meet([Raced.through(found)])
+                self._record_results([Raced.through(found)])
                 return found
             asked *= 2
 
     def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
         """The cheapest shown to be less than the margin behind, of who was able to win and what was tried with it."""
         tried = {removal.key for removal in self._record.removals}
-        everyone = {one.key: one for one in [*able, *(one for one in self._met.evaluations if one.key in tried)]}
-        terms = self._met.terms_of(list(everyone.values()))
+        everyone = {one.key: one for one in [*able, *(one for one in self._seen.evaluations if one.key in tried)]}
+        terms = self._seen.terms_of(list(everyone.values()))
         return cheapest(points(list(everyone.values()), terms), winner, terms, self._settings.margin)
 
     @cached_property
     def _prior(self) -> Prior | None:
-        """What to expect of pipelines before any is evaluated; None where nobody asks for it, or nobody knows."""
+        """The prior over pipelines before any is evaluated; None where none is used, or too little is known."""
         settings = self._settings
         if not settings.begin_with_known and settings.choose == "mean":
             return None
@@ -515,7 +516,7 @@ class Run:
         found = warm_start(
             self._evaluator, self._races(), self._split.search, space, self._recommended(), probes=settings.probes
         )
-        self._meet([raced for _, raced in found.raced])
+        self._record_results([raced for _, raced in found.raced])
         known = found.within(space)
         self._record = replace(
             self._record,
@@ -538,13 +539,13 @@ class Run:
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(self._setup, self._space, self._settings.fitness)
 
-    def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
+    def _search_loop(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
         """Race what ``strategy`` proposes until it is done, or at a limit."""
         proposed: list[Raced] = []
         weighs = self._settings.weighs and not control
         costs = partial(costs_of, self._settings, self._latency_of) if weighs else None
         try:
-            for batch in batches(strategy, self._races(), self._space.candidate, known, self._met, costs):
+            for batch in batches(strategy, self._races(), self._space.candidate, known, self._seen, costs):
                 if not control:
                     self._keep(len(proposed), batch)
                 proposed += batch.raced
@@ -556,7 +557,7 @@ class Run:
             if not proposed and not control:
                 raise
             self._stopped, self.why = True, str(stop)
-        self._record = replace(self._record, dropped=self._met.dropped)
+        self._record = replace(self._record, dropped=self._seen.dropped)
         if not control:
             self._record = replace(self._record, history=tuple(strategy.history))
         return proposed
@@ -575,14 +576,14 @@ class Run:
         settings = self._settings
         if settings.control != "random" or settings.strategy == "random" or self._stopped or not budget:
             return []
-        drawn = self._arm(self._strategy("random", budget), {}, control=True)
+        drawn = self._search_loop(self._strategy("random", budget), {}, control=True)
         self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))
         return drawn
 
-    def _meet(self, raced: Sequence[Raced]) -> None:
-        """Note what came of candidates."""
-        self._met.add(raced)
-        self._record = replace(self._record, dropped=self._met.dropped)
+    def _record_results(self, raced: Sequence[Raced]) -> None:
+        """Record race results."""
+        self._seen.add(raced)
+        self._record = replace(self._record, dropped=self._seen.dropped)
 
     def _say(self, strategy: Strategy, step: int, evaluated: int, *, control: bool) -> None:
         score, candidate = None, None

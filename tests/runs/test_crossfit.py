@@ -14,8 +14,8 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
-from ragsmith.records.out_of_fold import out_of_fold
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
+from ragsmith.records.stored_run import out_of_fold
 from ragsmith.reporting import load_domain, numbers
 from ragsmith.reporting.across import across
 from ragsmith.reporting.across_tables import transfers
