@@ -9,11 +9,11 @@ from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.given import Resources
-from ragsmith.assessment.gate import MIN_EFFECT, Gated
+from ragsmith.assessment.gate import MIN_EFFECT, GateResult
 from ragsmith.assessment.gate import gate as gated
 from ragsmith.assessment.junit import junit as junit_of
 from ragsmith.assessment.junit import junit_error
-from ragsmith.assessment.pairwise import PARTS, SideBySide
+from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
 from ragsmith.assessment.pairwise import compare as side_by_side
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
@@ -41,7 +41,7 @@ def compare(
     split: str = "test",
     now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
-) -> SideBySide:
+) -> PairwiseComparison:
     """Compare two pipelines question by question, on the ``test`` questions of a data set, its ``search``, or ``all``.
 
     >>> found = ragsmith.compare("winner.yaml", "naive", dataset="law")
@@ -76,7 +76,7 @@ def gate(
     junit: str | Path | None = None,
     now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
-) -> Gated:
+) -> GateResult:
     """Say whether a pipeline is still as good as it was: it fails if it is shown to be worse, by more than that.
 
     >>> ragsmith.gate("winner.yaml", dataset="law", min_effect=0.02).passed

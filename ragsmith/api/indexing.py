@@ -31,7 +31,7 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArtifactTotal:
     """What is kept of one kind (``vectors``, ``words``): in how many volumes, and their bytes together."""
 
     kind: str
@@ -44,7 +44,7 @@ class IndexStatus:
     """Where indexes are kept, what is there of each kind, of all pipelines, and the index that was asked for."""
 
     folder: str
-    kept: tuple[Kept, ...]
+    kept: tuple[ArtifactTotal, ...]
     index: Indexed | None = None
 
 
@@ -126,7 +126,7 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     for one in shelf.listed():
         volumes[one.address.kind] += 1
         sizes[one.address.kind] += one.size
-    kept = tuple(Kept(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
+    kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
     if pipeline is None:
         return IndexStatus(str(shelf.folder), kept)
     loaded = resources.pipeline(pipeline, indexed_documents(pipeline, resources))

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.assessment.pairwise import (
-    JudgedBy,
+    VerdictTerms,
     evaluated,
     judged_by,
     questions_of,
@@ -44,7 +44,7 @@ LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class GroupChange:
     """A question, or all of a type, ``n`` of them: the mean fitness before and now."""
 
     name: str
@@ -59,7 +59,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class GateResult:
     """Whether a pipeline passes, and why; ``difference`` is what it is now minus what it was ``against``.
 
     ``smallest`` is the loss that would shut the gate four times in five; None where none could. ``lost`` are the
@@ -79,8 +79,8 @@ class Gated:
     verdict: Verdict
     smallest: float | None
     clusters: Clusters
-    types: tuple[Moved, ...]
-    lost: tuple[Moved, ...]
+    types: tuple[GroupChange, ...]
+    lost: tuple[GroupChange, ...]
     failures: Mapping[str, str]
     of: str = "fitness"
 
@@ -93,7 +93,7 @@ def gate(
     min_effect: float = MIN_EFFECT,
     part: str = "test",
     workers: int = 1,
-) -> Gated:
+) -> GateResult:
     """Compare a pipeline with another that is run now, too; or with the scores that its file keeps, if there is none.
 
     Raises:
@@ -129,8 +129,8 @@ def gate(
     least = _smallest(between, min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
-    moved = [Moved(question, 1, before[question], now[question]) for question in questions]
-    return Gated(
+    moved = [GroupChange(question, 1, before[question], now[question]) for question in questions]
+    return GateResult(
         passed=not shut,
         reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
         pipeline=name,
@@ -150,7 +150,7 @@ def gate(
     )
 
 
-def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], JudgedBy]:
+def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
     """The scores that a file keeps, and the questions that they are of, with what is judged of them."""
     kept = pipeline.reference
     if kept is None:
@@ -182,12 +182,14 @@ def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> di
     return {question: scores.get(question, lowest) for question in before}
 
 
-def _by_type(asked: Sequence[Example], before: Mapping[str, float], now: Mapping[str, float]) -> tuple[Moved, ...]:
+def _by_type(
+    asked: Sequence[Example], before: Mapping[str, float], now: Mapping[str, float]
+) -> tuple[GroupChange, ...]:
     found = []
     for type_ in sorted({example.type for example in asked}):
         questions = [example.id for example in asked if example.type == type_]
         means = (_mean({question: its[question] for question in questions}) for its in (before, now))
-        found.append(Moved(type_, len(questions), *means))
+        found.append(GroupChange(type_, len(questions), *means))
     return tuple(found)
 
 
@@ -219,7 +221,7 @@ def _reason(
     clusters: Clusters,
     min_effect: float,
     least: float | None,
-    terms: JudgedBy,
+    terms: VerdictTerms,
     *,
     shut: bool,
 ) -> str:

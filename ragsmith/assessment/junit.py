@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ragsmith.assessment.gate import Gated, Moved
+from ragsmith.assessment.gate import GateResult, GroupChange
 from ragsmith.reporting import numbers
 
 SUITE = "ragsmith.gate"
@@ -19,7 +19,7 @@ VERDICT = "verdict"
 """The name of the case that fails whenever the gate is shut."""
 
 
-def junit(found: Gated, *, seconds: float, now: float) -> str:
+def junit(found: GateResult, *, seconds: float, now: float) -> str:
     """The gate as XML; it took ``seconds`` and began ``now``, in seconds since 1970."""
     cases = [(VERDICT, "" if found.passed else found.reason, "failure")]
     for moved in found.types:
@@ -36,7 +36,7 @@ def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
     return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
 
 
-def _said(moved: Moved, of: str) -> str:
+def _said(moved: GroupChange, of: str) -> str:
     return (
         f"{of} {numbers.plain(moved.before)} before, {numbers.plain(moved.now)} now "
         f"({numbers.signed(moved.change)}, {moved.n} question{'' if moved.n == 1 else 's'})"

@@ -35,7 +35,7 @@ PARTS = ("test", "search", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedPipeline:
     """One of the two: what it was called, its options, the calls of models that a question takes, and what failed."""
 
     name: str
@@ -45,7 +45,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasureDifference:
     """What both score on the questions that have a measure; ``p`` is adjusted by Holm, if there are several of it."""
 
     measure: str
@@ -56,7 +56,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PipelineAnswer:
     """What a pipeline made of a question: F, and R and G where it has them; ``retrieved`` names chunks, best first."""
 
     fitness: float
@@ -67,7 +67,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class QuestionPair:
     """A question with its reference answer, as both answered it; questions of one ``group`` hang together."""
 
     id: str
@@ -75,8 +75,8 @@ class Told:
     type: str
     reference: str
     group: int
-    first: Answered
-    second: Answered
+    first: PipelineAnswer
+    second: PipelineAnswer
 
     @property
     def gain(self) -> float:
@@ -85,7 +85,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class PairwiseComparison:
     """Two pipelines on the questions of a ``part`` of a data set that both finished.
 
     ``questions`` are sorted by what the first gains on them, most first. ``measures`` begin with those of the headline.
@@ -95,13 +95,13 @@ class SideBySide:
 
     dataset: str
     part: str
-    first: Side
-    second: Side
+    first: ComparedPipeline
+    second: ComparedPipeline
     comparison: Comparison
     clusters: Clusters
-    measures: tuple[Measured, ...]
-    types: tuple[Measured, ...]
-    questions: tuple[Told, ...]
+    measures: tuple[MeasureDifference, ...]
+    types: tuple[MeasureDifference, ...]
+    questions: tuple[QuestionPair, ...]
     notes: tuple[str, ...] = ()
     look: Look | None = None
 
@@ -111,15 +111,15 @@ class SideBySide:
         return self.comparison.verdict
 
     @property
-    def fitness(self) -> Measured:
+    def fitness(self) -> MeasureDifference:
         """What decides."""
         return self.measures[0]
 
-    def gained(self, most: int) -> list[Told]:
+    def gained(self, most: int) -> list[QuestionPair]:
         """The questions on which the first is ahead most."""
         return [one for one in self.questions[:most] if one.gain > 0]
 
-    def lost(self, most: int) -> list[Told]:
+    def lost(self, most: int) -> list[QuestionPair]:
         """The questions on which the first is behind most."""
         return [one for one in self.questions[::-1][:most] if one.gain < 0]
 
@@ -132,7 +132,7 @@ def compare(
     part: str = "test",
     workers: int = 1,
     day: str,
-) -> SideBySide:
+) -> PairwiseComparison:
     """Compare two pipelines, each with its name, on a ``part`` of the questions of their data set.
 
     A verdict on test questions, or on all, is a look at them, of this ``day``; p counts those before.
@@ -160,7 +160,7 @@ def compare(
     measures = _measures(found, both, fitness, clusters)
     if compared.adjusted_p is not None:
         measures[0] = replace(measures[0], p=compared.adjusted_p)
-    return SideBySide(
+    return PairwiseComparison(
         ours.setup.dataset.name,
         part,
         _side(one, found[0], both),
@@ -175,7 +175,7 @@ def compare(
     )
 
 
-def pairwise_csv(found: SideBySide) -> str:
+def pairwise_csv(found: PairwiseComparison) -> str:
     """Two pipelines question by question, what the first gains most on top."""
     parts = ("fitness", "retrieval", "generation", "answer")
     head = ["question", "type", "group", "gain", *(f"{side}_{part}" for side in ("first", "second") for part in parts)]
@@ -191,12 +191,12 @@ def pairwise_csv(found: SideBySide) -> str:
     return csv_text([*head, "text", "reference"], rows)
 
 
-def _cells(one: Answered) -> tuple[float | str | None, ...]:
+def _cells(one: PipelineAnswer) -> tuple[float | str | None, ...]:
     return (*map(number_cell, (one.fitness, one.retrieval, one.generation)), one.answer)
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedBy:
+class VerdictTerms:
     """By which ``fitness`` pipelines are told apart on ``examples``; ``of`` is ``retrieval`` where a machine drafted.
 
     ``drafted`` of the questions were drafted, be it that people looked at them later.
@@ -208,16 +208,16 @@ class JudgedBy:
     drafted: int = 0
 
 
-def judged_by(examples: Sequence[Example], fitness: Fitness) -> JudgedBy:
+def judged_by(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
     """The terms of a verdict on these ``examples``, which are those of the report of a search.
 
     Where a machine drafted any of them, it is about retrieval alone, on those that have evidence.
     """
     drafted = sum(example.drafted for example in examples)
     if not drafted or fitness.ranks:
-        return JudgedBy(list(examples), fitness)
+        return VerdictTerms(list(examples), fitness)
     with_evidence = [example for example in examples if example.evidence]
-    return JudgedBy(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
+    return VerdictTerms(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
 
 
 def questions_of(setup: Setup, fitness: Fitness, part: str) -> list[Example]:
@@ -271,7 +271,7 @@ def evaluated(
 
 def _measures(
     found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
-) -> list[Measured]:
+) -> list[MeasureDifference]:
     """Everything that both have a value of on some question, with p adjusted among all but the fitness."""
     shown = [one.on(both) for one in found]
     names = dict.fromkeys([*HEADLINE, *shown[0].measures])
@@ -285,7 +285,7 @@ def _measures(
 
 def _measured(
     name: str, questions: Sequence[str], columns: Sequence[Sequence[float | None]], clusters: Clusters
-) -> Measured | None:
+) -> MeasureDifference | None:
     """A measure of both on the questions that have it; None where none has."""
     if any(len(column) != len(questions) for column in columns):
         return None
@@ -294,12 +294,12 @@ def _measured(
         return None
     asked, ours, theirs = zip(*values, strict=True)
     between = difference(ours, theirs, clusters.numbers(asked))
-    return Measured(name, math.fsum(ours) / len(ours), math.fsum(theirs) / len(theirs), between, between.p)
+    return MeasureDifference(name, math.fsum(ours) / len(ours), math.fsum(theirs) / len(theirs), between, between.p)
 
 
 def _types(
     found: Sequence[Evaluation], asked: Sequence[Example], fitness: Fitness, clusters: Clusters
-) -> tuple[Measured, ...]:
+) -> tuple[MeasureDifference, ...]:
     """The fitness by type of question."""
     scores = [one.by_question(fitness) for one in found]
     listed = []
@@ -311,34 +311,34 @@ def _types(
     return tuple(_adjusted(listed))
 
 
-def _adjusted(listed: Sequence[Measured]) -> list[Measured]:
+def _adjusted(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
     p = holm([one.difference.p for one in listed])
     return [replace(one, p=adjusted) for one, adjusted in zip(listed, p, strict=True)]
 
 
-def _side(name: str, found: Evaluation, both: tuple[str, ...]) -> Side:
+def _side(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
     calls = found.on(both).values("calls")
     failures = {question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()}
-    return Side(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
+    return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
 
 
 def _told(
     found: Sequence[Evaluation], asked: Sequence[Example], groups: Sequence[int], fitness: Fitness
-) -> tuple[Told, ...]:
+) -> tuple[QuestionPair, ...]:
     questions = tuple(example.id for example in asked)
     sides = [_answers(one.on(questions), fitness) for one in found]
     rows = [
-        Told(example.id, example.question, example.type, example.answer, group, first, second)
+        QuestionPair(example.id, example.question, example.type, example.answer, group, first, second)
         for example, group, first, second in zip(asked, groups, *sides, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (-round(row.gain, 12), row.id)))
 
 
-def _answers(found: Evaluation, fitness: Fitness) -> list[Answered]:
+def _answers(found: Evaluation, fitness: Fitness) -> list[PipelineAnswer]:
     scores = found.by_question(fitness)
     parts = [found.column(name) for name in COMPOSITES]
     return [
-        Answered(
+        PipelineAnswer(
             scores[question],
             r,
             g,

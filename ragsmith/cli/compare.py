@@ -15,8 +15,8 @@ from ragsmith.cli.output import say, say_folded, say_json, table
 from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.assessment.gate import Gated
-    from ragsmith.assessment.pairwise import Answered, SideBySide, Told
+    from ragsmith.assessment.gate import GateResult
+    from ragsmith.assessment.pairwise import PairwiseComparison, PipelineAnswer, QuestionPair
 
 WIDTH = 80
 """Characters of a line; --json and --csv have questions and answers whole."""
@@ -115,7 +115,7 @@ def gate(
         raise typer.Exit(SHUT)
 
 
-def _say_both(found: SideBySide) -> None:
+def _say_both(found: PairwiseComparison) -> None:
     from ragsmith.reporting import numbers
     from ragsmith.reporting.wording import sentence
 
@@ -154,7 +154,7 @@ def _say_both(found: SideBySide) -> None:
             say_folded(f"{question} failed in {place}, {why}")
 
 
-def _say_questions(title: str, rows: list[Told]) -> None:
+def _say_questions(title: str, rows: list[QuestionPair]) -> None:
     from ragsmith.reporting import numbers
 
     if not rows:
@@ -168,7 +168,7 @@ def _say_questions(title: str, rows: list[Told]) -> None:
             say(_cut(f"    {place} {_scores(answered)}  ", answered.answer))
 
 
-def _scores(answered: Answered) -> str:
+def _scores(answered: PipelineAnswer) -> str:
     from ragsmith.reporting import numbers
 
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
@@ -183,13 +183,13 @@ def _cut(before: str, text: str) -> str:
     return f"{line[: end if end > 0 else WIDTH - 1].rstrip()}…"
 
 
-def _plain(found: SideBySide) -> dict[str, Any]:
+def _plain(found: PairwiseComparison) -> dict[str, Any]:
     plain = asdict(found)
     rows = [{**row, "gain": told.gain} for row, told in zip(plain["questions"], found.questions, strict=True)]
     return {**plain, "verdict": found.verdict, "questions": rows}
 
 
-def _say_gated(found: Gated) -> None:
+def _say_gated(found: GateResult) -> None:
     from ragsmith.reporting import numbers
 
     say_folded(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")

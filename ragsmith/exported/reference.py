@@ -33,7 +33,7 @@ SCORING = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.releva
 SHORT = 16
 """Digits of a digest that are kept: enough to tell two versions apart."""
 
-Kept = tuple[float | None, float | None, float | None]
+QuestionScores = tuple[float | None, float | None, float | None]
 """F, R and G of a question; None for what it has not."""
 
 
@@ -47,7 +47,7 @@ class Reference:
     documents: str
     questions: str
     marks: Mapping[str, str]
-    scores: Mapping[str, Kept]
+    scores: Mapping[str, QuestionScores]
 
     @classmethod
     def of(
@@ -101,7 +101,7 @@ class Reference:
         return difference(self.marks, marks(setup, fitness))
 
 
-def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, Kept]:
+def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScores]:
     """F, R and G of each question that an evaluation finished, as a file keeps them."""
     finished = (question for question in evaluation.questions if question in evaluation.records)
     columns = (map(_rounded, evaluation.column(name, fitness)) for name in HEADLINE)
@@ -157,7 +157,7 @@ def _written(value: float | None) -> str:
     return "-" if value is None else f"{value:.{DIGITS}f}"
 
 
-def _line(line: str) -> tuple[str, Kept]:
+def _line(line: str) -> tuple[str, QuestionScores]:
     f, r, g, name = line.split(" ", 3)
     question = json.loads(name)
     if not isinstance(question, str):

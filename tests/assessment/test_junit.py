@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from ragsmith.assessment.gate import Gated, Moved
+from ragsmith.assessment.gate import GateResult, GroupChange
 from ragsmith.assessment.junit import junit, junit_error
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import difference
@@ -56,9 +56,9 @@ SCHEMA = """\
 BETWEEN = difference([0.1] * 9, [0.5] * 9, list(range(9)))
 
 
-def gated(name: str, *, passed: bool, n: int = 9) -> Gated:
-    moved = Moved(name, n, 0.5, 0.1)
-    return Gated(
+def gated(name: str, *, passed: bool, n: int = 9) -> GateResult:
+    moved = GroupChange(name, n, 0.5, 0.1)
+    return GateResult(
         passed,
         f"fails: {name}",
         "winner.yaml",
@@ -71,7 +71,7 @@ def gated(name: str, *, passed: bool, n: int = 9) -> Gated:
         Verdict.WORSE,
         0.1,
         Clusters.alone(["q"]),
-        (moved, Moved("other", 1, 0.5, 0.49)),
+        (moved, GroupChange("other", 1, 0.5, 0.49)),
         (moved,),
         {name: name},
     )
