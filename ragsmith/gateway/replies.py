@@ -72,7 +72,7 @@ class Replies:
             call = StoredCall(under, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
             store.put_calls([call], replacing=replacing)
             if under != key:
-                store.give_up(key)
+                store.release(key)
             return completion.text, _bill(completion)
 
         def find() -> tuple[str, Usage]:

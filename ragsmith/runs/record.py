@@ -27,7 +27,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.desk import Counts
-from ragsmith.gateway.owners import is_gone
+from ragsmith.gateway.leases import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunRow, RunState

@@ -21,11 +21,12 @@ from sqlalchemy.engine import URL
 from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, UsageError
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
-from ragsmith.gateway.owners import Owner
+from ragsmith.gateway.leases import Lease
 from ragsmith.models.calls import BatchedRequest, Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
-from ragsmith.store.engine import alone_at, parse
+from ragsmith.store.engine import parse, take_advisory_lock
+from ragsmith.store.maintenance import Damage, Statistics, damaged_rows, statistics
 from ragsmith.store.rows import (
     DatasetRow,
     DiagnosisRow,
@@ -36,10 +37,10 @@ from ragsmith.store.rows import (
     ResultRow,
     RunRow,
     RunState,
+    add_checksum,
     batches,
     columns_of,
     insertion,
-    seal,
     settled,
 )
 from ragsmith.store.schema import (
@@ -52,21 +53,17 @@ from ragsmith.store.schema import (
     FINDING,
     FIT,
     LATENCY,
+    LEASE,
     LOOK,
     LOOKED,
-    MIGRATIONS,
     MODEL_CALL,
-    PAYMENT,
-    PROCESS,
     PROPOSAL,
     RESULT,
     RUN,
     TRAITS,
-    Migration,
 )
-from ragsmith.store.shapes import SHAPES, VECTOR_TASKS, Shape
-from ragsmith.store.spending import Spendings
-from ragsmith.store.upkeep import Damage, Statistics, damaged_rows, statistics
+from ragsmith.store.spending import SpendLedger
+from ragsmith.store.validation import VALIDATORS, VECTOR_TASKS, Validator
 
 __all__ = [
     "Damage",
@@ -158,30 +155,28 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._spendings = Spendings(database)
+        self._ledger = SpendLedger(database)
         self._vector_lengths: dict[str, int] = {}
 
     @classmethod
     def open(
         cls,
-        location: str | Path,
+        location: str | Path | URL,
         *,
         read_only: bool = False,
         timeout: float = TIMEOUT,
-        migrations: Sequence[Migration] = MIGRATIONS,
-        shapes: Mapping[str, Shape] = SHAPES,
+        validators: Mapping[str, Validator] = VALIDATORS,
     ) -> Self:
-        """Open the file, made on first use, or the PostgreSQL URL ``location``, and bring an older schema forward.
+        """Open the file, made on first use, or the PostgreSQL URL ``location``.
 
-        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server, and
-        ``shapes`` says what the rows of each table look like: one that does not counts as damaged. Raises StoreError
-        when the place cannot be used, belongs to another program or was written by a newer ragsmith (it is then left
-        untouched), and MissingExtra without the driver of a server.
+        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server. ``validators``
+        say what the rows of each table look like: one that does not counts as damaged. Raises StoreError when the place
+        cannot be used, belongs to another program or has another format (it is then left untouched), and MissingExtra
+        without the driver of a server.
         """
-        database = Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations)
-        database.shapes = shapes
+        database = Database.open(location, read_only=read_only, timeout=timeout, validators=validators)
         store = cls(database)
-        if lost := store._spendings.lost_log():
+        if lost := store._ledger.doubt_after_lost_log():
             warnings.warn(lost, Notice, stacklevel=2)
         return store
 
@@ -249,13 +244,10 @@ class Store:
         """Keep several in one transaction, and with them what a run has paid."""
         rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
-            if rows and payment is not None and payment.settled != NOTHING_SPENT:
+            if payment is not None and payment.amount != NOTHING_SPENT:
                 with suppress(SpendingDamaged):  # paid replies are kept all the same; the next reservation says it
-                    self._spendings.settle(connection, payment.run, payment.settled)
+                    self._ledger.settle(connection, payment.run, payment.amount)
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
-            if rows and payment is not None and payment.amount != NOTHING_SPENT:
-                paid = (payment.run, rows[0][0], *columns_of(payment.amount))
-                self._database.put(connection, PAYMENT, [paid], replacing=True)
             for batch in batches([row[0] for row in rows], BATCH):
                 for table in (CLAIM, FAILED_CALL):
                     connection.execute(delete(table).where(table.c.key.in_(batch)))
@@ -285,23 +277,25 @@ class Store:
         return {one.key: one for one in rows if one.kind in CLASSES}
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
+        self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there; one transaction.
 
-        A claim ends with the reply, with `give_up`, or when ``is_gone`` says so of its owner, who holds claims on those
-        keys. ``beat`` is written with the claims.
+        A claim ends with the reply, with `release`, or when ``is_gone`` says so of its owner, who holds claims on those
+        keys. ``lease`` is written with the claims.
         """
         database = self._database
         with database.writing() as connection:
-            if beat is not None:
-                database.put(connection, PROCESS, [columns_of(beat)], replacing=True)
+            if lease is not None:
+                database.put(connection, LEASE, [columns_of(lease)], replacing=True)
             calls = self._calls(connection, keys)
             wanted = [key for key in sorted(set(keys)) if key not in calls]  # in one order: nobody waits crosswise
             holders = self._holders(connection, wanted)
             gone = self._gone(connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone)
             if gone or None in holders.values():
-                alone_at(connection, "claim")  # of two who take over, the second sees what the first has put there
+                take_advisory_lock(
+                    connection, "claim"
+                )  # of two who take over, the second sees what the first has put there
                 holders = self._holders(connection, wanted)
                 damaged = [key for key, holder in holders.items() if holder is None]
                 left = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
@@ -310,7 +304,9 @@ class Store:
             mine = {key for key, holder in holders.items() if holder == owner}
             if free:  # as late as can be: others who want one of these wait from here to the end of the transaction
                 statement = insertion(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
-                mine.update(connection.execute(statement, [seal(CLAIM, (key, owner)) for key in free]).scalars())
+                mine.update(
+                    connection.execute(statement, [add_checksum(CLAIM, (key, owner)) for key in free]).scalars()
+                )
                 late = self._calls(connection, mine)  # on a server some may have come since the first look
                 if late:
                     connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(late), CLAIM.c.owner == owner))
@@ -323,32 +319,32 @@ class Store:
         return {row.key: row.owner if self._database.intact(CLAIM, tuple(row)) else None for row in rows}
 
     def _gone(
-        self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Owner, Collection[str]], bool]
+        self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> set[str]:
         """Those of the holders of claims, by the keys of these, that do not live any more."""
         keys: dict[str, list[str]] = {}
         for key, token in holders.items():
             keys.setdefault(token, []).append(key)
-        rows = self._database.fetch_keyed(connection, PROCESS, keys, column="owner") if keys else ()
-        # one whose row is damaged or gone is heard of again with its next beat, if it lives
-        known = dict.fromkeys(keys, Owner("")) | {row[0]: Owner(*row) for row in rows}
+        rows = self._database.fetch_keyed(connection, LEASE, keys, column="owner") if keys else ()
+        # one whose row is damaged or gone is heard of again with its next heartbeat, if it lives
+        known = dict.fromkeys(keys, Lease("")) | {row[0]: Lease(*row) for row in rows}
         return {token for token in keys if is_gone(replace(known[token], token=token), keys[token])}
 
-    def beat(self, owner: Owner) -> None:
-        """Let others see that ``owner`` lives; it waits for no other thread."""
+    def renew(self, lease: Lease) -> None:
+        """Let other processes see that the one of ``lease`` lives; it waits for no other thread."""
         with self._database.writing(urgent=True) as connection:
-            self._database.put(connection, PROCESS, [columns_of(owner)], replacing=True)
+            self._database.put(connection, LEASE, [columns_of(lease)], replacing=True)
 
-    def give_up(self, owner: str, key: str | None = None) -> None:
+    def release(self, owner: str, key: str | None = None) -> None:
         """End a claim without a reply; without a key, all of ``owner``, which ends."""
         with self._database.writing() as connection:
             if key is not None:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
                 return
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
-        with self._database.writing() as connection:  # of its own: one with a beat in it may wait for these claims
-            # also of those that were killed: a process that lives writes its row again with its next beat
-            connection.execute(delete(PROCESS).where(PROCESS.c.owner.not_in(select(CLAIM.c.owner))))
+        with self._database.writing() as connection:  # of its own: one with a lease in it may wait for these claims
+            # also of those that were killed: a process that lives writes its row again with its next heartbeat
+            connection.execute(delete(LEASE).where(LEASE.c.owner.not_in(select(CLAIM.c.owner))))
 
     # What went off in a batch
 
@@ -428,15 +424,15 @@ class Store:
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """See `ragsmith.gateway.budget.Ledger`: several processes keep one limit together."""
-        return self._spendings.spend(key, amount, limits)
+        return self._ledger.spend(key, amount, limits)
 
     def spending(self, key: str) -> Spending:
         """See `ragsmith.gateway.budget.Ledger`: the record of a run is read and checked from its first row on."""
-        return self._spendings.state(key)
+        return self._ledger.state(key)
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
         """See `ragsmith.gateway.budget.Ledger`."""
-        return self._spendings.accept(key, spent)
+        return self._ledger.accept(key, spent)
 
     # Results
 
@@ -455,7 +451,7 @@ class Store:
             kept = self._same_results(connection, rows)
             if all(settled(kept.get((row.evaluation, row.question)), row) is None for row in rows):
                 return list(kept.values())  # equal searches side by side need not wait for each other
-            alone_at(connection, "result")
+            take_advisory_lock(connection, "result")
             kept = self._same_results(connection, rows)
             changed: dict[tuple[str, str], ResultRow] = {}
             for row in rows:
@@ -483,9 +479,8 @@ class Store:
         """The same also after this was closed: the place is opened once more, for reading."""
         if not self._database.closed:
             return self.results(evaluation)
-        database = Database.open(self._location, read_only=True, timeout=TIMEOUT, migrations=MIGRATIONS)
-        database.shapes = self._database.shapes
-        with Store(database) as store:
+        database = self._database
+        with Store.open(database.location, read_only=True, validators=database.validators) as store:
             return store.results(evaluation)
 
     def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
@@ -600,7 +595,7 @@ class Store:
         rows = self._all(PROPOSAL, PROPOSAL.c.run == run, order=(PROPOSAL.c.position,))
         return [ProposalRow(*row[1:]) for row in rows]
 
-    # Upkeep
+    # Maintenance
 
     def statistics(self) -> Statistics:
         """Rows and bytes of each table, the size of the file, and the damaged rows met so far; ready for JSON."""

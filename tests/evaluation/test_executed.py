@@ -45,7 +45,7 @@ MACHINERY = {
 whether a module that is added here can change what is returned."""
 
 ELSEWHERE = {
-    *("gateway.batching", "gateway.claims", "gateway.owners"),
+    *("gateway.batching", "gateway.claims", "gateway.leases"),
     *("store.database", "store.engine", "store.rows", "store.shapes", "store.store"),
 }
 """More of it, for models that are waited for: it joins requests, and keeps replies."""

@@ -1,8 +1,7 @@
-"""Owners of claims: which process holds one, and whether it still lives.
+"""Leases: a process that holds claims renews its lease in the cache every few seconds, by a heartbeat.
 
-A process that holds claims changes its row in the cache every few seconds. Whoever waits for it watches that row, and
-counts as silence only time in which it could use the cache itself. So no clock is compared with another, and neither a
-cache that was locked nor a machine that slept makes anybody look dead.
+A process that waits for it reads that row, and counts only time in which it could use the cache itself. So no clock is
+compared with another, and a lease does not expire because the cache was locked or the machine slept.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-BEAT_SECONDS = 6.0
-"""Between two beats of a process that holds claims."""
-SILENT_SECONDS = 3 * BEAT_SECONDS
-"""After so long without a beat a process counts as dead: two are missing, and the time of one is for what is slow."""
+HEARTBEAT_SECONDS = 6.0
+"""Between two heartbeats of a process that holds claims."""
+SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
+"""A lease expires after so long without a heartbeat: two are missing, and the time of one is for slow writes."""
 LOOK_SECONDS = 1.0
 """Between two looks at what another process holds."""
 TELL_SECONDS = 5.0
@@ -27,12 +26,12 @@ TELL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """A process that makes calls: a random ``token``, `this_process` of it, and a number that each beat raises."""
+class Lease:
+    """Of a process that makes calls: a random ``token``, `this_process` of it, and a number that heartbeats raise."""
 
     token: str
     process: str = ""
-    beat: int = 0
+    heartbeat: int = 0
 
     def __str__(self) -> str:
         host, _, rest = self.process.partition(":")
@@ -87,9 +86,9 @@ def _place() -> str:
 
 @dataclass(slots=True)
 class _Watched:
-    """An owner that is waited for: seconds without a beat in which it could have been seen, and for which calls."""
+    """A lease that is waited for: how long without a heartbeat that could have been seen, and for which calls."""
 
-    beat: int
+    heartbeat: int
     looked: float
     silent: float = 0.0
     calls: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -107,25 +106,25 @@ class Watch:
         self._watched: dict[str, _Watched] = {}
         self._news: list[str] = []
 
-    def is_gone(self, owner: Owner, keys: Collection[str]) -> bool:
-        """Whether ``owner``, whose row was just read in a transaction that could write, does not live any more.
+    def is_gone(self, lease: Lease, keys: Collection[str]) -> bool:
+        """Whether the process of a lease that was just read, in a transaction that could write, has ended.
 
         ``keys`` are those of its calls that are waited for here.
         """
         now = self._clock()
         with self._lock:
-            seen = self._watched.setdefault(owner.token, _Watched(owner.beat, now))
+            seen = self._watched.setdefault(lease.token, _Watched(lease.heartbeat, now))
             passed = now - seen.looked
             seen.looked = now
             # what was not looked for meanwhile is there, or nobody could look
             recent = {key: times for key, times in seen.calls.items() if now - times[1] <= TELL_SECONDS}
             seen.calls = recent | {key: (recent.get(key, (now, now))[0], now) for key in keys}
             waited = max((now - seen.calls[key][0] for key in keys), default=0.0)
-            seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.beat == owner.beat else 0.0
-            seen.beat = owner.beat
-            has_ended = is_gone(owner.process)
+            seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.heartbeat == lease.heartbeat else 0.0
+            seen.heartbeat = lease.heartbeat
+            has_ended = is_gone(lease.process)
             gone = has_ended or seen.silent >= SILENT_SECONDS
-            self._tell(owner, seen, waited, gone, has_ended)
+            self._tell(lease, seen, waited, gone, has_ended)
             return gone
 
     def news(self) -> list[str]:
@@ -134,14 +133,14 @@ class Watch:
             news, self._news = self._news, []
         return news
 
-    def _tell(self, owner: Owner, seen: _Watched, waited: float, gone: bool, has_ended: bool) -> None:
+    def _tell(self, lease: Lease, seen: _Watched, waited: float, gone: bool, has_ended: bool) -> None:
         if gone and not seen.is_given_up:
             how = "has ended" if has_ended else f"has not been heard of for {seen.silent:.0f} s"
-            self._news.append(f"{owner} {how} and left calls unfinished: they are taken over.")
+            self._news.append(f"{lease} {how} and left calls unfinished: they are taken over.")
         elif not gone and waited >= seen.next_word:
             seen.next_word *= 10
             self._news.append(
-                f"waiting for {owner}, which is making calls that are needed here, too: for {waited:.0f} s so far; "
+                f"waiting for {lease}, which is making calls that are needed here, too: for {waited:.0f} s so far; "
                 f"last heard of {seen.silent:.0f} s ago."
             )
         seen.is_given_up = gone

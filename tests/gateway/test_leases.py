@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.gateway.owners import SILENT_SECONDS, Owner, Watch, is_gone, this_process
+from ragsmith.gateway.leases import SILENT_SECONDS, Lease, Watch, is_gone, this_process
 
 HERE = this_process()
 HOST, _, START, PLACE = HERE.split(":")
@@ -72,7 +72,7 @@ def watch(clock: Clock) -> Watch:
     return Watch(clock)
 
 
-FAR = Owner("token", "far:12:1:there", 7)
+FAR = Lease("token", "far:12:1:there", 7)
 
 
 def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: Watch, clock: Clock) -> None:
@@ -92,7 +92,7 @@ def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: 
 
 def test_an_owner_that_is_only_slow_is_waited_for_and_that_is_said_seldom(watch: Watch, clock: Clock) -> None:
     for second in range(600):
-        assert not watch.is_gone(replace(FAR, beat=second // 12), ["k"])  # every other beat is lost
+        assert not watch.is_gone(replace(FAR, heartbeat=second // 12), ["k"])  # every other beat is lost
         clock.now += 1.0
     assert [sentence.split("for ")[-1].split(";")[0] for sentence in watch.news()] == [
         "5 s so far",
@@ -103,7 +103,7 @@ def test_an_owner_that_is_only_slow_is_waited_for_and_that_is_said_seldom(watch:
 
 def test_an_owner_that_makes_one_call_after_the_other_is_not_said_to_be_waited_for(watch: Watch, clock: Clock) -> None:
     for second in range(100):
-        assert not watch.is_gone(replace(FAR, beat=second), [f"{second}", f"{second + 1}", f"{second + 3}"])
+        assert not watch.is_gone(replace(FAR, heartbeat=second), [f"{second}", f"{second + 1}", f"{second + 3}"])
         clock.now += 1.0
     assert watch.news() == []
 
@@ -120,9 +120,9 @@ def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch, clock: Clo
 
 
 def test_an_owner_that_is_seen_again_after_a_long_time_begins_anew(watch: Watch, clock: Clock) -> None:
-    for beat in (7, 8):
+    for heartbeat in (7, 8):
         for _ in range(int(SILENT_SECONDS)):
-            assert not watch.is_gone(replace(FAR, beat=beat), ["k"])
+            assert not watch.is_gone(replace(FAR, heartbeat=heartbeat), ["k"])
             clock.now += 1.0
     clock.now += 500
-    assert not watch.is_gone(replace(FAR, beat=9), ["k"])
+    assert not watch.is_gone(replace(FAR, heartbeat=9), ["k"])

@@ -1,7 +1,7 @@
-"""What the rows of each table look like: one whose checksum is right may still be of another form.
+"""Validation of rows: one whose checksum is right may still have another form than its readers expect.
 
-It was then written by another program, or by a mistake of ours, and is treated as one that is damaged: it is absent,
-named, and computed again. Only what readers rely on is asked for; more may be there.
+Such a row was written by another program, or by a mistake of ours, and counts as damaged: it is absent, named, and
+computed again. Only what readers rely on is checked; there may be more.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from typing import TypeAlias
 
 from ragsmith.models.calls import Json
 
-Shape: TypeAlias = Callable[[Sequence[Json]], bool]
+Validator: TypeAlias = Callable[[Sequence[Json]], bool]
 """Whether the decoded columns of a row are of the form that its readers expect."""
 
 VECTOR_TASKS = ("text", "query")
 """The tasks of model calls that made a vector."""
-
-RUN_VERSION = 2
-"""The last form of a run's record that is checked here."""
 
 _TEXTS = frozenset({str})
 _NUMBERS = frozenset({int, float})
@@ -77,20 +74,16 @@ def _result(row: Sequence[Json]) -> bool:
         return False
     if state == "failed":
         return _has(value, stage=str, error=str)
-    measured = [value[name] for name in ("measures", "metrics") if name in value]  # "metrics" up to version 0.1
     return (
         (type(value.get("answer")) is str or value.get("part") == "ranking")
         and _lists(value.get("retrieved"), _TEXTS)
         and _maps(value.get("usage"), _NUMBERS)
-        and bool(measured)
-        and all(_maps(scores, _SCORES) for scores in measured)
+        and _maps(value.get("measures"), _SCORES)
     )
 
 
 def _run(row: Sequence[Json]) -> bool:
     value = row[3]
-    if isinstance(value, dict) and type(value.get("version")) is int and value["version"] > RUN_VERSION:
-        return True  # its reader says that a newer ragsmith wrote it
     return (
         _has(value, space=dict, settings=dict, models=dict, model_names=dict, chunk_size=int, split=dict)
         and _has(value["space"], name=str, digest=str, size=int, feasible=int, options=dict)
@@ -140,7 +133,7 @@ def _traits(row: Sequence[Json]) -> bool:
     return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
 
 
-SHAPES: Mapping[str, Shape] = MappingProxyType(
+VALIDATORS: Mapping[str, Validator] = MappingProxyType(
     {
         "model_call": _model_call,
         "dataset": _dataset,

@@ -19,7 +19,7 @@ from sqlalchemy import (
 from ragsmith.store.database import Database
 from ragsmith.store.rows import label
 from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
-from ragsmith.store.shapes import VECTOR_TASKS
+from ragsmith.store.validation import VECTOR_TASKS
 
 
 class TableSize(TypedDict):
@@ -61,9 +61,7 @@ NAMES = {
     "run": "record of run {key} on data set {dataset}",
     "proposal": "candidate {position} of run {run} on data set {dataset}",
     "fit": "what techniques learned on data set {dataset}",
-    "spending": "what run {key} has spent",
-    "expense": "what run {run} has spent",
-    "payment": "what run {run} had paid when it kept a reply",
+    "spending": "what run {run} has spent",
     "latency": "how long the pipeline of evaluation {evaluation} takes for question {question}",
     "finding": "{kind} worked out on data set {dataset}",
     "diagnosis": "why question {question} of evaluation {evaluation} went as it did",
@@ -71,10 +69,9 @@ NAMES = {
     "looked": "a look at a test question",
     "traits": "what was learnt of the model {model}",
     "failed_call": "why a request to {model} failed",
-    "origin": "the name of this database, beside which its spending is witnessed",
     "batched_request": "where a request went off in a batch",
     "claim": "claim on a call that is being made",
-    "process": "a process that makes calls",
+    "lease": "a process that makes calls",
 }
 """What a row of a table is, in words and columns; ``dataset`` is the name of the data set that it belongs to."""
 
@@ -87,7 +84,6 @@ COSTS = {
     "proposal": "missing in reports before the same search runs again",
     "fit": "learned again where it is needed",
     "spending": "that run asks before it sends anything more",
-    "expense": "that run asks before it sends anything more",
     "latency": "measured again by the same search, which may then go another way",
     "finding": "not shown before the same command works it out again",
     "diagnosis": "missing in reports before the same search runs again",
