@@ -190,7 +190,7 @@ class Crossfit:
         compared = {role: [described.get(fold.entrants.get(role, "")) for fold in record.folds] for role in roles}
         day = stamp(self._now())[:10]
         fitness = self._settings.fitness
-        return look_at(self._store, self._setup, fitness, self.key, compared, record.tested, day)
+        return look_at(self._store, self._setup, fitness, compared, record.tested, day)
 
     @staticmethod
     def _sum(outcome: Outcome, parts: Sequence[_Part]) -> Outcome:

@@ -11,7 +11,6 @@ from ragsmith.digest import digest
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import configuration
-from ragsmith.runs.record import RunRecord, searches
 from ragsmith.store.store import Store
 
 if TYPE_CHECKING:
@@ -25,18 +24,16 @@ def look_at(
     store: Store,
     setup: Setup,
     fitness: Fitness,
-    run: str,
     compared: Mapping[str, Any],
     tested: Collection[str],
     day: str,
 ) -> Look:
-    """Count a look of the run of this key, and those of searches in this cache that did not count theirs.
+    """Count a look of a run.
 
     ``compared`` has the configurations of those that met on the questions ``tested``, by their part: the same ones on
     the same questions are the same look. ``day`` is as ISO 8601.
     """
     contents = digests(setup.dataset, setup.dataset.examples)
-    _count_earlier(store, setup, contents, run)
     met = {name: one for name, one in compared.items() if name not in MADE_OF}
     look = digest("look", met, setup.cut, setup.model_ids, fitness.identity)
     return counted(store, look, [contents[question] for question in tested], day)
@@ -46,17 +43,6 @@ def look_at_two(store: Store, two: Sequence[Pipeline], fitness: Fitness, tested:
     """Count a look at the questions ``tested`` by two pipelines that are compared, whichever of them is the first."""
     setup = two[0].setup
     contents = digests(setup.dataset, setup.dataset.examples)
-    _count_earlier(store, setup, contents)
     met = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in two)
     look = digest("look of two", met, fitness.identity)
     return counted(store, look, [contents[question] for question in tested], day)
-
-
-def _count_earlier(store: Store, setup: Setup, contents: Mapping[str, str], run: str = "") -> None:
-    """Count the looks of searches in this cache, but for this ``run``, that an earlier version did not count."""
-    for row in searches(store):
-        if row.key != run and row.dataset == setup.dataset.digest and row.value.get("test"):
-            before = RunRecord.read(row.value)
-            if before.look is None:
-                asked = [contents[question] for question in before.split.test if question in contents]
-                counted(store, digest("look of a run", row.key), asked, (row.started or "")[:10])

@@ -30,12 +30,12 @@ from ragsmith.techniques.own import import_recorded
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
-FORMAT = 2
-"""Since 2 the section ``fitness`` stands in the place of ``weights``, which is still read."""
+FORMAT = 1
+"""Of the file of a pipeline."""
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
-    *("marked_by", "fitness", "pipeline", "run", "expected", "reference", "weights"),
+    *("marked_by", "fitness", "pipeline", "run", "expected", "reference"),
 )
 
 
@@ -47,8 +47,9 @@ class ExportedFile:
         self._tree = read_yaml(path, SpaceError)
         form = "this is not a pipeline: it must be 'name: value' pairs"
         self._data = self._tree.mapping(known=KEYS, form=form)
-        if (given := self._data.get("format", FORMAT)) not in (1, FORMAT):
-            raise self._tree.error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
+        if (given := self._data.get("format", FORMAT)) != FORMAT:
+            reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
+            raise self._tree.error(("format",), f"{reads}: export the pipeline again")
 
     def import_files(self) -> None:
         """Import the files of one's own that the pipeline needs; what follows may name what they define."""
@@ -124,13 +125,12 @@ class ExportedFile:
 
     def fitness(self) -> Fitness:
         """By what the pipeline was chosen."""
-        section = "weights" if self._data.get("format") == 1 else "fitness"
-        if section not in self._data:
+        if "fitness" not in self._data:
             return Fitness()
         try:
-            return Fitness.read({section: self._tree.mapping((section,))}, self._path.parent)
+            return Fitness.read(self._tree.mapping(("fitness",)), self._path.parent)
         except (ValueError, UsageError) as error:
-            raise self._tree.error((section,), str(error)) from error
+            raise self._tree.error(("fitness",), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
         """The scores at export: ``search`` and ``test`` to the name of a score to its mean.

@@ -39,10 +39,6 @@ from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-VERSION = 2
-"""Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
-
-
 HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
 VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
 """On which questions a verdict is based."""
@@ -195,10 +191,10 @@ class SearchedSpace:
 class Division:
     """The ids of the questions that a run searched on and tested on, and the rule that told them apart.
 
-    ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them. ``order``
-    has the search questions in the order in which candidates met them; earlier versions let each meet all of them.
+    ``unused`` are in neither part. ``leaks`` is None where they were not counted. ``order`` has the
+    search questions in the order in which candidates met them.
     ``gap`` is how many characters apart gold of the two parts was to be. ``groups`` are the test questions, and
-    ``search_groups`` the search questions, by what links them; earlier versions did not keep them.
+    ``search_groups`` the search questions, by what links them.
     """
 
     rule: str
@@ -225,11 +221,10 @@ class Division:
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Division:
         """The division that ``asdict`` gave."""
-        found = stored.get("leaks")
-        search, test, unused, order = (tuple(stored.get(part, ())) for part in ("search", "test", "unused", "order"))
-        counted = Leaks(**found) if found else None
-        linked = [Clusters.read(stored.get(name)) for name in ("groups", "search_groups")]
-        return cls(stored["rule"], search, test, unused, counted, order, stored.get("gap", GAP), *linked)
+        lists = {part: tuple(stored[part]) for part in ("search", "test", "unused", "order")}
+        linked = {name: Clusters.read(stored[name]) for name in ("groups", "search_groups")}
+        found = stored["leaks"] and Leaks(**stored["leaks"])
+        return cls(**{**stored, **lists, **linked, "leaks": found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +248,7 @@ class SetAside:
 
     @classmethod
     def of(cls, failure: Mapping[str, Any]) -> SetAside:
-        """From the failure of a question; one that was kept long ago has no class."""
+        """From the failure of a question; one in code of the user's has no class."""
         return cls(failure["stage"], failure.get("kind", ""), failure["error"])
 
     def __str__(self) -> str:
@@ -339,7 +334,7 @@ class RunRecord:
     were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
     settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
-    of the program that ran; earlier versions did not say. ``look`` is the look at the test questions that this was.
+    of the program that ran. ``look`` is the look at the test questions that this was.
     ``folds`` are the searches of a crossfit, and ``within`` is,
     of each of them, the key of the run that they are part of.
     """
@@ -425,23 +420,17 @@ class RunRecord:
         """The record as the store keeps it."""
         kept = asdict(self)
         kept["settings"]["fitness"] = self.settings.fitness.plain()
-        return {"version": VERSION, **kept}
+        return kept
 
     @classmethod
     def read(cls, stored: Any) -> RunRecord:
-        """The record that ``plain`` gave, of this version or an earlier one.
+        """The record that ``plain`` gave.
 
         Raises:
-            UsageError: a newer ragsmith wrote it, or it is no record of a run.
+            UsageError: it is no record of a run.
         """
-        version = stored.get("version", 1) if isinstance(stored, dict) else None
-        if isinstance(version, int) and version > VERSION:
-            raise UsageError(
-                f"a search in this cache was recorded by a newer ragsmith (record version {version}; this one reads up "
-                f"to {VERSION}): update ragsmith, or give another cache with --cache"
-            )
         try:
-            return cls._read(_from_version_1(stored) if version == 1 else stored)
+            return cls._read(stored)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
@@ -453,96 +442,50 @@ class RunRecord:
 
     @classmethod
     def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
-        space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
-        settings = {name: value for name, value in given.items() if name not in ("weights", "compare")}
-        settings.setdefault("may_miss", 0.0)  # before it could be chosen, nothing might be missed
-        if "compare" in given:  # before there were races, random candidates and single options were one setting
-            control = "random" if given["compare"] else "none"
-            settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
-            settings["begin_with_known"] = False
-        settings.setdefault("choose", "mean")  # before it could be chosen, the highest mean won
-        settings["racing"] = settings["racing"] and Racing(**settings["racing"])
-        settings["objectives"] = tuple(settings.get("objectives", WEIGHABLE[:1]))
-        settings["price"] = Price(**price) if (price := settings.get("price")) else None
-        fitness = Fitness.read(given)
-        if not fitness.file and settings.get("margin", 0.0) >= 1.0:  # before it was refused, it let everything pass
-            settings["margin"] = math.nextafter(1.0, 0.0)
-        return cls(
-            SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
-            RunSettings(
-                **{
-                    **settings,
-                    "genetic": GeneticSettings(**{"breeding": "best", **settings["genetic"]}),  # before it had a name
-                    "fitness": fitness,
-                }
-            ),
-            stored["models"],
-            stored["model_names"],
-            stored["chunk_size"],
-            Division.read(split),
-            stored["baselines"],
-            tuple(ProbeRecord(**probe) for probe in stored["probes"]),
-            tuple(_generation(step) for step in stored["history"]),
-            tuple(stored["random"]),
-            stored["winner"],
-            stored["test"],
-            Account(
+        space, account = stored["space"], stored["account"]
+        options = {name: tuple(labels) for name, labels in space["options"].items()}
+        read = {
+            "space": SearchedSpace(**{**space, "options": options}),
+            "settings": _settings(stored["settings"]),
+            "split": Division.read(stored["split"]),
+            "probes": tuple(ProbeRecord(**probe) for probe in stored["probes"]),
+            "history": tuple(_generation(step) for step in stored["history"]),
+            "account": Account(
                 **{
                     **account,
                     "calls": {kind: Counts(**counts) for kind, counts in account["calls"].items()},
                     "spent": Spent(**account["spent"]),
                 }
             ),
-            stored.get("process", ""),
-            tuple(stored.get("imports", ())),
-            stored.get("vector_store", AUTO),
-            stored.get("no_winner", ""),
-            {question: SetAside(**failure) for question, failure in stored.get("aside", {}).items()},
-            stored.get("failed", 0),
-            tuple(stored.get("unfinished", ())),
-            {key: Dropped(**dropped) for key, dropped in stored.get("dropped", {}).items()},
-            tuple(stored.get("told", ())),
-            stored.get("leader"),
-            tuple(Removal(**removal) for removal in stored.get("removals", ())),
-            stored.get("recommended"),
-            stored.get("estimated"),
-            stored.get("chunk_overlap", 0),
-            stored.get("program", ""),
-            Look.read(stored.get("look")),
-            tuple(map(Fold.read, stored.get("folds", ()))),
-            stored.get("within", ""),
-        )
+            "aside": {question: SetAside(**failure) for question, failure in stored["aside"].items()},
+            "dropped": {key: Dropped(**dropped) for key, dropped in stored["dropped"].items()},
+            "removals": tuple(Removal(**removal) for removal in stored["removals"]),
+            "look": Look.read(stored["look"]),
+            "folds": tuple(map(Fold.read, stored["folds"])),
+        }
+        lists = {name: tuple(stored[name]) for name in ("random", "imports", "unfinished", "told")}
+        return cls(**{**stored, **read, **lists})
+
+
+def _settings(stored: Mapping[str, Any]) -> RunSettings:
+    """The settings of a stored run."""
+    price = stored["price"]
+    return RunSettings(
+        **{
+            **stored,
+            "racing": stored["racing"] and Racing(**stored["racing"]),
+            "objectives": tuple(stored["objectives"]),
+            "price": price and Price(**price),
+            "genetic": GeneticSettings(**stored["genetic"]),
+            "fitness": Fitness.read(stored["fitness"]),
+        }
+    )
 
 
 def _generation(stored: Mapping[str, Any]) -> Generation:
     best = stored["best_genome"]
     population = tuple(tuple(genome) for genome in stored["population"])
     return Generation(**{**stored, "population": population, "best_genome": None if best is None else tuple(best)})
-
-
-def _from_version_1(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of the first form in that of the second.
-
-    The seed was a setting of the genetic algorithm, and whatever a run had not come to was left out.
-    """
-    settings, account = stored["settings"], stored.get("account", {})
-    genetic = {name: value for name, value in settings["genetic"].items() if name != "seed"}
-    stages = account.get("stages", {"requested": 0, "computed": 0})
-    naive = stored.get("baselines", {}).get("naive", "")  # what options were compared with before each said so itself
-    return {
-        **{"baselines": {}, "history": (), "random": (), "winner": None, "test": {}},
-        **stored,
-        "probes": [{"reference": naive, **probe} for probe in stored.get("probes", ())],
-        "settings": {**settings, "genetic": genetic, "seed": settings["genetic"]["seed"]},
-        "account": {
-            "computed": account.get("computed", 0),
-            "reused": account.get("reused", 0),
-            "stages_requested": stages["requested"],
-            "stages_computed": stages["computed"],
-            "calls": account.get("calls", {}),
-            "spent": account.get("spent", {}),
-        },
-    }
 
 
 def searches(store: Store) -> list[RunRow]:
@@ -554,7 +497,7 @@ def searches(store: Store) -> list[RunRow]:
 class DatasetRecord:
     """What the report says of a data set. ``questions`` has the type of each question, by its id.
 
-    ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none. ``coarse`` counts
+    ``modalities`` has the kind of text that holds its evidence. ``coarse`` counts
     the questions whose gold is ranked as documents or sections. ``drafted`` are the ids of those that a machine wrote.
     ``asked`` has the text of each question, and ``references`` those reference answers that are there.
     """
@@ -590,10 +533,8 @@ class DatasetRecord:
     @classmethod
     def read(cls, stored: Any) -> DatasetRecord:
         """The record that ``plain`` gave."""
-        return cls(**{**stored, "drafted": tuple(stored.get("drafted", ()))})
+        return cls(**{**stored, "drafted": tuple(stored["drafted"])})
 
     def plain(self) -> dict[str, Any]:
-        """The record as the store keeps it; without what was added since and is not there."""
-        plain = asdict(self)
-        since = ("coarse", "drafted", "asked", "references")
-        return {name: value for name, value in plain.items() if value or name not in since}
+        """The record as the store keeps it."""
+        return asdict(self)

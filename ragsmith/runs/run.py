@@ -577,7 +577,7 @@ class Run:
             setup, ids = self._setup, [example.id for example in self._split.test]
             compared = {name: configuration(one) for name, one in entrants.items()}
             day = stamp(self._now())[:10]
-            look = look_at(self._store, setup, self._settings.fitness, self.key, compared, ids, day)
+            look = look_at(self._store, setup, self._settings.fitness, compared, ids, day)
             self._record = replace(self._record, look=look)
         self._on_step(Step("test questions", 0, len(entrants), None, None))
 

@@ -88,8 +88,6 @@ class Technique:
     choices: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     fitting: Fitting | None = None
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    formerly: tuple[str, ...] = ()
-    """Names that it had in files of earlier versions."""
     packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
     """By parameter and value, what has to be installed for it."""
     most_chunks: int | None = None
@@ -205,7 +203,6 @@ class Family(Generic[F]):
         choices: Mapping[str, tuple[Parameter, ...]] | None = None,
         fitting: Fitting | None = None,
         after: Mapping[str, tuple[str, ...]] | None = None,
-        formerly: tuple[str, ...] = (),
         packages: Mapping[str, Mapping[Parameter, Package]] | None = None,
         most_chunks: int | None = None,
     ) -> Callable[[F], F]:
@@ -213,15 +210,14 @@ class Family(Generic[F]):
 
         ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
         its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
-        of which one has to come before this one, and ``formerly`` names that it had before: files that say them are
-        still read, and no technique of this package is ever called so again. ``packages`` says what is not installed by
-        default and a value of a parameter needs. With more than ``most_chunks`` it is refused before a search starts.
+        of which one has to come before this one. ``packages`` says what is not installed by default and a value of a
+        parameter needs. With more than ``most_chunks`` it is refused before a search starts.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            rest = choices or {}, fitting, after or {}, formerly, packages or {}, most_chunks
+            rest = choices or {}, fitting, after or {}, packages or {}, most_chunks
             made = Technique(self.name, fn, paper, *rest)
             if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
                 made.check_parameters()
@@ -236,15 +232,9 @@ class Family(Generic[F]):
         Raises:
             SpaceError: there is none; the message names the known ones.
         """
-        if found := self.techniques.get(self.current(name)):
+        if found := self.techniques.get(name):
             return found
         raise SpaceError(f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}")
-
-    def current(self, name: str) -> str:
-        """What the technique is called now that files of earlier versions call ``name``; else ``name`` itself."""
-        if name in self.techniques:
-            return name
-        return next((technique.name for technique in self.techniques.values() if name in technique.formerly), name)
 
 
 def load_techniques() -> None:
