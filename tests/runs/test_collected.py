@@ -27,7 +27,7 @@ OTHERS = [*DOCUMENTS, Document("tower", "The tower", "The tower of Brenwick was 
 
 def content() -> Content:
     return {
-        "format": 2,
+        "format": 1,
         "dataset": {"name": "annals", "documents": "documents", "digest": "ab12"},
         "chunk_size": 400,
         "pipeline": {
