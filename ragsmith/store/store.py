@@ -198,8 +198,8 @@ class Store:
         return self._database.name
 
     @property
-    def _location(self) -> Path | URL:
-        """Where a mirror of this store is written to; the URL of a server has its password."""
+    def location(self) -> Path | URL:
+        """The file, or the URL of the server with its password."""
         return self._database.location
 
     @property
@@ -262,19 +262,15 @@ class Store:
 
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
         """Those of the requests that failed, by key."""
-        with self._database.reading() as connection:
-            return self._failed_calls(connection, keys)
+        found = (FailedCall(*row) for row in self._keyed(FAILED_CALL, keys))
+        return {one.key: one for one in found if one.kind in CLASSES}
 
     def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
         """Keep several in one transaction; attempts and costs are added to those that are there."""
         with self._database.writing_alone("failed_call") as connection:
-            kept = self._failed_calls(connection, [one.key for one in failed])
+            kept = self.failed_calls(one.key for one in failed)
             summed = [one.after(kept[one.key]) if one.key in kept else one for one in failed]
             self._database.put(connection, FAILED_CALL, map(columns_of, summed), replacing=True)
-
-    def _failed_calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, FailedCall]:
-        rows = [FailedCall(*row) for row in self._database.fetch_keyed(connection, FAILED_CALL, keys)]
-        return {one.key: one for one in rows if one.kind in CLASSES}
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
@@ -350,14 +346,11 @@ class Store:
 
     def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
         """Those of the requests that went off in a batch, by key."""
-        with self._database.reading() as connection:
-            rows = [BatchedRequest(*row) for row in self._database.fetch_keyed(connection, BATCHED_REQUEST, keys)]
-        return {request.key: request for request in rows}
+        return {row[0]: BatchedRequest(*row) for row in self._keyed(BATCHED_REQUEST, keys)}
 
     def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
         """Keep several in one transaction, in the place of those there."""
-        with self._database.writing() as connection:
-            self._database.put(connection, BATCHED_REQUEST, map(columns_of, requests), replacing=True)
+        self._put(BATCHED_REQUEST, map(columns_of, requests))
 
     def drop_batched_requests(self, keys: Collection[str]) -> None:
         """Forget several."""
@@ -369,25 +362,19 @@ class Store:
 
     def traits(self, model: str) -> Traits | None:
         """What is known of the model of this id."""
-        with self._database.reading() as connection:
-            return self._traits(connection, model)
+        return next((Traits.read(value) for _, value in self._keyed(TRAITS, [model], column="model")), None)
 
     def put_traits(self, model: str, traits: Traits) -> None:
         """Add to what is known of the model of this id."""
         with self._database.writing_alone("traits", model) as connection:
-            known = self._traits(connection, model) or Traits()
+            known = self.traits(model) or Traits()
             self._database.put(connection, TRAITS, [(model, (known | traits).plain())], replacing=True)
-
-    def _traits(self, connection: Connection, model: str) -> Traits | None:
-        rows = self._database.fetch_keyed(connection, TRAITS, [model], column="model")
-        return next((Traits.read(value) for _, value in rows), None)
 
     # Data sets and evaluations
 
     def put_dataset(self, digest: str, name: str, value: Json) -> None:
         """Keep what is known of a data set; its last name and value stay."""
-        with self._database.writing() as connection:
-            self._database.put(connection, DATASET, [(digest, name, value)], replacing=True)
+        self._put(DATASET, [(digest, name, value)])
 
     def datasets(self) -> list[DatasetRow]:
         """Every data set, by name."""
@@ -395,12 +382,11 @@ class Store:
 
     def put_evaluations(self, rows: Iterable[EvaluationRow]) -> None:
         """Keep what evaluations are, in one transaction; of two under the same key the first one stays."""
-        with self._database.writing() as connection:
-            self._database.put(connection, EVALUATION, map(columns_of, rows))
+        self._put(EVALUATION, map(columns_of, rows), replacing=False)
 
     def evaluation(self, key: str) -> EvaluationRow | None:
         """The evaluation under ``key``."""
-        return next((EvaluationRow(*row) for row in self._all(EVALUATION, EVALUATION.c.key == key)), None)
+        return next((EvaluationRow(*row) for row in self._keyed(EVALUATION, [key])), None)
 
     def evaluations(self, dataset: str) -> list[EvaluationRow]:
         """Every evaluation on the data set of this digest, by key."""
@@ -411,14 +397,12 @@ class Store:
 
     def put_fit(self, key: str, dataset: str, value: Json) -> Json:
         """Keep what was learned on a data set; the first one under a key stays, and is returned."""
-        with self._database.writing() as connection:
-            self._database.put(connection, FIT, [(key, dataset, value)])
+        self._put(FIT, [(key, dataset, value)], replacing=False)
         return self.fits([key]).get(key, value)
 
     def fits(self, keys: Iterable[str]) -> dict[str, Json]:
         """Those that are there, by key."""
-        with self._database.reading() as connection:
-            return {key: value for key, _, value in self._database.fetch_keyed(connection, FIT, keys)}
+        return {key: value for key, _, value in self._keyed(FIT, keys)}
 
     # What was spent
 
@@ -486,30 +470,26 @@ class Store:
     def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
         """The finished questions of several evaluations; every one asked for has an entry, in the order asked."""
         found: dict[str, dict[str, ResultRow]] = {key: {} for key in evaluations}
-        with self._database.reading() as connection:
-            for row in self._database.fetch_keyed(connection, RESULT, found, column="evaluation"):
-                found[row[0]][row[1]] = ResultRow(*row)
+        for row in self._keyed(RESULT, found, column="evaluation"):
+            found[row[0]][row[1]] = ResultRow(*row)
         return found
 
     # What was worked out of results
 
     def put_finding(self, kind: str, key: str, dataset: str, value: Json) -> None:
         """Keep what was worked out; what is there under this kind and key gives way."""
-        with self._database.writing() as connection:
-            self._database.put(connection, FINDING, [(kind, key, dataset, value)], replacing=True)
+        self._put(FINDING, [(kind, key, dataset, value)])
 
     def findings(self, kind: str, keys: Iterable[str]) -> dict[str, Json]:
         """Those of a kind that are there, by key."""
-        with self._database.reading() as connection:
-            rows = list(self._database.fetch_keyed(connection, FINDING, keys))
-        return {key: value for of_kind, key, _, value in rows if of_kind == kind}
+        return {key: value for of_kind, key, _, value in self._keyed(FINDING, keys) if of_kind == kind}
 
     # How long pipelines take
 
     def put_latency(self, row: LatencyRow) -> LatencyRow:
         """Keep how long a pipeline takes for a question; seconds that are known already stay, and are returned."""
         with self._database.writing_alone("latency", row.evaluation) as connection:
-            kept = self._latencies(connection, [row.evaluation], row.machine)[row.evaluation].get(row.question)
+            kept = self.latencies([row.evaluation], row.machine)[row.evaluation].get(row.question)
             if kept is not None and kept.state == "ok":
                 return kept
             self._database.put(connection, LATENCY, [columns_of(row)], replacing=True)
@@ -517,14 +497,8 @@ class Store:
 
     def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, dict[str, LatencyRow]]:
         """What is there for a kind of machine, by question; every evaluation asked for has an entry."""
-        with self._database.reading() as connection:
-            return self._latencies(connection, evaluations, machine)
-
-    def _latencies(
-        self, connection: Connection, evaluations: Iterable[str], machine: str
-    ) -> dict[str, dict[str, LatencyRow]]:
         found: dict[str, dict[str, LatencyRow]] = {key: {} for key in evaluations}
-        for values in self._database.fetch_keyed(connection, LATENCY, found, column="evaluation"):
+        for values in self._keyed(LATENCY, found, column="evaluation"):
             row = LatencyRow(*values)
             if row.machine == machine:
                 found[row.evaluation][row.question] = row
@@ -535,15 +509,13 @@ class Store:
     def put_diagnoses(self, rows: Sequence[DiagnosisRow]) -> None:
         """Keep why questions went as they did, in the place of what was kept of them before."""
         if rows:
-            with self._database.writing() as connection:
-                self._database.put(connection, DIAGNOSIS, [columns_of(row) for row in rows], replacing=True)
+            self._put(DIAGNOSIS, map(columns_of, rows))
 
     def diagnoses(self, evaluations: Iterable[str]) -> dict[str, dict[str, Json]]:
         """What is there, by question; every evaluation asked for has an entry."""
         found: dict[str, dict[str, Json]] = {key: {} for key in evaluations}
-        with self._database.reading() as connection:
-            for key, question, value in self._database.fetch_keyed(connection, DIAGNOSIS, found, column="evaluation"):
-                found[key][question] = value
+        for key, question, value in self._keyed(DIAGNOSIS, found, column="evaluation"):
+            found[key][question] = value
         return found
 
     # Looks at test questions
@@ -561,14 +533,14 @@ class Store:
     ) -> None:
         """Begin a run, or take it up again: the time it first started stays, the rest is as now given."""
         with self._database.writing_alone("run", key) as connection:
-            for row in self._database.fetch_keyed(connection, RUN, [key]):
-                started = RunRow(*row).started or started
+            if (before := self.run(key)) is not None:
+                started = before.started or started
             self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
 
     def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
         """Record how a run goes or went. Raises StoreError when there is no such run."""
         with self._database.writing_alone("run", key) as connection:
-            old = next((RunRow(*row) for row in self._database.fetch_keyed(connection, RUN, [key])), None)
+            old = self.run(key)
             if old is None:
                 raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
             row = (key, old.dataset, state, value, old.started, finished)
@@ -576,7 +548,7 @@ class Store:
 
     def run(self, key: str) -> RunRow | None:
         """The run under ``key``."""
-        return next((RunRow(*row) for row in self._all(RUN, RUN.c.key == key)), None)
+        return next((RunRow(*row) for row in self._keyed(RUN, [key])), None)
 
     def runs(self) -> list[RunRow]:
         """Every run, by the time it started."""
@@ -604,6 +576,14 @@ class Store:
     def verify(self) -> list[Damage]:
         """Read everything and say which rows are damaged, and what that costs."""
         return damaged_rows(self._database)
+
+    def _put(self, table: Table, rows: Iterable[Sequence[object]], *, replacing: bool = True) -> None:
+        with self._database.writing() as connection:
+            self._database.put(connection, table, rows, replacing=replacing)
+
+    def _keyed(self, table: Table, keys: Iterable[str], *, column: str = "key") -> list[list[Json]]:
+        with self._database.reading() as connection:
+            return list(self._database.fetch_keyed(connection, table, keys, column=column))
 
     def _all(
         self,
