@@ -214,24 +214,24 @@ class Store:
         return self.get_calls([key]).get(key)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """Those of the calls that are there, by key."""
+        """Those of the calls that are there, by key; a vector of another length than most of its model is damaged."""
         with self._database.reading() as connection:
-            return self._calls(connection, keys)
-
-    def _calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """Those of the calls that are there; a vector of another length than most of its model counts as damaged."""
-        found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
-        for key, call in list(found.items()):
-            if call.task in VECTOR_TASKS and isinstance(call.value, str):
-                length = func.length(MODEL_CALL.c.value)
-                if call.model not in self._vector_lengths:
-                    of_model = select(length).where(MODEL_CALL.c.model == call.model)
-                    usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
-                    self._vector_lengths[call.model] = connection.execute(usual).scalar_one()
-                if len(call.value) + len('""') != self._vector_lengths[call.model]:
+            found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
+            for key, call in list(found.items()):
+                is_vector = call.task in VECTOR_TASKS and isinstance(call.value, str)
+                if is_vector and len(call.value) + len('""') != self._vector_length(connection, call.model):
                     self._database.damaged.setdefault(f"{MODEL_CALL.name}:{key}")
                     del found[key]
         return found
+
+    def _vector_length(self, connection: Connection, model: str) -> int:
+        """The length of most vectors of a model, as they are stored."""
+        if model not in self._vector_lengths:
+            length = func.length(MODEL_CALL.c.value)
+            of_model = select(length).where(MODEL_CALL.c.model == model)
+            usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
+            self._vector_lengths[model] = connection.execute(usual).scalar_one()
+        return self._vector_lengths[model]
 
     def some_calls(self, model: str, most: int) -> list[StoredCall]:
         """Up to ``most`` calls of a model, as good as drawn at random: the first by their keys, which are digests."""
@@ -254,11 +254,11 @@ class Store:
 
     def has_reply(self, model: str, task: str | None) -> bool:
         """Whether there is any reply of a model, to a task if one is named."""
-        named = (
-            MODEL_CALL.c.model == model if task is None else (MODEL_CALL.c.model == model) & (MODEL_CALL.c.task == task)
-        )
+        statement = select(MODEL_CALL.c.key).where(MODEL_CALL.c.model == model).limit(1)
+        if task is not None:
+            statement = statement.where(MODEL_CALL.c.task == task)
         with self._database.reading() as connection:
-            return connection.execute(select(MODEL_CALL.c.key).where(named).limit(1)).first() is not None
+            return connection.execute(statement).first() is not None
 
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
         """Those of the requests that failed, by key."""
@@ -284,14 +284,13 @@ class Store:
         with database.writing() as connection:
             if lease is not None:
                 database.put(connection, LEASE, [columns_of(lease)], replacing=True)
-            calls = self._calls(connection, keys)
+            calls = self.get_calls(keys)
             wanted = [key for key in sorted(set(keys)) if key not in calls]  # in one order: nobody waits crosswise
             holders = self._holders(connection, wanted)
             gone = self._gone(connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone)
             if gone or None in holders.values():
-                take_advisory_lock(
-                    connection, "claim"
-                )  # of two who take over, the second sees what the first has put there
+                # of two processes that take over, the second sees what the first has written
+                take_advisory_lock(connection, "claim")
                 holders = self._holders(connection, wanted)
                 damaged = [key for key, holder in holders.items() if holder is None]
                 left = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
@@ -300,10 +299,9 @@ class Store:
             mine = {key for key, holder in holders.items() if holder == owner}
             if free:  # as late as can be: others who want one of these wait from here to the end of the transaction
                 statement = insertion(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
-                mine.update(
-                    connection.execute(statement, [add_checksum(CLAIM, (key, owner)) for key in free]).scalars()
-                )
-                late = self._calls(connection, mine)  # on a server some may have come since the first look
+                rows = [add_checksum(CLAIM, (key, owner)) for key in free]
+                mine.update(connection.execute(statement, rows).scalars())
+                late = self.get_calls(mine)  # on a server some may have come since the first look
                 if late:
                     connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(late), CLAIM.c.owner == owner))
                 calls |= late
