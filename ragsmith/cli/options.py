@@ -66,7 +66,8 @@ ImportsOption = Annotated[
     typer.Option(
         "--import",
         callback=_import,
-        help="A Python file with techniques, measures or models of your own; may be given several times.",
+        is_eager=True,  # so that --help lists what the files define
+        help="A Python file with extensions of your own, as techniques or models; may be given several times.",
     ),
 ]
 """Files are imported while flags are read, so that everything that a command does knows what they define."""

@@ -59,7 +59,7 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
     if not os.path.lexists(dataset / FILE):
         folder = shlex.quote(str(dataset))
         return [], [
-            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} , find the evidence of a list "
+            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} --llm MODEL , find the evidence of a list "
             f"that you have with  ragsmith dataset anchor QUESTIONS --documents {folder} , or write them"
         ]
     try:

@@ -10,7 +10,7 @@ from ragsmith.comparison.looks import Look
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.measures.judge_cases import CASES
+from ragsmith.measures.judge_cases import judge_cases
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -64,7 +64,7 @@ def judged(material: Material) -> JudgeChecked | None:
 
 @cache
 def _embedded_judged() -> JudgeChecked:
-    return check_judge(ExtractiveModel([case.reference for case in CASES], WordLlamaEmbedder()))
+    return check_judge(ExtractiveModel([case.reference for case in judge_cases()], WordLlamaEmbedder()))
 
 
 def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -11,7 +10,8 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from ragsmith.digest import fingerprint
-from ragsmith.errors import MissingExtra, SpaceError
+from ragsmith.errors import SpaceError
+from ragsmith.extensions import Package
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.plugins import KINDS, Range, is_of, load_plugins, tools_of
@@ -59,20 +59,6 @@ class Fitting:
     when: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     signals: Callable[..., Signals] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """What is imported as ``module`` and comes with an ``extra`` of this package; ``name`` is what it is called."""
-
-    module: str
-    name: str
-    extra: str
-
-    def check(self) -> None:
-        """Raise MissingExtra unless it is installed."""
-        if importlib.util.find_spec(self.module) is None:
-            raise MissingExtra(self.name, self.extra)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ragsmith.errors import MissingExtra, SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.extensions import Package
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
@@ -23,7 +24,7 @@ from ragsmith.runs.requirements import refuse_missing_models, refuse_missing_pac
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import STRATEGIES
-from ragsmith.techniques.registry import Package, Technique
+from ragsmith.techniques.registry import Technique
 from ragsmith.types import Chunks, Entries
 
 
