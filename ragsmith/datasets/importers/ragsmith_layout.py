@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.datasets.importers.imported import Fields, Gold, Imported, read_files
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.types import Document, Example, Span
 
 LAYOUT = "RAGSmith's"
@@ -40,6 +41,9 @@ class Article:
     spans: Mapping[str, Span]
 
 
+@importer(
+    "ragsmith", keys=[{"article", "chunks", "questions"}], licence=LICENCE, paper="https://arxiv.org/abs/2511.01386"
+)
 def import_ragsmith_layout(source: Path) -> Imported:
     """Read every ``*.json`` file in the folder ``source``, or the one file ``source``, as an article.
 
@@ -58,7 +62,7 @@ def import_ragsmith_layout(source: Path) -> Imported:
             gold.add(Example(id_, asked.question, asked.answer, asked.type, spans), len(asked.chunks), lost)
     described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
     documents = [article.document for article in articles]
-    return gold.imported(source, documents, description=described, licence=LICENCE)
+    return gold.imported(source, documents, described)
 
 
 def _article(content: object) -> Article:

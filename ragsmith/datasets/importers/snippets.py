@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.anchoring.sheets import read_rows
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, read_files, titled
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, numbered, read_files, titled
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_json
@@ -42,6 +43,20 @@ class Asked:
     snippets: tuple[Snippet, ...]
 
 
+def _is_legalbench_rag(source: Path) -> bool:
+    return (source / "benchmarks").is_dir() and (source / "corpus").is_dir()
+
+
+def _is_chroma(source: Path) -> bool:
+    return (source / QUESTIONS).is_file()
+
+
+@importer(
+    "legalbench-rag",
+    keys=[{"query", "snippets"}],
+    recognises=_is_legalbench_rag,
+    paper="https://arxiv.org/abs/2408.10343",
+)
 def import_legalbench_rag(source: Path) -> Imported:
     """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; gold are the characters of the snippets.
 
@@ -58,6 +73,12 @@ def import_legalbench_rag(source: Path) -> Imported:
     return _imported(source, corpus, [asked for file in files for asked in file], "LegalBench-RAG")
 
 
+@importer(
+    "chroma",
+    keys=[{"question", "references", "corpus_id"}],
+    recognises=_is_chroma,
+    paper="https://research.trychroma.com/evaluating-chunking",
+)
 def import_chroma(source: Path) -> Imported:
     """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; gold are the characters of the references.
 
@@ -101,14 +122,13 @@ def _imported(source: Path, corpus: Path, asked: list[Asked], called: str) -> Im
     wanted = dict.fromkeys(snippet.file for each in asked for snippet in each.snippets)
     documents, texts = _documents(corpus, wanted)
     gold = Gold()
-    width = max(3, len(str(len(asked))))
-    for number, each in enumerate(asked, start=1):
+    for id_, each in zip(numbered("q", len(asked)), asked, strict=True):
         found = [_located(snippet, documents, texts) for snippet in each.snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
-        gold.add(Example(f"q{number:0{width}d}", each.question, "", UNSPECIFIED, spans), len(found), lost)
+        gold.add(Example(id_, each.question, "", UNSPECIFIED, spans), len(found), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
-    return gold.imported(source, list(documents.values()), description=described, licence="not stated")
+    return gold.imported(source, list(documents.values()), described)
 
 
 def _located(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:

@@ -326,7 +326,10 @@ def test_a_killed_intake_is_cleared_away_by_the_next(files: Path, made: Path) ->
 
 def test_from_python_the_result_says_what_to_type_next(files: Path, tmp_path: Path) -> None:
     made = library.init_dataset(files, tmp_path / "made")
-    assert made.next_steps == (f"ragsmith recommend {tmp_path / 'made'}", f"ragsmith dataset draft {tmp_path / 'made'} --llm MODEL")
+    assert made.next_steps == (
+        f"ragsmith recommend {tmp_path / 'made'}",
+        f"ragsmith dataset draft {tmp_path / 'made'} --llm MODEL",
+    )
     question(tmp_path / "made", "rules", "The gate is shut at nine.")
     assert library.init_dataset(files, tmp_path / "made").next_steps[1].startswith("ragsmith search --dataset ")
     assert json.loads(json.dumps(made.plain()))["outcomes"] == {"added": 3}
