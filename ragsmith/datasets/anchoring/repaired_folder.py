@@ -11,16 +11,15 @@ from pathlib import Path
 from ragsmith.datasets.anchoring.anchored_folder import candidate
 from ragsmith.datasets.anchoring.places import How, Place, Unplaced
 from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted, numbers
-from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import KEYS, EvidenceChecker
+from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError, read_text
-from ragsmith.text.jsonl import parse_record
+from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 from ragsmith.types import Document, Span
 
@@ -103,23 +102,16 @@ def repair_folder(folder: Path) -> RepairedFolder:
 def _repair_folder(folder: Path) -> RepairedFolder:
     manifest, wrong = read_manifest(folder) if (folder / MANIFEST).exists() else (None, [])
     documents, mistakes = read_documents(folder, manifest.titles if manifest else None)
-    try:
-        lines = read_text(folder / QUESTIONS, limit=MAX_BYTES).split("\n")
-    except TextError as error:
-        raise DatasetError([*wrong, *mistakes, error.at(QUESTIONS)]) from None
-    records: dict[int, dict[str, object]] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            records |= {number: parse_record(line)} if line.strip() else {}
-        except TextError as error:
-            mistakes.append(f"{QUESTIONS}:{number}: {error.reason}")
-    if wrong or mistakes:
-        raise DatasetError([*wrong, *mistakes])
+    there = read_json_lines(folder / QUESTIONS, MAX_BYTES)
+    if not (folder / QUESTIONS).exists():
+        mistakes.append(f"{QUESTIONS}: is missing")
+    if found_wrong := [*wrong, *mistakes, *there.mistakes.values()]:
+        raise DatasetError(found_wrong)
+    lines, records = there.text.split("\n"), there.records
     known = {id_: document for id_, document in documents.items() if document is not None}
     found, left = _repaired(records, known, _moved_before(folder))
     if left:  # first: how far the text around them moved is not seen any more once the others are written anew
-        listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
-        write_file("".join(listed), folder / UNREPAIRED)
+        write_file(json_lines(_listed(each, known) for each in left), folder / UNREPAIRED)
     if found.reworded:  # first, too: once questions.jsonl has the new words, nothing tells them from others
         added = [json.dumps(each.plain(), ensure_ascii=False) for each in found.reworded]
         listing = dict.fromkeys([*_reworded_before(folder), *added])
@@ -139,25 +131,14 @@ def reworded_unseen(folder: Path) -> int:
 
 
 def _reworded_before(folder: Path) -> list[str]:
-    try:
-        text = read_text(folder / REWORDED, limit=MAX_BYTES) if (folder / REWORDED).exists() else ""
-    except TextError:
-        return []
+    text = read_json_lines(folder / REWORDED, MAX_BYTES).text
     return [line for line in text.split("\n") if line.strip()]
 
 
 def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
     """By how much the text around pieces had moved that an earlier repair left; broken lines say nothing."""
-    try:
-        lines = read_text(folder / UNREPAIRED, limit=MAX_BYTES).split("\n") if (folder / UNREPAIRED).exists() else []
-    except TextError:
-        return {}
     found: dict[Stood, tuple[int, ...]] = {}
-    for line in lines:
-        try:
-            record = parse_record(line) if line.strip() else {}
-        except TextError:
-            continue
+    for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
         piece, shifts = _stood(record.get("evidence")), record.get("moved")
         if piece is not None and isinstance(shifts, list):
             found[piece] = tuple(shift for shift in shifts if type(shift) is int)
@@ -173,7 +154,7 @@ def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, ob
     if piece is None:
         return []
     outcome = Repair(list(documents.values())).repair([piece])[piece]
-    return [_entry(place.span, documents) for place in outcome.places] if isinstance(outcome, Repaired) else []
+    return [evidence_record(place.span, documents[place.span.doc].text) for place in outcome.places] if isinstance(outcome, Repaired) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +191,7 @@ def _repaired(
             piece = stood.get((number, at))
             outcome = repaired[piece] if piece else None
             new = (
-                [_entry(place.span, documents) for place in outcome.places]
+                [evidence_record(place.span, documents[place.span.doc].text) for place in outcome.places]
                 if isinstance(outcome, Repaired)
                 else [entry]
             )
@@ -227,7 +208,7 @@ def _repaired(
                 left.append(Left(number, id_, at + 1, entry, why, candidates, shifted))
                 new = [entry]
             elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
-                now = tuple(_text(place.span, documents) for place in outcome.places)
+                now = tuple(str(one["text"]) for one in new)
                 reworded.append(Reworded(number, id_, at + 1, how, piece.text, now, reviewed))
                 unsure = True
             mended += [each for each in new if each not in mended]
@@ -258,15 +239,6 @@ def _stood(entry: object) -> Stood | None:
     ):
         return None
     return Stood(Span(unicodedata.normalize("NFC", doc), start, end), text)
-
-
-def _entry(span: Span, documents: Documents) -> dict[str, object]:
-    return {"doc": span.doc, "start": span.start, "end": span.end, "text": _text(span, documents)}
-
-
-def _text(span: Span, documents: Documents) -> str:
-    document = documents[span.doc]
-    return document.text[span.start : span.end] if document else ""
 
 
 def _listed(left: Left, documents: Mapping[str, Document]) -> dict[str, object]:
