@@ -35,12 +35,8 @@ class Snippet:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question and the spans that answer it."""
-
-    question: str
-    snippets: tuple[Snippet, ...]
+Quoted = tuple[str, tuple[Snippet, ...]]
+"""A question, and the spans that answer it."""
 
 
 def _is_legalbench_rag(source: Path) -> bool:
@@ -64,9 +60,9 @@ def import_legalbench_rag(source: Path) -> Imported:
     """
     layout = "LegalBench-RAG's"
 
-    def read(content: object) -> list[Asked]:
+    def read(content: object) -> list[Quoted]:
         tests = Fields.of(content, "the file", layout).objects("tests")
-        return [Asked(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
+        return [(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
 
     files = read_files(source / "benchmarks" if source.is_dir() else source, read)
     corpus = (source if source.is_dir() else source.parent.parent) / "corpus"
@@ -85,7 +81,7 @@ def import_chroma(source: Path) -> Imported:
     There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
-    asked: list[Asked] = []
+    asked: list[Quoted] = []
     mistakes: list[str] = []
     for line, row in read_rows(file):
         try:
@@ -105,11 +101,11 @@ def _snippet(fields: Fields) -> Snippet:
     raise fields.error("'span' must be two integers")
 
 
-def _references(fields: Fields) -> Asked:
+def _references(fields: Fields) -> Quoted:
     found = parse_json(fields.text("references"))
     items = found if isinstance(found, list) else [found]
     file = fields.text("corpus_id")
-    return Asked(
+    return (
         fields.text("question"),
         tuple(
             Snippet(file, item.get("start_index", int), item.get("end_index", int), item.get("content", str))
@@ -118,15 +114,15 @@ def _references(fields: Fields) -> Asked:
     )
 
 
-def _imported(source: Path, corpus: Path, asked: list[Asked], called: str) -> Imported:
-    wanted = dict.fromkeys(snippet.file for each in asked for snippet in each.snippets)
+def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> Imported:
+    wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
     documents, texts = _documents(corpus, wanted)
     gold = Gold()
-    for id_, each in zip(numbered("q", len(asked)), asked, strict=True):
-        found = [_located(snippet, documents, texts) for snippet in each.snippets]
+    for id_, (question, snippets) in zip(numbered("q", len(asked)), asked, strict=True):
+        found = [_located(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
-        gold.add(Example(id_, each.question, "", UNSPECIFIED, spans), len(found), lost)
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
     return gold.imported(source, list(documents.values()), described)
 
