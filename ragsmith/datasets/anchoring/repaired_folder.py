@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchored_folder import candidate
@@ -109,7 +109,8 @@ def _repair_folder(folder: Path) -> RepairedFolder:
         raise DatasetError(found_wrong)
     lines, records = there.text.split("\n"), there.records
     known = {id_: document for id_, document in documents.items() if document is not None}
-    found, left = _repaired(records, known, _moved_before(folder))
+    found = _repaired(records, known, _moved_before(folder))
+    left = found.left
     if left:  # first: how far the text around them moved is not seen any more once the others are written anew
         write_file(json_lines(_listed(each, known) for each in left), folder / UNREPAIRED)
     if found.reworded:  # first, too: once questions.jsonl has the new words, nothing tells them from others
@@ -154,79 +155,77 @@ def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, ob
     if piece is None:
         return []
     outcome = Repair(list(documents.values())).repair([piece])[piece]
-    return [evidence_record(place.span, documents[place.span.doc].text) for place in outcome.places] if isinstance(outcome, Repaired) else []
+    return _entries(outcome, documents) if isinstance(outcome, Repaired) else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    changed: Mapping[int, Mapping[str, object]]
-    outcomes: Sequence[Repaired | Unplaced]
-    reworded: Sequence[Reworded]
+def _entries(repaired: Repaired, documents: Mapping[str, Document]) -> list[dict[str, object]]:
+    return [evidence_record(place.span, documents[place.span.doc].text) for place in repaired.places]
+
+
+@dataclass
+class _Repairs:
+    """Repairs the evidence of ``documents``, line by line, and collects what became of it."""
+
+    documents: Mapping[str, Document]
+    repaired: Mapping[Stood, Repaired | Unplaced]
+    around: Mapping[Stood, Collection[int]]
+    checker: EvidenceChecker
+    changed: dict[int, Mapping[str, object]] = field(default_factory=dict)
+    outcomes: list[Repaired | Unplaced] = field(default_factory=list)
+    reworded: list[Reworded] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+
+    def repair(self, number: int, record: Mapping[str, object]) -> None:
+        """Repair the evidence on a line."""
+        evidence = record.get("evidence")
+        if not isinstance(evidence, list):
+            return
+        mended: list[object] = []
+        unsure = False
+        reviewed = bool(_origin(record).keys() & _REVIEW)
+        for at, entry in enumerate(evidence, start=1):
+            piece = _stood(entry)
+            outcome = self.repaired[piece] if piece else None
+            new = _entries(outcome, self.documents) if isinstance(outcome, Repaired) else [entry]
+            problems = [outcome.reason] if isinstance(outcome, Unplaced) else self.checker.spans(new)[1]
+            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
+                self.outcomes.append(outcome)
+            id_ = str(record.get("id", ""))
+            if problems:
+                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
+                shifted = tuple(sorted(self.around[piece])) if piece else None
+                why = problems[0].removeprefix("evidence 1: ")
+                self.left.append(Left(number, id_, at, entry, why, candidates, shifted))
+                new = [entry]
+            elif piece and isinstance(outcome, Repaired) and outcome.how in (How.FUZZY, How.PARTS):
+                now = tuple(str(one["text"]) for one in _entries(outcome, self.documents))
+                self.reworded.append(Reworded(number, id_, at, outcome.how, piece.text, now, reviewed))
+                unsure = True
+            mended += [each for each in new if each not in mended]
+        if mended != evidence:
+            self.changed[number] = {**record, "evidence": mended}
+            if unsure and reviewed:
+                origin = {key: said for key, said in _origin(record).items() if key not in _REVIEW}
+                self.changed[number] = {**self.changed[number], "origin": origin}
 
 
 def _repaired(
     records: Mapping[int, Mapping[str, object]],
     documents: Mapping[str, Document],
     before: Mapping[Stood, tuple[int, ...]],
-) -> tuple[_Found, list[Left]]:
-    entries = {number: record["evidence"] for number, record in records.items() if _has_list(record)}
-    stood = {
-        (number, at): piece
-        for number, evidence in entries.items()
-        for at, entry in enumerate(evidence if isinstance(evidence, list) else [])
-        if (piece := _stood(entry)) is not None
-    }
+) -> _Repairs:
+    listed = [entries for record in records.values() if isinstance(entries := record.get("evidence"), list)]
+    stood = [piece for entries in listed for entry in entries if (piece := _stood(entry))]
     repair = Repair(list(documents.values()))
-    repaired, around = repair.repair(stood.values(), before), repair.around(stood.values(), before)
-    checker = EvidenceChecker(documents)
-    changed: dict[int, Mapping[str, object]] = {}
-    outcomes: list[Repaired | Unplaced] = []
-    left: list[Left] = []
-    reworded: list[Reworded] = []
-    for number, evidence in entries.items():
-        mended: list[object] = []
-        reviewed = bool(_origin(records[number]).keys() & _REVIEW)
-        unsure = False
-        for at, entry in enumerate(evidence if isinstance(evidence, list) else []):
-            piece = stood.get((number, at))
-            outcome = repaired[piece] if piece else None
-            new = (
-                [evidence_record(place.span, documents[place.span.doc].text) for place in outcome.places]
-                if isinstance(outcome, Repaired)
-                else [entry]
-            )
-            _, problems = checker.spans(new)
-            if isinstance(outcome, Unplaced):
-                problems = [outcome.reason]
-            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
-                outcomes.append(outcome)
-            id_ = str(records[number].get("id", ""))
-            if problems:
-                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
-                shifted = tuple(sorted(around[piece])) if piece else None
-                why = problems[0].removeprefix("evidence 1: ")
-                left.append(Left(number, id_, at + 1, entry, why, candidates, shifted))
-                new = [entry]
-            elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
-                now = tuple(str(one["text"]) for one in new)
-                reworded.append(Reworded(number, id_, at + 1, how, piece.text, now, reviewed))
-                unsure = True
-            mended += [each for each in new if each not in mended]
-        if mended != evidence:
-            changed[number] = {**records[number], "evidence": mended}
-            if unsure and reviewed:
-                origin = {key: said for key, said in _origin(records[number]).items() if key not in _REVIEW}
-                changed[number] = {**changed[number], "origin": origin}
-    return _Found(changed, outcomes, reworded), left
+    found = _Repairs(documents, repair.repair(stood, before), repair.around(stood, before), EvidenceChecker(documents))
+    for number, record in records.items():
+        found.repair(number, record)
+    return found
 
 
 def _origin(record: Mapping[str, object]) -> Mapping[str, object]:
     origin = record.get("origin")
     return origin if isinstance(origin, dict) else {}
-
-
-def _has_list(record: Mapping[str, object]) -> bool:
-    return isinstance(record.get("evidence"), list)
 
 
 def _stood(entry: object) -> Stood | None:

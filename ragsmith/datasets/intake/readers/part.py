@@ -74,7 +74,9 @@ class Reader(Extension):
         Raises:
             MissingExtra: a package is not installed.
         """
-        made_by = f"{self.name} {fingerprint(self.fn.__module__)}" if self.is_own else f"ragsmith {self.name} {self.edition}"
+        made_by = (
+            f"{self.name} {fingerprint(self.fn.__module__)}" if self.is_own else f"ragsmith {self.name} {self.edition}"
+        )
         return ", ".join([made_by, *package_versions(self.needs)])
 
     def describe(self) -> str:
@@ -98,9 +100,7 @@ def reader(
     """Register the decorated function as the reader of files of the kind ``name``; see `Reader` for the arguments."""
 
     def register(fn: ReadParts) -> ReadParts:
-        made = Reader(
-            name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs
-        )
+        made = Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
         READERS.add(made)
         return fn
 
