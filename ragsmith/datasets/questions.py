@@ -60,7 +60,8 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
         folder = shlex.quote(str(dataset))
         return [], [
             f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} --llm MODEL , find the "
-            f"evidence of a list that you have with  ragsmith dataset anchor QUESTIONS --documents {folder} , or write them"
+            "evidence of a list that you have with  ragsmith dataset anchor QUESTIONS "
+            f"--documents {folder} , or write them"
         ]
     found = read_json_lines(dataset / FILE, MAX_BYTES)
     lines = [Line(number, record) for number, record in found.records.items()]
