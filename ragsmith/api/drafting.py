@@ -80,7 +80,7 @@ def draft_questions(
     model = Loader({"language_model": chosen}, (), given).model("language_model")
     if not completes(model):
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
-    known = (prices if isinstance(prices, Prices) else read_prices(prices or {})).batched(names.batched)
+    known = prices if isinstance(prices, Prices) else read_prices(prices or {})
     if limits and limits.cost is not None:
         known.refuse_unknown([model.id.partition("@")[0]])
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent

@@ -164,7 +164,7 @@ def search(
     refuse_twice(found, chunk_size, models)
     setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
     say_what_is_not_covered(setup)
-    known = _prices(prices).batched(setup.models.batched)
+    known = _prices(prices)
     chosen = _priced(chosen, setup, known)
     if limits and limits.any and not setup.served:
         warnings.warn(
@@ -254,7 +254,7 @@ def plan(
     refuse_twice(found, chunk_size, models)
     setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
     say_what_is_not_covered(setup)
-    known = _prices(prices).batched(setup.models.batched)
+    known = _prices(prices)
     chosen = _priced(chosen, setup, known)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)

@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -95,12 +95,6 @@ def lost_attempt(usage: Usage) -> None:
         request.charged = True
 
 
-def put_off() -> None:
-    """Announce that nothing is known to be paid for the current request: whoever fetches its reply counts its cost."""
-    if (request := _CURRENT.get()) is not None:
-        request.charged = True
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The most that may be spent; None is no limit."""
@@ -131,15 +125,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests.
-
-    ``batch`` is the share of it that is paid for requests in batches.
-    """
+    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests."""
 
     input: float = 0.0
     output: float = 0.0
     requests: float = 0.0
-    batch: float = 0.5
 
     def of(self, usage: Usage) -> float:
         """The price of what was used."""
@@ -149,10 +139,6 @@ class Price:
         """The price of so many requests and tokens, which may be means."""
         tokens = input_tokens * self.input + output_tokens * self.output
         return tokens / MILLION + calls * self.requests / 1000
-
-    def in_batches(self) -> Price:
-        """The price of requests in batches."""
-        return Price(*(self.batch * part for part in (self.input, self.output, self.requests)))
 
 
 @dataclass(frozen=True)
@@ -164,10 +150,6 @@ class Prices:
     def of(self, model_id: str) -> Price | None:
         """The price of a model by its id, which begins with its name; None if it is not listed."""
         return self.known.get(model_id.partition("@")[0])
-
-    def batched(self, models: Collection[str]) -> Prices:
-        """The same, but for ``models`` those of requests in batches."""
-        return Prices({name: price.in_batches() if name in models else price for name, price in self.known.items()})
 
     def refuse_unknown(self, models: Iterable[str]) -> None:
         """Refuse models without a price, which a limit on cost could not hold.
@@ -194,7 +176,7 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
     known = {}
     for model in tree.mapping(form="prices are 'model: {input: ..., output: ...}', for a million tokens each"):
         form = f"the price of {model} is '{{input: ..., output: ...}}'"
-        price = tree.mapping((model,), known=("input", "output", "requests", "batch"), form=form)
+        price = tree.mapping((model,), known=("input", "output", "requests"), form=form)
         if not price:
             raise tree.error((model,), form)
         for name, value in price.items():

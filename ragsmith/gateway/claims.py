@@ -16,7 +16,7 @@ from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
 from ragsmith.gateway.leases import HEARTBEAT_SECONDS, LOOK_SECONDS, Lease, Watch, this_process
-from ragsmith.models.calls import BatchedRequest, StoredCall
+from ragsmith.models.calls import StoredCall
 from ragsmith.models.traits import Traits
 
 PAUSE_SECONDS = 0.05
@@ -38,18 +38,6 @@ class CallStore(FailureStore, Protocol):
 
     def put_traits(self, model: str, traits: Traits) -> None:
         """Add to what is known of the model of this id."""
-        ...
-
-    def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
-        """Those of the requests that went off in a batch, by key."""
-        ...
-
-    def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
-        """Keep several in one transaction, in the place of those there; durable when this returns."""
-        ...
-
-    def drop_batched_requests(self, keys: Collection[str]) -> None:
-        """Forget several."""
         ...
 
     def get_call(self, key: str) -> StoredCall | None:

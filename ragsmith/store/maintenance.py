@@ -69,7 +69,6 @@ NAMES = {
     "looked": "a look at a test question",
     "traits": "what was learnt of the model {model}",
     "failed_call": "why a request to {model} failed",
-    "batched_request": "where a request went off in a batch",
     "claim": "claim on a call that is being made",
     "lease": "a process that makes calls",
 }
@@ -91,7 +90,6 @@ COSTS = {
     "looked": "not counted any more, but in the ledger of whoever searched",
     "traits": "learnt again with the next requests",
     "failed_call": "asked for once more where it is needed",
-    "batched_request": "sent, and paid for, once more if its reply was not fetched yet",
 }
 """What it costs that a row is damaged; nothing, where a table has no entry."""
 

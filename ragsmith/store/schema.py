@@ -123,8 +123,6 @@ CLAIM = _table("claim", _key("key"), _text("owner"))
 LEASE = _table("lease", _key("owner"), _text("process"), _integer("heartbeat"))
 """Of the processes that hold claims; ``heartbeat`` changes while they live."""
 
-BATCHED_REQUEST = _table("batched_request", _key("key"), _text("file"), _text("batch"), _integer("max_tokens"))
-"""Requests that went off in a batch, and whose replies nobody has yet: see `ragsmith.models.calls.BatchMemory`."""
 LATENCY = _table(
     "latency",
     _key("evaluation"),

@@ -22,7 +22,7 @@ from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, Us
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.leases import Lease
-from ragsmith.models.calls import BatchedRequest, Json, StoredCall
+from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import parse, take_advisory_lock
@@ -44,7 +44,6 @@ from ragsmith.store.rows import (
     settled,
 )
 from ragsmith.store.schema import (
-    BATCHED_REQUEST,
     CLAIM,
     DATASET,
     DIAGNOSIS,
@@ -339,22 +338,6 @@ class Store:
         with self._database.writing() as connection:  # of its own: one with a lease in it may wait for these claims
             # also of those that were killed: a process that lives writes its row again with its next heartbeat
             connection.execute(delete(LEASE).where(LEASE.c.owner.not_in(select(CLAIM.c.owner))))
-
-    # What went off in a batch
-
-    def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
-        """Those of the requests that went off in a batch, by key."""
-        return {row[0]: BatchedRequest(*row) for row in self._keyed(BATCHED_REQUEST, keys)}
-
-    def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
-        """Keep several in one transaction, in the place of those there."""
-        self._put(BATCHED_REQUEST, map(columns_of, requests))
-
-    def drop_batched_requests(self, keys: Collection[str]) -> None:
-        """Forget several."""
-        with self._database.writing() as connection:
-            for part in batches(sorted(keys), BATCH):
-                connection.execute(delete(BATCHED_REQUEST).where(BATCHED_REQUEST.c.key.in_(part)))
 
     # What was learnt of models
 

@@ -30,7 +30,6 @@ MACHINERY = {
     *("digest", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.testbed", "evaluation.threads"),
     *(
-        "gateway.batched",
         "gateway.desk",
         "gateway.failures",
         "gateway.gateway",

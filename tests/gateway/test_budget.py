@@ -21,7 +21,6 @@ from ragsmith.gateway.budget import (
     Spending,
     Spent,
     lost_attempt,
-    put_off,
     read_prices,
 )
 from ragsmith.gateway.desk import Desk
@@ -321,25 +320,6 @@ def test_attempts_that_gave_nothing_cost_what_the_server_states_and_else_the_mos
     with suppress(ModelError), desk.paid(served, "x" * 11, 10) as used:
         used.append(served.provider.send(attempt, what="a model"))
     assert budget.spent.tokens == spent
-
-
-def test_a_request_that_goes_on_in_a_batch_is_counted_when_its_reply_is_fetched() -> None:
-    book = Book()
-    budget = Budget(book, "run", Limits(tokens=100))
-    desk = Desk(None, budget)
-
-    def left_waiting() -> None:
-        desk.before_attempt()
-        assert budget.spent.tokens == 14
-        put_off()
-        raise ModelUnavailable("the connection was closed")
-
-    with pytest.raises(ModelUnavailable), desk.paid(Served(), "x" * 11, 10):
-        left_waiting()
-    assert budget.spent.tokens == 0
-    with desk.paid(Served(), "x" * 11, 10) as used:
-        used.append(Usage(1, 0, 0, 3, 2))
-    assert budget.spent.tokens == 5
 
 
 def test_a_probe_is_paid_for_and_so_reserved() -> None:

@@ -47,14 +47,10 @@ class ChatFlags:
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
-    batch: Annotated[
-        bool,
-        typer.Option("--batch", help="Ask in batches: half the price at OpenAI and others, but each wave takes hours."),
-    ] = False
 
     def by_role(self) -> RoleFlags:
         """The same as flags of all roles, of which drafting has one."""
-        return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens, batch=self.batch)
+        return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens)
 
 
 def _methods() -> Iterable[Extension]:
