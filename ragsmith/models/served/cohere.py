@@ -8,11 +8,11 @@ from typing import Any
 from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
 from ragsmith.models.served.openai_embeddings import read_vectors
 from ragsmith.models.served.packages import CohereModel
 from ragsmith.models.served.policy import Transient
-from ragsmith.models.served.remote_ranking import Window, batches, read_scores
+from ragsmith.models.served.remote_ranking import Window, read_scores
 from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))

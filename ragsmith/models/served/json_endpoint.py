@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -96,6 +97,17 @@ class EndpointModel:
     def provider(self) -> Provider:
         """What sends the requests."""
         return self._endpoint.provider
+
+
+def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> list[Sequence[str]]:
+    """Cut ``texts`` into runs of at most ``most`` texts and ``characters`` in sum; a longer text goes alone."""
+    found, start, size = [], 0, 0
+    for i, text in enumerate(texts):
+        if i > start and (i - start == most or size + len(text) > characters):
+            found.append(texts[start:i])
+            start, size = i, 0
+        size += len(text)
+    return [*found, texts[start:]] if texts else []
 
 
 def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:

@@ -5,7 +5,7 @@ Vectors of the wrong number, order or length, and such as hold NaN, are errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint, by_index
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, by_index
 from ragsmith.models.served.openai_chat import OPENAI
 from ragsmith.models.served.packages import OpenAIModel
 from ragsmith.models.served.policy import Transient
@@ -86,18 +86,6 @@ class OpenAIEmbeddings(OpenAIModel):
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
         return self._vectors.checked(rows, Transient, self.id)
-
-
-def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequence[str]]:
-    """Cut ``texts`` into runs of at most ``most`` texts and ``characters`` in sum; a longer text goes alone."""
-    start = size = 0
-    for i, text in enumerate(texts):
-        if i > start and (i - start == most or size + len(text) > characters):
-            yield texts[start:i]
-            start, size = i, 0
-        size += len(text)
-    if start < len(texts):
-        yield texts[start:]
 
 
 def read_vectors(data: Any, n: int) -> NDArray[np.float64]:

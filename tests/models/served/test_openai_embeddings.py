@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError, Notice
-from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings, batches
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
+from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings
 from ragsmith.models.served.policy import Policy
 
 KEY = "sk-very-secret-0123456789"
