@@ -21,7 +21,7 @@ from pathlib import Path
 from served import ROOT
 
 from ragsmith.gateway.claims import Grouped
-from ragsmith.gateway.owners import SILENT_SECONDS, this_process
+from ragsmith.gateway.leases import SILENT_SECONDS, this_process
 from ragsmith.store.store import Store
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -31,7 +31,7 @@ CLAIMS = [f"call {number}" for number in range(16)]
 ALLOWED_SECONDS = 30.0
 HOLD = """
 import sys, time
-from ragsmith.gateway import owners
+from ragsmith.gateway import leases
 from ragsmith.gateway.claims import Grouped
 from ragsmith.store.store import Store
 

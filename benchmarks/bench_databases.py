@@ -23,7 +23,7 @@ from pathlib import Path
 from served import ROOT, again, asked, environment, serving
 
 from ragsmith.cli import run
-from ragsmith.store.rows import seal
+from ragsmith.store.rows import add_checksum
 from ragsmith.store.schema import METADATA
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -81,7 +81,7 @@ def damage(path: Path, draw: random.Random) -> str:
             column = OTHER_FORM.get(table.name, "value")
             plain = [json.loads(row[c.name]) if "json" in c.info else row[c.name] for c in table.columns][:-1]
             plain[table.columns.keys().index(column)] = draw.choice([None, True, {"text": row[column]}])
-            new = seal(table, plain)
+            new = add_checksum(table, plain)
         else:
             column = draw.choice([name for name in row if name not in keys and isinstance(row[name], str)])
             letters = list(row[column])

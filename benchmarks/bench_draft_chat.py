@@ -138,8 +138,8 @@ def main() -> None:
     )
     print(f"{found['added']} questions of {sum(found['made'].values())} drafts; exact spans: {right} of {spans}")
     print(f"by type: {found['types']}")
+    from ragsmith.labelling.drafting.checks import closed_book, round_trip  # noqa: PLC0415
     from ragsmith.labelling.drafting.filters import FILTERS, QUOTE  # noqa: PLC0415
-    from ragsmith.labelling.drafting.prompts import closed_book, round_trip  # noqa: PLC0415
 
     filters = [QUOTE, *(one.__name__ for one in FILTERS), closed_book.NAME, round_trip.NAME]
     refused = {name: found["refused"].get(name, 0) for name in filters}

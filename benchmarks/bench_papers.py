@@ -18,7 +18,8 @@ from pathlib import Path
 from papers_rows import FLAT, NAIVE, ROWS, Options, Row
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.importers import import_hotpotqa, import_tatqa
+from ragsmith.datasets.importers.hotpotqa import import_hotpotqa
+from ragsmith.datasets.importers.tatqa import import_tatqa
 from ragsmith.datasets.splits import split
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation

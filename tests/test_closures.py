@@ -15,7 +15,7 @@ from ragsmith.runs.run import DECIDES
 FAMILY = {"types", "techniques.families"}
 ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
-WORDS = {f"text.{name}" for name in ("languages", "scripts", "stop_words", "words")}
+WORDS = {f"text.{name}" for name in ("languages", "scripts", "data_files", "words")}
 INDEX = {
     "index.exact",
     "index.index",

@@ -50,7 +50,7 @@ class ModelArguments(TypedDict, total=False):
     imports: Annotated[
         Sequence[str | Path],
         Flag(
-            "A Python file with techniques, measures or models of your own; may be given several times.",
+            "A Python file with extensions of your own, as techniques or models; may be given several times.",
             ("--import",),
             list[Path],
         ),

@@ -206,7 +206,6 @@ def _prepared(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Pre
     resources, found, chosen, known, chunk_size, faithfulness = _read(arguments)
     setup = resources.setup(dataset, chunk_size, faithfulness).searching(found.settings)
     say_what_is_not_covered(setup)
-    known = known.batched(setup.models.batched)
     return resources, found, _priced(chosen, setup, known), setup, known
 
 

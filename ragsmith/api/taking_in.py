@@ -36,7 +36,7 @@ class Intake:
         if (output / QUESTIONS).exists():
             repair = [f"ragsmith dataset anchor --repair {folder}"] if self.taken.repointed else []
             return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
-        return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder}")
+        return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder} --llm MODEL")
 
     def plain(self) -> dict[str, Any]:
         """For programs: counts, every file, and what was found."""

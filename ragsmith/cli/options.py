@@ -56,7 +56,7 @@ ChunkSizeOption = Annotated[int | None, option("chunk_size")]
 DatasetOption = Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]
 FitnessOption = Annotated[str | None, option("fitness")]
-ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import)]
+ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import, is_eager=True)]
 """Files are imported while flags are read, so that everything that a command does knows what they define."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PricesOption = Annotated[Path | None, option("prices")]
@@ -154,14 +154,6 @@ class RoleFlags:
         typer.Option("--score-cut-answers", help="Score answers of the --llm that reach their limit on tokens, too."),
     ] = False
 
-    batch: Annotated[
-        bool,
-        typer.Option(
-            "--batch",
-            help="Ask openai: chat models in batches: half the price at OpenAI and others, but it takes hours.",
-        ),
-    ] = False
-
     def by_role(self) -> dict[str, str | ModelName]:
         """The models of the file, if there is one, but for those that flags name otherwise.
 
@@ -190,7 +182,7 @@ class RoleFlags:
                 flag = "--thinking-tokens" if "thinking_tokens" in own else "--score-cut-answers"
                 raise UsageError(f"{flag} is about a chat model that writes answers: name it with --llm")
             found["language_model"] = (ModelName(writer) if isinstance(writer, str) else writer).changed(**own)
-        return _batched(found) if self.batch else found
+        return found
 
     def chosen(self) -> ModelNames:
         """The models of a run: the embedded ones, but for those that the file or the flags name.
@@ -203,18 +195,6 @@ class RoleFlags:
         chosen = ModelNames().overridden(self.by_role(), self.base_url, getattr(self, "vector_store", None))
         chosen.check()
         return chosen
-
-
-def _batched(models: dict[str, str | ModelName]) -> dict[str, str | ModelName]:
-    """``models`` by role, those asked in batches that can be."""
-    from ragsmith.models.names import ModelName
-    from ragsmith.models.registry import providers
-
-    named = {role: ModelName(model) if isinstance(model, str) else model for role, model in models.items()}
-    able = {role for role, model in named.items() if "batch" in getattr(providers(role).get(model.kind), "options", ())}
-    if not able:
-        raise UsageError("--batch is about openai: chat models, and there is none: name one with --llm or --models")
-    return {role: named[role].changed(batch=True) if role in able else models[role] for role in models}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A run of words belongs to the sample if its hash is small: the same runs are drawn from every collection, so a sample of
 a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
-https://doi.org/10.1101/2022.01.11.475838). One character more, another order, half of the documents: they still overlap.
+https://doi.org/10.1101/2022.01.11.475838). With one character more, in another order, or by half, they still overlap.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @lru_cache(maxsize=8)
 def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
-    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, but `LEAST` if it can."""
+    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, `LEAST` if it can."""
     smallest = kept = np.zeros(0, dtype=np.uint64)
     numbers: dict[str, int] = {}
     for document in documents:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from ragsmith.errors import StoreError
-from ragsmith.evaluation.evaluation import Record, current
+from ragsmith.evaluation.evaluation import Record
 from ragsmith.gateway.memo import Entry, Room
 from ragsmith.store.rows import ResultRow
 
@@ -70,7 +70,7 @@ class Records(dict[Hashable, Entry[Recallable]]):
 
     def keep(self, row: ResultRow) -> Recallable:
         """The record of a row that is in the store: it may be let go from now on."""
-        recallable = Recallable(current(row.value), row.evaluation, row.question, self)
+        recallable = Recallable(row.value, row.evaluation, row.question, self)
         self._number += 1
         entry = self[self._number] = Entry(recallable, READING_SECONDS, self._room.level)
         self._room.admit(self, self._number, entry, _record)
@@ -90,7 +90,7 @@ class Records(dict[Hashable, Entry[Recallable]]):
             rows = self._stored(evaluation)
             while len(self._read) >= AT_ONCE:
                 self._read.pop(next(iter(self._read)), None)
-            self._read[evaluation] = {name: current(row.value) for name, row in rows.items() if row.state == "ok"}
+            self._read[evaluation] = {name: row.value for name, row in rows.items() if row.state == "ok"}
             found = self._read[evaluation].get(question)
         if found is None:
             raise StoreError(

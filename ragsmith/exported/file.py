@@ -31,7 +31,7 @@ from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
 FORMAT = 1
-"""Of the file."""
+"""Of the file of a pipeline."""
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
@@ -48,7 +48,8 @@ class ExportedFile:
         form = "this is not a pipeline: it must be 'name: value' pairs"
         self._data = self._tree.mapping(known=KEYS, form=form)
         if (given := self._data.get("format", FORMAT)) != FORMAT:
-            raise self._tree.error(("format",), f"this ragsmith reads format {FORMAT}, not {given!r}")
+            reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
+            raise self._tree.error(("format",), f"{reads}: export the pipeline again")
 
     def import_files(self) -> None:
         """Import the files of one's own that the pipeline needs; what follows may name what they define."""
@@ -127,7 +128,7 @@ class ExportedFile:
         if "fitness" not in self._data:
             return Fitness()
         try:
-            return Fitness.read({"fitness": self._tree.mapping(("fitness",))}, self._path.parent)
+            return Fitness.read(self._tree.mapping(("fitness",)), self._path.parent)
         except (ValueError, UsageError) as error:
             raise self._tree.error(("fitness",), str(error)) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ragsmith.measures.judge_cases import CASES
+from ragsmith.measures.judge_cases import judge_cases
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -13,4 +13,4 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 @cache
 def check_embedded_judge() -> JudgeChecked:
     """Let the embedded model mark the bundled cases."""
-    return check_judge(ExtractiveModel([case.reference for case in CASES], WordLlamaEmbedder()))
+    return check_judge(ExtractiveModel([case.reference for case in judge_cases()], WordLlamaEmbedder()))

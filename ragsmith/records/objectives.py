@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, n
 ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
 """The roles that a user waits for."""
 
-NO_SECONDS = frozenset(OF_SERVED) - {"in_flight"} | {"accept_model", "batch", "thinking_tokens", "vector_store"}
+NO_SECONDS = frozenset(OF_SERVED) - {"in_flight"} | {"accept_model", "thinking_tokens", "vector_store"}
 """Options that say where a model is served, when to give it up, and what to take of it. Vector stores count apart."""
 
 LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
@@ -83,21 +83,11 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
 
 
 def on_this_machine(settings: RunSettings, setups: Iterable[Setup]) -> RunSettings:
-    """``settings`` with the machine that latency is measured on, where latency is one of the objectives.
-
-    Raises:
-        UsageError: it is one, and a model that helps to answer is asked in batches.
-    """
+    """``settings`` with the machine that latency is measured on, where latency is one of the objectives."""
     if not settings.timed:
         return settings
     each = [setup.models for setup in setups]
     asked = [names.of(role) for names in each for role in ANSWERING]
-    if batched := sorted({model.name for model in asked if model.options.get("batch")}):
-        raise WrongOption(
-            "objectives",
-            f"have latency, but {', '.join(batched)} is asked in batches, whose replies say nothing of what a user "
-            "waits for: ask it without batches, or weigh calls instead",
-        )
     options = {digest(model.name, _taking_time(model)) for model in asked}
     stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
     measuring = digest(sorted(options), sorted(stores), fingerprint(Timer.__module__, Timer.__name__))

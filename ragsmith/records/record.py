@@ -27,7 +27,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.desk import Counts
-from ragsmith.gateway.owners import is_gone
+from ragsmith.gateway.leases import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.records.reading import from_dict
@@ -415,14 +415,14 @@ class RunRecord:
         """The record as the store keeps it."""
         kept = asdict(self)
         kept["settings"]["fitness"] = self.settings.fitness.plain()
-        return {"version": VERSION, **kept}
+        return kept
 
     @classmethod
     def read(cls, stored: Any) -> RunRecord:
         """The inverse of ``plain``.
 
         Raises:
-            UsageError: a newer ragsmith wrote it, or it is no record of a run.
+            UsageError: it is no record of a run.
         """
         version = stored.get("version") if isinstance(stored, dict) else None
         if isinstance(version, int) and version > VERSION:
@@ -432,7 +432,7 @@ class RunRecord:
             )
         try:
             given = {name: value for name, value in stored.items() if name != "version"}
-            return from_dict(cls, given, {Fitness: lambda fitness: Fitness.read({"fitness": fitness})})
+            return from_dict(cls, given, {Fitness: Fitness.read})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"

@@ -36,7 +36,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
-from ragsmith.gateway.owners import this_process
+from ragsmith.gateway.leases import this_process
 from ragsmith.models.roles import Models
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.models.calls import StoredCall, completes
@@ -102,9 +102,6 @@ def token_estimate(
         by_task,
     )
     told = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
-    if getattr(model, "batches", None) is not None:
-        told = ["in batches, one after another: each takes as long as the server likes, up to 24 hours"]
-        found = replace(found, latency=0.0)
     read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
     told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
     if completes(model):

@@ -206,8 +206,8 @@ def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Pa
         ('{"format": 1,\n"code": }', ":2: not valid JSON: Expecting value at column 9"),
         ('{"format": NaN}', ": not valid JSON: NaN is not a number"),
         ("[]", ": a list stands here instead of a JSON object"),
-        ('{"format": 99}', ": this ragsmith reads format 2 of learned effects, not 99: "),
-        ('{"format": 2}', ": this is no file of learned effects: the key 'options' is missing"),
+        ('{"format": 99}', ": this ragsmith reads format 1 of learned effects, not 99: "),
+        ('{"format": 1}', ": this is no file of learned effects: the key 'options' is missing"),
     ],
 )
 def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:

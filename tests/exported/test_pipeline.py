@@ -248,7 +248,7 @@ def test_a_score_that_nobody_measures_any_more_is_not_reproduced(changed: Callab
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG: list[tuple[tuple[str, ...], Any, str]] = [
-    (("format",), 3, "this ragsmith reads format 1, not 3"),
+    (("format",), 3, "this version of ragsmith reads format 1, not 3: export the pipeline again"),
     (("pipelin",), {}, "unknown key 'pipelin'"),
     (("pipeline",), None, "'pipeline' is missing"),
     (("pipeline",), [1], "'pipeline' must be 'name: value' pairs"),

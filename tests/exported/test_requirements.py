@@ -14,6 +14,7 @@ from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import refuse_missing_packages, refuse_too_large
+from ragsmith.extensions import Package
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
@@ -23,7 +24,7 @@ from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import STRATEGIES
-from ragsmith.techniques.registry import Package, Technique
+from ragsmith.techniques.registry import Technique
 from ragsmith.types import Chunks, Entries
 
 

@@ -202,27 +202,6 @@ def test_a_measure_is_a_mean_over_the_questions_that_have_it(domain: Domain) -> 
     assert domain.baselines["bm25"].scores["redundancy_ratio"].low is None
 
 
-def test_records_of_version_0_1_kept_metrics_apart_and_are_read(store: Store) -> None:
-    put_toy(store)
-    rows = store.results("toy: naive")
-    old = [
-        replace(
-            row,
-            value={**row.value, "metrics": row.value["measures"] | {"mrr": 0.25}, "measures": {"faithfulness": 1.0}},
-        )
-        for row in rows.values()
-    ]
-    fresh = [replace(row, evaluation="toy: old") for row in old]
-    store.put_evaluations([EvaluationRow("toy: old", "digest of toy", store.evaluation("toy: naive").configuration)])  # type: ignore[union-attr]
-    store.put_results(fresh)
-    value = dict(store.run("run").value)  # type: ignore[union-attr]
-    store.update_run("run", "finished", {**value, "baselines": {"naive": "toy: old"}})
-    scores = load_domain(store, "toy").baselines["naive"].scores
-    assert scores["mrr"].mean == 0.25
-    assert scores["faithfulness"].mean == 1.0
-    assert scores["retrieval"].mean == pytest.approx((3 * 0.5 + 0.25) / 4)
-
-
 def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: Store) -> None:
     put_toy(store)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
@@ -357,7 +336,7 @@ def test_what_the_cache_has_lost_is_said(store: Store) -> None:
 def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
     put_toy(store)
     record = RunRecord.read(store.run("run").value)  # type: ignore[union-attr]
-    assert record.split.leaks is None  # as of a run of an earlier version
+    assert record.split.leaks is None
     assert not any("unseen" in note for note in load_domain(store, "toy").notes)
     leaky = replace(record, split=replace(record.split, unused=("u1", "u2"), leaks=Leaks(8, 1, 3)))
     store.update_run("run", "finished", leaky.plain())

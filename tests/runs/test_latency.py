@@ -299,20 +299,6 @@ def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, Wor
         winner_yaml(store, outcome.key, world.setup, Path(), "latency<=0.5")
 
 
-def test_batches_say_nothing_of_what_a_user_waits_for(tiny_folder: Path) -> None:
-    data = load_dataset(tiny_folder)
-    alone, batched = ModelName("openai:tiny"), ModelName("openai:tiny", batch=True)
-    for given in (
-        {"language_model": batched},
-        {"language_model": batched, "judge": alone},  # a judge that is asked alone makes it no quicker
-        {"language_model": alone, "controller": batched},
-    ):
-        with pytest.raises(UsageError, match="objectives have latency, but openai:tiny is asked in batches"):
-            on_this_machine(SETTINGS, [Setup(data, ModelNames().overridden(given), 100)])
-    nobody_waits = ModelNames().overridden({"language_model": alone, "judge": batched})
-    assert on_this_machine(SETTINGS, [Setup(data, nobody_waits, 100)]).measuring
-
-
 def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
     world: World, space: Space, store: Store
 ) -> None:

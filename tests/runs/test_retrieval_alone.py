@@ -138,7 +138,7 @@ def test_a_function_is_handed_what_a_ranking_has(tmp_path: Path) -> None:
     file.write_text(OWN)
     fitness = Fitness.of(f"{file}:last").about("retrieval")
     assert fitness({"recall": 0.25, "map": 0.0, "ndcg": 0.0, "mrr": 0.0}) == 0.75
-    assert Fitness.read({"fitness": fitness.plain()}) == fitness
+    assert Fitness.read(fitness.plain()) == fitness
     with pytest.raises(UsageError, match="asks for a measure that a question lacks: 'judge'"):
         Fitness.of(f"{file}:judged").about("retrieval")
 

@@ -30,14 +30,14 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Execution, Run
-from ragsmith.store.rows import seal, unseal
+from ragsmith.store.rows import add_checksum, verify_checksum
 from ragsmith.store.store import Store
 from ragsmith.text import languages, words
 
 COUNTED: dict[str, Callable[..., Any]] = {
     "commits": DefaultDialect.do_commit,
-    "rows encoded": seal,
-    "rows decoded": unseal,
+    "rows encoded": add_checksum,
+    "rows decoded": verify_checksum,
     "stages computed": Engine.call,
     "answers scored": scored,
     "model tasks": ExtractiveModel.run,
