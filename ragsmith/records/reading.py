@@ -14,7 +14,7 @@ Readers = Mapping[Any, Callable[[Any], Any]]
 
 
 def from_dict(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
-    """The inverse of ``asdict``; fields that are not there have their defaults.
+    """The inverse of ``asdict``.
 
     Raises:
         TypeError, ValueError: a field is unknown, missing or no value of its type.
@@ -22,6 +22,8 @@ def from_dict(kind: type[T], stored: Mapping[str, Any], readers: Readers | None 
     if not isinstance(stored, Mapping):
         raise TypeError(f"{stored!r} is no {kind.__name__}")
     hints = _hints(cast(Any, kind))
+    if missing := hints.keys() - stored.keys():
+        raise TypeError(f"{kind.__name__} lacks {', '.join(sorted(missing))}")
     return kind(**{name: _value(hints.get(name, Any), value, readers or {}) for name, value in stored.items()})
 
 

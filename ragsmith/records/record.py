@@ -40,9 +40,6 @@ from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-VERSION = 1
-"""Of the stored form of a run."""
-
 
 HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
 VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
@@ -424,15 +421,8 @@ class RunRecord:
         Raises:
             UsageError: it is no record of a run.
         """
-        version = stored.get("version") if isinstance(stored, dict) else None
-        if isinstance(version, int) and version > VERSION:
-            raise UsageError(
-                f"a search in this cache was recorded by a newer ragsmith (record version {version}; this one reads up "
-                f"to {VERSION}): update ragsmith, or give another cache with --cache"
-            )
         try:
-            given = {name: value for name, value in stored.items() if name != "version"}
-            return from_dict(cls, given, {Fitness: Fitness.read})
+            return from_dict(cls, stored, {Fitness: Fitness.read})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
