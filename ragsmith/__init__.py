@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ragsmith.api.explaining import explain
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
     from ragsmith.api.intervening import intervene
-    from ragsmith.api.recommending import learn_effects, recommend
+    from ragsmith.api.recommending import recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.reviewing import review
-    from ragsmith.api.scoring import by_protocol, evaluate
+    from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.api.searching_each import Searched, search_each
     from ragsmith.api.serving import asgi_app, serve
@@ -67,7 +67,6 @@ __all__ = [
     "audit",
     "audits",
     "build_index",
-    "by_protocol",
     "check_dataset",
     "check_models",
     "compare",
@@ -80,7 +79,6 @@ __all__ = [
     "index_status",
     "init_dataset",
     "intervene",
-    "learn_effects",
     "load_dataset",
     "load_space",
     "plan",
@@ -123,7 +121,6 @@ _HOME = {
     "gate": "ragsmith.api.comparing",
     "deploy": "ragsmith.api.deploying",
     "draft_questions": "ragsmith.api.drafting",
-    "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",
     "explain": "ragsmith.api.explaining",
     "init_dataset": "ragsmith.api.taking_in",
@@ -136,7 +133,6 @@ _HOME = {
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",
     "recommend": "ragsmith.api.recommending",
-    "learn_effects": "ragsmith.api.recommending",
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",

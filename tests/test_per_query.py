@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from per_query import MOST_MISTAKES, read_per_query
 
-from ragsmith.comparison.per_query import MOST_MISTAKES, read_per_query
 from ragsmith.errors import DatasetError, UsageError
 
 NUMBERS = st.one_of(st.none(), st.floats(-1, 1), st.integers(0, 1))

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from hetdocqa import Claim, Effect, Findings, judge
 from numpy.typing import NDArray
+from per_query import PerQuery
 from scipy import stats
 
-from ragsmith.comparison.per_query import PerQuery
-from ragsmith.comparison.protocols.hetdocqa import Claim, Effect, Findings, judge
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import recentred_bootstrap
 
