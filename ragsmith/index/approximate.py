@@ -41,7 +41,7 @@ from ragsmith.models.vector_address import kind_of_machine
 CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""
 CANDIDATES = 400
-"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough (`bench_approximate.py`)."""
+"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough."""
 DEPTH = 60
 """So many entries are found at once, however few are asked for: as many as retrievers pool."""
 FACTOR = 4
