@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -110,7 +110,7 @@ def learn_own(given: argparse.Namespace) -> None:
     with Store.open(given.cache) as store:
         learned = learn(
             setups,
-            load_space("default"),
+            load_space(given.space),
             store,
             pipelines=given.pipelines,
             workers=given.workers,
@@ -120,7 +120,7 @@ def learn_own(given: argparse.Namespace) -> None:
     print(*learned.checked, given.output, sep="\n")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, write the file, and print how what was named did on each data set that was left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
@@ -132,8 +132,9 @@ def main() -> None:
     parser.add_argument("--embedder", help="another than the embedded one: only its weights are learned")
     parser.add_argument("--own", nargs="+", metavar="DATASET", help="learn from these instead: two or more")
     parser.add_argument("--models", type=Path, metavar="FILE", help="with --own: the models file to learn with")
+    parser.add_argument("--space", default="default", help="with --own: a bundled search space by name, or a YAML file")
     parser.add_argument("--output", "-o", type=Path, default=Path("effects.json"), help="with --own: file to write")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.own:
         try:
             learn_own(given)
