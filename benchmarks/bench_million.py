@@ -46,7 +46,7 @@ from large_corpus import general_weights, table
 from watching import peaks_shown, watched
 
 from ragsmith.datasets.dataset import make_dataset, write_dataset
-from ragsmith.gateway.caches import give_back
+from ragsmith.gateway.memory import give_back
 from ragsmith.index.index import Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.techniques.pre_embedding.none import none

@@ -670,8 +670,10 @@ def _outline(path: Path, is_ours: bool) -> list[_Statement]:
 
 def _memory() -> Path:
     """The file of this installation: what others have read it need not."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder, "ragsmith", f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json")
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where code is fingerprinted
+
+    name = f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json"
+    return user_cache_path("ragsmith", appauthor=False) / name
 
 
 @cache
