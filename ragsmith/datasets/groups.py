@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-
 from ragsmith.caches import bounded_cache
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
 from ragsmith.digest import digest

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
 from hashlib import blake2b
 
 import numpy as np

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from ragsmith.caches import bounded_cache
 
-
 _DASHES = frozenset("-‐‑‒–—―−﹣－")
 _UNSPACED = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai and Lao, Burmese, Khmer
