@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.explaining import explain, intervene
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
-    from ragsmith.api.recommending import learn_effects, recommend
+    from ragsmith.api.recommending import recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.result import Result
     from ragsmith.api.reviewing import review
@@ -78,7 +78,6 @@ __all__ = [
     "index_status",
     "init_dataset",
     "intervene",
-    "learn_effects",
     "load_dataset",
     "load_space",
     "plan",
@@ -133,7 +132,6 @@ _HOME = {
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",
     "recommend": "ragsmith.api.recommending",
-    "learn_effects": "ragsmith.api.recommending",
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",

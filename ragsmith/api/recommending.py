@@ -1,24 +1,21 @@
-"""`recommend`, and `learn_effects`, which it goes by."""
+"""`recommend`: a pipeline named for documents, by what was learned on other data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from ragsmith.api.arguments import ModelArguments, WorkArguments
+from ragsmith.api.arguments import ModelArguments
 from ragsmith.api.given import (
     GivenFitness,
     Resources,
     say_what_is_not_covered,
     space_of,
 )
-from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.knowledge import read as read_effects
-from ragsmith.effects.learning import PIPELINES, learn
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
@@ -47,9 +44,9 @@ def recommend(
     (1, ('law',))
 
     ``documents`` is a folder of them, or a data set, whose questions are not looked at. ``calls`` of a language model a
-    question are the most that the pipeline may make; any number unless given. ``effects`` is a file of `learn_effects`,
-    or what it returned: unless given, what ships with ragsmith. ``output`` names a file for the pipeline, which `ask`
-    takes. No model is called. The other arguments are those of `search`.
+    question are the most that the pipeline may make; any number unless given. ``effects`` is a file of
+    learned effects, or what was read from one: unless given, what ships with ragsmith. ``output`` names a file for the
+    pipeline, which `ask` takes. No model is called. The other arguments are those of `search`.
 
     Raises:
         UsageError: the documents, the space or a model cannot be used.
@@ -68,44 +65,6 @@ def recommend(
         folder = Path(documents) if bare and not isinstance(documents, Dataset) else None
         write_file(found.yaml(Path(output).parent, folder), Path(output), telling=True)
     return found
-
-
-def learn_effects(
-    datasets: Sequence[Dataset | str | Path] | None = None,
-    *,
-    pipelines: int = PIPELINES,
-    space: Space | str | Path = "default",
-    seed: int = 0,
-    chunk_size: int | None = None,
-    output: str | Path | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-    **given: Unpack[WorkArguments],
-) -> Knowledge:
-    """Learn what options are worth, from a sample of ``pipelines`` on the search questions of each of ``datasets``.
-
-    All bundled ones are learned from unless they are named. What ``cache`` has is not computed again. ``seed`` draws
-    the sample, ``output`` names a file for what was learned, which has numbers only, and ``on_progress`` is told a
-    data set, how many pipelines are done, and of how many. The other arguments are those of `search`.
-
-    Raises:
-        UsageError: as for `search`, or there are fewer than two data sets.
-    """
-    resources = Resources(**given)
-    found = space_of(space, None)
-    named = [resources.setup(one, chunk_size) for one in datasets or names("datasets")]
-    with resources.store() as store:
-        learned = learn(
-            named,
-            found,
-            store,
-            pipelines=pipelines,
-            seed=seed,
-            workers=resources.workers_for(named[0]),
-            on_progress=on_progress,
-        )
-    if output is not None:
-        learned.write(Path(output))
-    return learned
 
 
 def _has_no_questions(folder: str | Path) -> bool:

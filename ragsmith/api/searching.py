@@ -182,8 +182,8 @@ def plan(
     the provider is sent.
 
     Replies decide when candidates leave a race: before searches of 20 to 60 questions, plans said 0.83 to 1.23 times
-    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache
-    (`benchmarks/bench_plan.py`). ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
+    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache.
+    ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.

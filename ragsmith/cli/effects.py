@@ -1,18 +1,16 @@
-"""``ragsmith effects show | learn``: what options are worth, as learned on data sets."""
+"""``ragsmith effects show``: what options are worth, as learned on data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import ragsmith
 from ragsmith.cli.app import app
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.options import JsonOption
+from ragsmith.cli.output import say, say_json, table
 from ragsmith.cli.recommend import EffectsOption, in_calls
 
 if TYPE_CHECKING:
@@ -135,39 +133,3 @@ def _say_checked(known: Knowledge) -> None:
     for most, its in pooled(known.checked).items():
         gains = f"{its.mean:+.4f} {interval(its.low, its.high, sign=True, digits=4)}"
         say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")
-
-
-@commands.command()
-@merged
-def learn(
-    *,
-    datasets: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[DATASET]...", help="Bundled names or folders. [default: all bundled]"),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("effects.json"),
-    pipelines: Annotated[int, typer.Option(help="Pipelines to evaluate on each data set.")] = 96,
-    space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    models: ModelFlags,
-    workers: WorkersOption = None,
-    cache: CacheOption = str(CACHE),
-    as_json: JsonOption = False,
-) -> None:
-    """Learn what options are worth on the search questions of data sets; what the cache has is not computed again."""
-    learned = ragsmith.learn_effects(
-        datasets or None,
-        output=output,
-        pipelines=pipelines,
-        space=space,
-        seed=seed,
-        **models.given(),
-        workers=workers,
-        cache=cache,
-        on_progress=lambda name, done, total: note(f"{name}: {done} of {total} pipelines"),
-    )
-    if as_json:
-        say_json({"effects": str(output), "checked": _plain(learned)})
-        return
-    _say_checked(learned)
-    say(str(output))

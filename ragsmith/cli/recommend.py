@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragsmith.effects import Recommendation
 
 EffectsOption = Annotated[
-    Path | None, typer.Option("--effects", help="A file of `effects learn`. [default: what ships with ragsmith]")
+    Path | None, typer.Option("--effects", help="A file of learned effects. [default: what ships with ragsmith]")
 ]
 
 

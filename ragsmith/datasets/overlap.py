@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.types import Document
 
 RUN = 5
@@ -42,7 +42,7 @@ _WORD = re.compile(r"\w+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-@lru_cache(maxsize=8)
+@bounded_cache(8, key="the documents of a data set")
 def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
     """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, `LEAST` if it can."""
     smallest = kept = np.zeros(0, dtype=np.uint64)

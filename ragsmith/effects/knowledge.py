@@ -42,7 +42,7 @@ FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
 LARGEST = 256 * MIB
 """Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
-AGAIN = "`ragsmith effects learn` makes one"
+AGAIN = "`tools/effects.py` makes one"
 _GROUPS = np.ones(len(GROUPS))
 START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 """Where the search for variances begins; of scores between 0 and 1."""
@@ -280,7 +280,7 @@ def read(path: str | Path | None = None) -> Knowledge:
 def _plain(file: Path) -> dict[str, Any]:
     """What stands in a file of effects, by its keys, all of which are there."""
     if not file.exists():
-        raise UsageError(f"{file}: there is no such file of learned effects: `ragsmith effects learn` makes one")
+        raise UsageError(f"{file}: there is no such file of learned effects: `tools/effects.py` makes one")
     try:
         plain = parse_record(read_text(file, limit=LARGEST, links=True))
     except TextError as error:

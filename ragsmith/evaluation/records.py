@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
+from ragsmith.caches import register_cache
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.evaluation import Record
 from ragsmith.gateway.memo import Entry, Room
@@ -66,7 +67,7 @@ class Records(dict[Hashable, Entry[Recallable]]):
         self._stored = stored
         self._number = 0
         self._read: dict[str, dict[str, Record]] = {}
-        room.others.append(self._forget)
+        register_cache(self._forget, key="an evaluation", entries=AT_ONCE)
 
     def keep(self, row: ResultRow) -> Recallable:
         """The record of a row that is in the store: it may be let go from now on."""
@@ -90,8 +91,9 @@ class Records(dict[Hashable, Entry[Recallable]]):
             rows = self._stored(evaluation)
             while len(self._read) >= AT_ONCE:
                 self._read.pop(next(iter(self._read)), None)
-            self._read[evaluation] = {name: row.value for name, row in rows.items() if row.state == "ok"}
-            found = self._read[evaluation].get(question)
+            records = {name: row.value for name, row in rows.items() if row.state == "ok"}
+            self._read[evaluation] = records
+            found = records.get(question)
         if found is None:
             raise StoreError(
                 f"the cache has lost what came of question {question!r} (evaluation {evaluation}) during this search: "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import fsum
 
+from ragsmith.caches import bounded_cache
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
@@ -19,7 +19,7 @@ COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scor
 """What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
 
 
-@lru_cache(maxsize=1000)
+@bounded_cache(1000, key="the values of a row")
 def _interval(values: tuple[float, ...]) -> tuple[float, float]:
     """See `bootstrap_interval`. Pipelines that differ late in the pipeline retrieve the same."""
     return bootstrap_interval(values)

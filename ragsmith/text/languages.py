@@ -11,10 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 import Stemmer
 
+from ragsmith.caches import bounded_cache
 from ragsmith.text.data_files import read_data
 from ragsmith.text.scripts import runs, scripts
 
@@ -194,7 +195,7 @@ def _listed_stop_words() -> dict[str, str]:
     return found
 
 
-@lru_cache(maxsize=1 << 16)
+@bounded_cache(1 << 16, key="a word and its language")
 def stem(word: str, language: str = ENGLISH) -> str:
     """Return the stem of a word in lower case; the word itself in a language that the stemming library lacks."""
     stemmer = _stemmer(language)

@@ -216,7 +216,7 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read(file)
     assert str(refused.value).startswith(f"{file}{said}")
-    assert str(refused.value).endswith("`ragsmith effects learn` makes one")
+    assert str(refused.value).endswith("`tools/effects.py` makes one")
     with pytest.raises(UsageError, match="there is no such file"):
         read(tmp_path / "none.json")
 
@@ -256,7 +256,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(
     file.write_text(json.dumps(plain))
     with pytest.raises(UsageError) as refused:
         read(file)
-    said = f"{file}: {place} is not what a file of learned effects has there: `ragsmith effects learn` makes one"
+    said = f"{file}: {place} is not what a file of learned effects has there: `tools/effects.py` makes one"
     assert str(refused.value) == said
 
 

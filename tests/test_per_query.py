@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hetdocqa import MOST_MISTAKES, read_per_query
 from hypothesis import given
 from hypothesis import strategies as st
+from per_query import MOST_MISTAKES, read_per_query
 
 from ragsmith.errors import DatasetError, UsageError
 

@@ -1,8 +1,4 @@
-"""Compare pipelines, or numbers of any systems, by the protocol of HetDocQA (Singh et al., "Beyond the Reranker").
-
-python tools/hetdocqa.py reports/law/winner.yaml                       # the winner without each of its parts
-python tools/hetdocqa.py full.yaml --against plain.yaml                # or other pipelines
-python tools/hetdocqa.py --numbers numbers.csv --full full             # or numbers of any systems
+"""The protocol of HetDocQA (Singh et al., "Beyond the Reranker"): what a full system owes to each of its parts.
 
 The full system is compared with systems that lack a part of it, question by question, on a dev and on a test split.
 Differences are full minus other; their interval is a percentile bootstrap of 10,000 resamples, their p that of the same
@@ -13,25 +9,27 @@ difference of exactly 0 has no sign: the part is inert, which is consistent with
 The study does not say which comparisons make a family, nor how a difference of 0 is to be read: both are decided here.
 Beside the study's p stands that of sign flips, which is exact where few questions differ and the study's is not.
 
-Our search questions are its dev split: pipelines were chosen on them. The test questions are its test split.
+    python benchmarks/hetdocqa.py reports/law/winner.yaml                       # a pipeline without each of its parts
+    python benchmarks/hetdocqa.py full.yaml --against plain.yaml                # or other pipelines
+    python benchmarks/hetdocqa.py --numbers numbers.csv --full full             # or measures by question of any systems
 
-A JSONL line is ``{"query": "q1", "system": "full", "split": "test", "ndcg_10": 0.63, "success_10": 1}``; in a CSV file
-the same names head the columns. What is not one of the first three is a measure. An empty cell, a null or a key that is
-not there says that the question has no such value: never 0.
+The search questions of a pipeline are the dev split, on which it was chosen; its test questions are the test split.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from ragsmith.errors import DatasetError, UsageError
+from per_query import SPLITS, PerQuery, read_per_query
+
+from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -41,142 +39,7 @@ from ragsmith.exported.requirements import refuse_missing_answers
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.text.files import TextError
-from ragsmith.text.jsonl import Record, kind, parse_record, text_problems
 from ragsmith.text.suggest import did_you_mean
-
-COLUMNS = ("query", "system", "split")
-SPLITS = ("dev", "test")
-
-MOST_MISTAKES = 20
-"""Mistakes that are listed; of more their number is said."""
-
-Line = tuple[int, Record]
-
-
-@dataclass(frozen=True)
-class PerQuery:
-    """A value for each measure, system, split and question: ``values[system, split][measure][question]``.
-
-    ``measures`` are in the order in which they first stand.
-    """
-
-    values: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
-    measures: tuple[str, ...]
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """Their names, in the order in which they first stand."""
-        return tuple(dict.fromkeys(system for system, _ in self.values))
-
-    def of(self, system: str, split: str, measure: str) -> Mapping[str, float]:
-        """What the questions of a split have, by question; empty where there is nothing."""
-        return self.values.get((system, split), {}).get(measure, {})
-
-
-def read_per_query(path: str | Path) -> PerQuery:
-    """Read a ``.csv`` or ``.jsonl`` file.
-
-    Raises:
-        UsageError: there is no such file, or it is of another kind.
-        DatasetError: it is wrong; every mistake is listed with its line.
-    """
-    path = Path(path)
-    reader = {".csv": _csv_lines, ".jsonl": _jsonl_lines}.get(path.suffix.lower())
-    if reader is None:
-        raise UsageError(f"{path}: numbers by question are read from a .csv or a .jsonl file")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 (byte {error.start}); save it as that") from None
-    mistakes: list[str] = []
-    found = _collected(reader(text, mistakes), mistakes)
-    if not mistakes and not found.measures:
-        mistakes.append(f"it has no values: give a line for each question with {', '.join(COLUMNS)} and measures")
-    if mistakes:
-        rest = len(mistakes) - MOST_MISTAKES
-        shown = [*mistakes[:MOST_MISTAKES], *([f"and {rest:,} more mistakes"] if rest > 0 else [])]
-        raise DatasetError([f"{path}: {mistake}" for mistake in shown])
-    return found
-
-
-def _jsonl_lines(text: str, mistakes: list[str]) -> Iterator[Line]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, parse_record(line)
-        except TextError as error:
-            mistakes.append(f"line {number}: {error.reason}")
-
-
-def _csv_lines(text: str, mistakes: list[str]) -> Iterator[Line]:
-    rows = csv.reader(text.splitlines(keepends=True))
-    head = [name.strip() for name in next(rows, [])]
-    missing = [name for name in COLUMNS if name not in head]
-    twice = sorted({name for name in head if head.count(name) > 1})
-    mistakes += [f"line 1: there is no column {name!r}" for name in missing]
-    mistakes += [f"line 1: the column {name!r} is there twice" for name in twice]
-    if missing or twice:
-        return
-    for cells in rows:
-        if not any(cells):
-            continue
-        if len(cells) != len(head):
-            mistakes.append(f"line {rows.line_num}: has {len(cells)} cells, and the head has {len(head)}")
-            continue
-        yield rows.line_num, {name: _cell(name, cell) for name, cell in zip(head, cells, strict=True)}
-
-
-def _cell(name: str, cell: str) -> object:
-    """A cell as JSON has it: a number where a measure is one, and nothing where it is empty."""
-    if name in COLUMNS:
-        return cell
-    if not cell.strip():
-        return None
-    try:
-        return float(cell)
-    except ValueError:
-        return cell
-
-
-def _collected(lines: Iterable[Line], mistakes: list[str]) -> PerQuery:
-    values: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    measures: dict[str, None] = {}
-    seen: dict[tuple[str, str, str], int] = {}
-    for number, record in lines:
-        problems = list(_problems(record))
-        if not problems:
-            query, system, split = (str(record[name]) for name in COLUMNS)
-            if (first := seen.setdefault((query, system, split), number)) != number:
-                problems.append(f"{query} of {system} on {split} stands in line {first} already")
-        mistakes += [f"line {number}: {problem}" for problem in problems]
-        if problems:
-            continue
-        for name, value in record.items():
-            if name not in COLUMNS:
-                measures[name] = None
-                if value is not None:
-                    values.setdefault((system, split), {}).setdefault(name, {})[query] = float(str(value))
-    return PerQuery(values, tuple(measures))
-
-
-def _problems(record: Record) -> Iterator[str]:
-    yield from (f"{name!r} is missing" for name in COLUMNS if name not in record)
-    yield from text_problems(record, COLUMNS)
-    if isinstance(split := record.get("split"), str) and split.strip() and split not in SPLITS:
-        yield f"the split is {split!r}: it is {' or '.join(SPLITS)}"
-    for name, value in record.items():
-        if name in COLUMNS or value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            said = repr(value) if isinstance(value, str) else kind(value)
-            yield f"{name!r} is {said}: a measure is a number, or nothing"
-        elif not math.isfinite(value):
-            yield f"{name!r} is {value}: a measure is a finite number, or nothing"
-
 
 MEASURES = ("ndcg_10", "success_10", "exact_match", "token_f1")
 """What the study measures, by our names: graded nDCG@10, Success@10, exact match and token F1."""
@@ -407,26 +270,50 @@ def _values(name: str, found: Evaluation) -> dict[str, dict[str, float]]:
     }
 
 
+def print_findings(found: Findings) -> None:
+    """Print a Markdown table for each measure."""
+    for measure in dict.fromkeys(effect.measure for effect in found.effects):
+        print(f"\n{measure}: {found.full} minus the other\n")
+        print("| against | dev | test | 95 % interval | p | p (BH) | p (signs) | differ | left out | claim |")
+        print("| --- |" + " ---: |" * 8 + " --- |")
+        for effect in (effect for effect in found.effects if effect.measure == measure):
+            dev, test = effect.dev, effect.test
+            print(
+                f"| {effect.system} | {dev.difference:+.4f} | {test.difference:+.4f} | "
+                f"{test.low:+.4f} to {test.high:+.4f} | {test.p:.4f} | {effect.adjusted_p:.4f} | "
+                f"{test.sign_flip_p:.4f} | {test.nonzero} of {test.n} | {max(dev.left_out, test.left_out)} | "
+                f"{effect.claim} |"
+            )
+
+
 def main() -> None:
-    """Read the command line, and print the findings as JSON."""
-    parser = argparse.ArgumentParser(description="Compare pipelines by the protocol of HetDocQA.")
-    parser.add_argument("pipeline", nargs="?", help="an exported pipeline (winner.yaml)")
-    parser.add_argument("--against", action="append", default=[], help="another; by default itself without each part")
-    parser.add_argument("--numbers", help="instead of a pipeline: measures by query, system and split (.csv, .jsonl)")
-    parser.add_argument("--full", help="with --numbers: the system that others are compared with")
-    parser.add_argument("--dataset", help="other documents than the exported ones")
-    parser.add_argument("--cache", default="cache.sqlite")
+    """Run or read what is compared, and print the findings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pipeline", nargs="?", type=Path, help="an exported pipeline (winner.yaml)")
+    parser.add_argument("--against", type=Path, action="append", default=[], help="an exported pipeline; repeatable")
+    parser.add_argument("--numbers", type=Path, help="measures by query, system and split (.csv, .jsonl)")
+    parser.add_argument("--full", help="with --numbers: the system that others are compared with [default: the first]")
+    parser.add_argument("--cache", type=Path, default=Path("ragsmith-cache.sqlite"))
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if (given.pipeline is None) == (given.numbers is None):
-        parser.error("name the file of a pipeline, or --numbers FILE, and not both")
-    if given.numbers:
-        numbers = read_per_query(given.numbers)
+        parser.error("name either the file of a pipeline or --numbers FILE")
+    if (given.numbers and given.against) or (given.pipeline and given.full):
+        parser.error("--against belongs to a pipeline, --full to --numbers")
+    try:
+        if given.numbers:
+            found = judge(read_per_query(given.numbers), given.full)
+        else:
+            others = {str(file): Pipeline.load(file) for file in given.against}
+            with Store.open(given.cache) as store:
+                found = judge(measured(Pipeline.load(given.pipeline), others, store, workers=given.workers))
+    except RagsmithError as error:
+        sys.exit(str(error))
+    if given.json:
+        print(json.dumps(asdict(found)))
     else:
-        loaded, *others = (Pipeline.load(name, dataset=given.dataset) for name in (given.pipeline, *given.against))
-        with Store.open(given.cache) as store:
-            named = dict(zip(given.against, others, strict=True))
-            numbers = measured(loaded, named, store, workers=loaded.setup.models.workers())
-    print(json.dumps(asdict(judge(numbers, given.full)), indent=2))
+        print_findings(found)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hetdocqa import Claim, Effect, Findings, PerQuery, judge, measured
+from hetdocqa import Claim, Effect, Findings, judge
 from numpy.typing import NDArray
+from per_query import PerQuery
 from scipy import stats
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.statistics import recentred_bootstrap
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.exported.pipeline import Pipeline
-from ragsmith.store.store import Store
 
 DEV, TEST = 140, 363
 """Questions; the study's test split has 363."""
@@ -169,12 +166,3 @@ def test_few_differences_have_a_p_by_sign_flips_beside_the_study_s() -> None:
         for name, column in (("full", d), ("less", np.zeros(TEST)))
     }
     assert judge(PerQuery(values, ("f1",))).effects[0].test.sign_flip_p == 0.25
-
-
-def test_a_pipeline_is_compared_with_itself_without_each_part(tiny_setup: Setup, store: Store) -> None:
-    bm25 = Pipeline(baseline("bm25"), tiny_setup)
-    assert {effect.system for effect in judge(measured(bm25, {}, store)).effects} == {"without retrieval bm25"}
-    effects = judge(measured(bm25, {"the same": bm25}, store)).effects
-    assert {(effect.system, effect.claim) for effect in effects} == {("the same", Claim.INERT)}
-    with pytest.raises(UsageError, match="has no part to leave out"):
-        measured(Pipeline(baseline("naive"), tiny_setup), {}, store)

@@ -1,17 +1,13 @@
-"""What a search of many questions takes in memory: the peaks of the parent and of every worker, and what came out.
+"""Running a command while its processes are watched, and data sets of drawn questions: for several benchmarks.
 
-    python benchmarks/bench_memory.py [--questions N] [--against TREE] [ARGUMENTS OF SEARCH ...]
-
-The questions are asked of the documents of `law`: each names words of a sentence, in its order, and the sentence is the
-evidence and the answer. Which, is drawn with a seed. Every third question is for the test. All that is made lies in a
-temporary folder. `PEAK` is the most that a process had in memory at once (VmHWM), shared pages in full; `OWN` the most
-of it that was its own (anonymous pages); `PSS` has each shared page divided by those who share it. The latter two are
-looked at twice a second. Digests are of the winner's file (but for where the data lie), of the ranking and of all rows.
+Questions are asked of the documents of `law`: each names words of a sentence, in its order, and the sentence is the
+evidence and the answer. ``PEAK`` is the most that a process had in memory at once (VmHWM), shared pages in full;
+``OWN`` the most of it that was its own (anonymous pages); ``PSS`` has each shared page divided by the processes that
+share it. The latter two are sampled twice a second.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -72,7 +68,7 @@ def questions(number: int) -> Iterator[dict[str, object]]:
         }
 
 
-def made(folder: Path, number: int) -> Path:
+def make_questions(folder: Path, number: int) -> Path:
     """A data set of so many questions."""
     place = folder / f"law{number}"
     place.mkdir()
@@ -161,31 +157,8 @@ def digest(folder: Path) -> str:
     return ", ".join([*found, f"{number:,} rows {rows.hexdigest()[:16]}"])
 
 
-def measure(tree: Path, data: Path, search: Sequence[str], folder: Path) -> None:
-    """Run a search of ``tree``, and print what its processes took and what came out."""
-    ran = watched(tree, ["search", "--dataset", str(data), "--quiet", *search], folder)
-    print(f"{tree.name}: exit {ran.code}, {ran.wall:,.0f} s, {ran.cpu:,.0f} CPU s")
-    if ran.code:
-        print(ran.said)
+def peaks_shown(ran: Watched) -> None:
+    """Print the peaks of memory of the parent and of each worker."""
     for name, found in (("parent", ran.parent), *(("worker", found) for found in ran.workers)):
         sizes = "  ".join(f"{FIELDS[field]} {value / MIB:7,.0f} MiB" for field, value in found.items())
         print(f"  {name:<8}{sizes}")
-    print(f"  {digest(folder)}", flush=True)
-
-
-def main() -> None:
-    """Make the data, and search."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=200, help="how many")
-    parser.add_argument("--against", type=Path, metavar="TREE", help="another checkout, which is measured first")
-    given, search = parser.parse_known_args()
-    here = Path(__file__).resolve().parents[1]
-    with tempfile.TemporaryDirectory() as scratch:
-        data = made(Path(scratch), given.questions)
-        if given.against:
-            measure(given.against.resolve(), data, search, Path(scratch, "other"))
-        measure(here, data, search, Path(scratch, "this"))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+from weights import learn_weights
 
 from ragsmith.datasets.groups import by_main_document, units
 from ragsmith.datasets.overlap import sample_of as sample_of_documents
 from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
-from ragsmith.effects.ranking import learn_weights
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.errors import UsageError
