@@ -45,5 +45,6 @@ effects folder corpora:
 examples:
     python tools/examples.py
 
-bench:
-    for file in benchmarks/bench_*.py; do python $file; done
+# what each benchmark answers is in benchmarks/README.md: just bench verdicts level power
+bench name *args:
+    python benchmarks/bench_{{name}}.py {{args}}

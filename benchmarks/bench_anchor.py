@@ -11,9 +11,9 @@ judged: the search questions of the bundled data sets, every other question of H
 
 from __future__ import annotations
 
+import argparse
 import random
 import re
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -34,8 +34,13 @@ from ragsmith.types import Dataset, Example, Span
 
 BUNDLED = ("law", "workshop")
 PUBLISHED = ("ragsmith_law_10", "ragsmith_finance_10", "hotpotqa_100", "tatqa_dev")
-ARGUMENTS = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-DATA = Path(ARGUMENTS[0] if ARGUMENTS else "../shared/data")
+PARSER = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+PARSER.add_argument("data", type=Path, nargs="?", default=Path("../shared/data"), help="folder of the published sets")
+PARSER.add_argument("--learn", action="store_true", help="print the learned numbers")
+PARSER.add_argument("--repair", action="store_true", help="only repair after edits")
+PARSER.add_argument("--wrong", action="store_true", help="print what was anchored wrong, too")
+GIVEN = PARSER.parse_args()
+DATA = GIVEN.data
 
 
 def data_set(name: str) -> Dataset:
@@ -218,11 +223,11 @@ def edit_and_repair(
             some = bool(kept) and 2 * held >= hull
             counts["partly"] += exists and some and not good
             counts["wrong"] += not some
-            if not good and "--wrong" in sys.argv:
+            if not good and GIVEN.wrong:
                 print(piece, spans, [now[s.doc].text[s.start : s.end] for s in spans])
         elif exists:
             counts[outcome.status] += 1
-            if "--wrong" in sys.argv:
+            if GIVEN.wrong:
                 print("left", piece.text[:150], outcome.reason)
 
 
@@ -277,10 +282,10 @@ def logistic(signs: np.ndarray, outcomes: np.ndarray, counted: np.ndarray, ridge
 
 
 if __name__ == "__main__":
-    if "--learn" in sys.argv:
+    if GIVEN.learn:
         learn()
     else:
-        for each in (*PUBLISHED, *BUNDLED) if "--repair" not in sys.argv else ():
+        for each in (*PUBLISHED, *BUNDLED) if not GIVEN.repair else ():
             judge(each)
         for per_document in (False, True):
             for each in PUBLISHED:

@@ -6,7 +6,7 @@ python benchmarks/bench_failing.py causes law=winner.yaml      every question, i
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter
 from collections.abc import Iterator
 
@@ -19,12 +19,12 @@ from ragsmith.diagnosis.failing import WELL_BY_WORDS, well_from
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup, ordered, prepare
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.measures.agreement import agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.generation import answer_offline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.blocks import numbered
@@ -89,9 +89,12 @@ def _causes(setup: Setup, engine: Engine, candidate: Candidate) -> Iterator[tupl
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["marks", "causes"])
+    parser.add_argument("winners", nargs="*", metavar="DATASET=FILE", help="causes: data sets and pipelines")
+    given = parser.parse_args()
     load_techniques()
-    if sys.argv[1:] == ["marks"]:
+    if given.part == "marks":
         marks()
-    else:
-        for argument in sys.argv[2:]:
-            causes(*argument.split("="))
+    for winner in given.winners:
+        causes(*winner.split("="))

@@ -2,13 +2,20 @@
 
     python benchmarks/bench_growth.py [SIZE ...] [--only PART ...] [--limit SECONDS] [--seed N] [--figures FILE]
     python benchmarks/bench_growth.py --documents [SIZE ...]
+    python benchmarks/bench_growth.py --searches questions|pipelines|workers [SIZE ...] [--memory LIMIT]
 
 The first counts chunks (1,000, 10,000 and 100,000 unless others are given): CPU seconds to build all that a retriever
 searches, how many of them are its own and not for what hybrid search builds as well, and milliseconds of one query: the
 median of 20, each the best of five, after a first one, which counts as building. The second counts documents (10 to
 10,000) of about 40 chunks and two questions. Each figure comes from a process of its own, whose peak of memory includes
 Python, the models and the corpus. A part that takes more than ``--limit`` CPU seconds is ended, and its figure says so.
-All are printed and kept in docs/growth.json (see growth_figures.py); bench_growth_search.py measures searches.
+All are printed and kept in docs/growth.json (see growth_figures.py).
+
+``--searches`` measures whole searches, by ``ragsmith search --quiet`` in a folder of its own with nothing known: CPU
+seconds of the command and its children, seconds of the clock, and the peaks of the parent and of the largest worker
+(VmHWM). Questions are drawn about sentences of `law` (see watching.py), two thirds of them for the search: the default
+search, and 60 random pipelines that all answer every question. Pipelines are of the default space and random, for
+retrieval alone, on 12 search questions, in one process. Workers are those of the default search on `law` as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -28,8 +36,9 @@ from pathlib import Path
 from statistics import median
 
 from growing_corpus import SEED, growing_corpus, growing_documents, growing_examples
-from growth_figures import asked_for, keep
+from growth_figures import ROOT, asked_for, keep
 from large_corpus import general_weights, timed
+from watching import MIB, make_questions, watched
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
@@ -214,6 +223,48 @@ def in_a_process(*arguments: object) -> dict[str, float]:
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
+RANDOM = ("--strategy", "random", "--no-race")
+SEARCHES = {"default search": (), "60 pipelines": (*RANDOM, "--max-evaluations", "60")}
+ALONE = (*RANDOM, "--objective", "retrieval", "--no-probes", "--begin-with-nothing", "--no-simplify")
+FEW = 18
+"""Questions on which pipelines are tried: 12 of them for the search."""
+SEARCHED = {"questions": (100, 300, 1_000, 3_000), "pipelines": (10, 100, 1_000, 10_000), "workers": (1, 2, 3, 4)}
+
+
+def searched(data: str, search: tuple[str, ...], scratch: Path) -> dict[str, float]:
+    """What a search of ``data`` takes."""
+    folder = Path(tempfile.mkdtemp(dir=scratch)) / "search"
+    env = {"RAGSMITH_LEDGER": str(folder / "looks.sqlite"), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    ran = watched(ROOT, ["search", "--dataset", data, "--quiet", *search], folder, env)
+    if ran.code:
+        sys.exit(ran.said)
+    found = {"seconds": ran.cpu, "wall": ran.wall, "parent MiB": ran.parent["VmHWM"] / MIB}
+    if ran.workers:
+        found["worker MiB"] = max(sizes.get("VmHWM", 0) for sizes in ran.workers) / MIB
+    proposed = re.search(r"besides the ([\d,]+) that\s+the search proposed", ran.said)
+    return found | ({"proposed": int(proposed[1].replace(",", ""))} if proposed else {})
+
+
+def grow_searches(of: str, sizes: list[int], memory: str, figures: Path) -> None:
+    """Measure searches of more and more questions, pipelines or workers, and keep figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        for size in sizes or SEARCHED[of]:
+            if of == "questions":
+                data = str(make_questions(scratch, size))
+                for part, arguments in SEARCHES.items():
+                    search = (*arguments, "--workers", "2", "--memory", memory)
+                    keep(of, part, size, searched(data, search, scratch), figures)
+            elif of == "pipelines":
+                data = str(scratch / f"law{FEW}")
+                if not Path(data).exists():
+                    make_questions(scratch, FEW)
+                search = (*ALONE, "--max-evaluations", str(size), "--workers", "1")
+                keep(of, "retrieval alone", size, searched(data, search, scratch), figures)
+            else:
+                keep(of, "default search", size, searched("law", ("--workers", str(size)), scratch), figures)
+
+
 def main() -> None:
     """Measure, and keep figures; or, in a process of its own, print those of one part as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -224,10 +275,14 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of each part")
     parser.add_argument("--seed", type=int, default=SEED, help="of the corpus")
+    parser.add_argument("--searches", choices=SEARCHED, help="grow searches, by what")
+    parser.add_argument("--memory", default="2G", help="limit of a search of many questions")
     asked_for(parser)
     parser.add_argument("--part", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.part == "documents":
+    if given.searches:
+        grow_searches(given.searches, given.sizes, given.memory, given.figures)
+    elif given.part == "documents":
         print(json.dumps(documents_measured(given.sizes[0], given.limit, given.seed)))
     elif given.part:
         print(json.dumps(measured(given.part, given.sizes[0], given.limit, given.seed)))

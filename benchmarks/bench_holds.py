@@ -50,7 +50,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
 from landscapes import Landscape
+from learning import deviations, groups_of
 from numpy.typing import NDArray
 from published import read
 from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat, learned, searched, simplified
@@ -63,7 +67,6 @@ from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
 from ragsmith.effects.knowledge import Knowledge, Observed, design_of
-from ragsmith.effects.learning import deviations, groups_of
 from ragsmith.effects.mixed_model import sampling_noise
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError

@@ -41,11 +41,11 @@ from changing import Change, Order, carried_out, found_on  # noqa: E402
 
 from ragsmith.datasets.dataset import make_dataset  # noqa: E402
 from ragsmith.evaluation.testbed import Setup  # noqa: E402
+from ragsmith.exported.index import open_with_index  # noqa: E402
+from ragsmith.exported.pipeline import Pipeline  # noqa: E402
 from ragsmith.index import kept  # noqa: E402
 from ragsmith.index.shelf import Shelf  # noqa: E402
 from ragsmith.pipelines.genes import read_configuration  # noqa: E402
-from ragsmith.runs.indexed import open_with_index  # noqa: E402
-from ragsmith.runs.pipeline import Pipeline  # noqa: E402
 from ragsmith.techniques.registry import load_techniques  # noqa: E402
 from ragsmith.types import Dataset, Document  # noqa: E402
 

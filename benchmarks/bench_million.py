@@ -1,6 +1,7 @@
 """A collection of a million chunks: what it costs to build what retrieval searches, and to search it, as Markdown.
 
     python benchmarks/bench_million.py [SIZE] [--needles N] [--questions N] [--workers N] [--folder DIR] [--seed N]
+    python benchmarks/bench_million.py --search [SIZE] [--questions N] [--pipelines N] [--folder DIR] [ARGUMENTS ...]
 
 SIZE chunks (1,000,000 unless another is given) are those of `growing_corpus.py`. Into N of them (100) a needle is
 planted: a sentence about a name that occurs nowhere else, which a question asks for. Beside those, N questions (100)
@@ -11,6 +12,12 @@ for one question alone, embedding included. Memory is what the process has at th
 far, of which corpus, models and Python are a part. Then that many workers (4), copies of the process, search at once;
 the last line but one has what all processes have together, shared pages counted once. Recall is that of approximate
 search: of the ten best of exact search, those it finds.
+
+``--search`` writes documents of about so many chunks and runs the command instead: N random pipelines (30) of a space
+without what asks a language model about every chunk, and without graphs, which are refused beyond 300,000 chunks
+(docs/indexes.md), answer all questions to search with the embedded models, and the best one the others. Seconds are of
+the clock from the start of the command to its end; memory of all processes is sampled twice a second (see watching.py).
+With --folder the data set is made there, and used again. Further arguments are those of `ragsmith search`.
 """
 
 from __future__ import annotations
@@ -31,11 +38,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from bench_growth import EMBEDDER
-from growing_corpus import SEED, asked, growing_corpus
+from growing_corpus import SEED, SIZE, asked, growing_corpus, growing_documents, growing_examples
+from growth_figures import ROOT
 from large_corpus import general_weights, table
+from watching import peaks_shown, watched
 
-from ragsmith.gateway.caches import give_back
+from ragsmith.datasets.dataset import make_dataset, write_dataset
+from ragsmith.gateway.memory import give_back
 from ragsmith.index.index import Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.techniques.pre_embedding.none import none
@@ -173,16 +184,62 @@ def with_workers(searches: dict[str, Search], questions: list[str], workers: int
     return most
 
 
-def main() -> None:
+CHUNKS_OF_A_DOCUMENT = 40
+SPACE = {
+    "name": "million",
+    "families": {
+        "pre_embedding": ["none"],
+        "query_expansion": ["none", "multi_query", "hyde", "rag_fusion"],
+        "retrieval": ["bm25", "vector", "hybrid", "nest"],
+        "reranking": ["none", "cross_encoder", "hybrid"],
+        "passage_filter": ["top_k", "similarity_threshold"],
+        "passage_augment": ["none", "prev_next", "relevant_segments"],
+        "passage_compress": ["none", "tree_summarize"],
+        "prompt_maker": ["listing", "long_context_reorder"],
+        "post_generation": ["none", "reflection_revising"],
+    },
+}
+ARGUMENTS = (
+    "--strategy",
+    "random",
+    "--no-race",
+    "--no-probes",
+    "--begin-with-nothing",
+    "--no-simplify",
+    "--workers",
+    "2",
+)
+
+
+def make_documents(place: Path, chunks: int, questions: int) -> Path:
+    """A data set of about so many chunks."""
+    documents = list(growing_documents(chunks // CHUNKS_OF_A_DOCUMENT))
+    asked = growing_examples(random.Random(SEED).sample(documents, questions // 2))
+    write_dataset(make_dataset({"name": place.name}, documents, asked), place)
+    return place
+
+
+def search_all(given: argparse.Namespace, more: list[str]) -> int:
+    """Make the collection, search it by the command, and print what that took; the exit code of the command."""
+    with tempfile.TemporaryDirectory() as scratch:
+        data = (given.folder or Path(scratch, "data")) / f"million{given.size}"
+        if not data.exists():
+            data.parent.mkdir(parents=True, exist_ok=True)
+            began = time.perf_counter()
+            make_documents(data, given.size, given.questions)
+            print(f"made in {time.perf_counter() - began:,.0f} s", flush=True)
+        space = Path(scratch, "space.yaml")
+        space.write_text(yaml.safe_dump(SPACE), encoding="utf-8")
+        wanted = ("--space", str(space), "--max-evaluations", str(given.pipelines), "--chunk-size", str(SIZE))
+        ran = watched(ROOT, ["search", "--dataset", str(data), *wanted, *ARGUMENTS, *more], Path(scratch, "search"))
+    print(f"exit {ran.code}, {ran.wall:,.0f} s, {ran.cpu:,.0f} CPU s")
+    peaks_shown(ran)
+    print(ran.said)
+    return ran.code
+
+
+def measure_retrievers(given: argparse.Namespace) -> None:
     """Build, search, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("size", type=int, nargs="?", default=1_000_000, metavar="SIZE", help="chunks")
-    parser.add_argument("--needles", type=int, default=100)
-    parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--folder", type=Path, help="where approximate search keeps its vectors")
-    parser.add_argument("--seed", type=int, default=SEED)
-    given = parser.parse_args()
     shown, searches = Table(), dict[str, Search]()
     with tempfile.TemporaryDirectory() as name:
         with shown.building("corpus"):
@@ -228,6 +285,23 @@ def main() -> None:
     print(f"\nrecall@{BEST} of approximate search: {recall:.4f}")
     print(f"one process and {given.workers} workers together: {together:,.0f} MiB")
     print(json.dumps({"size": given.size, "peak_MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+
+
+def main() -> None:
+    """Measure retrievers in one process, or a whole search."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", type=int, nargs="?", default=1_000_000, metavar="SIZE", help="chunks")
+    parser.add_argument("--needles", type=int, default=100)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--folder", type=Path, help="where approximate search keeps its vectors")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--search", action="store_true", help="run `ragsmith search` over documents of so many chunks")
+    parser.add_argument("--pipelines", type=int, default=30, help="with --search: how many, drawn at random")
+    given, more = parser.parse_known_args()
+    if given.search:
+        sys.exit(search_all(given, more))
+    measure_retrievers(given)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,26 @@
-"""Where the CPU seconds of a search go: by subsystem, cold and repeated, in this tree and in another.
+"""What a search costs, in this tree and in another: CPU seconds by subsystem, memory, or the engine's own share.
 
     python benchmarks/bench_profile.py [--against TREE] [--rounds N] [ARGUMENTS OF SEARCH ...]
+    python benchmarks/bench_profile.py --memory [--questions N] [--against TREE] [ARGUMENTS OF SEARCH ...]
+    python benchmarks/bench_profile.py --stages [--against TREE] [--rounds N]
 
 CPU seconds are what the operating system counts for the command and all its processes: the median of ``--rounds``,
-trees alternating. Each run is a fresh process in a fresh folder, with bytecode, and what is remembered of code, from a
-run before. How they divide comes from one more run of each under py-spy, which takes 200 samples a second of every
-process. A sample counts for the innermost part of ragsmith that it is in, or for imports, fingerprints or fits,
-wherever these lead. What is shared by all, such as splitting text into words, counts for whoever asked for it.
+trees alternating. Each run is a fresh process in a fresh folder, with bytecode and remembered code from a run before.
+How they divide comes from one more run of each under py-spy, which takes 200 samples a second of every process. A
+sample counts for the innermost part of ragsmith that it is in, or for imports, fingerprints or fits, wherever these
+lead. What all parts share, such as splitting text into words, counts for its caller.
+
+``--memory``: N drawn questions about sentences of `law`, one in three of them for the test; peaks of the parent and of
+every worker (see watching.py), and digests of the winner's file, the ranking and all rows.
+
+``--stages``: microseconds that the engine itself takes for a stage. A pipeline of stages that do next to nothing
+answers 2,000 questions, once when nothing is known and once more when all is; of the rounds the quickest counts.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import resource
@@ -24,7 +33,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import process_time
 
+from watching import digest, make_questions, peaks_shown, watched
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import read_configuration
+from ragsmith.techniques import families
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.types import Hits, Question, Search
+
+HERE = Path(__file__).resolve().parents[1]
 USUAL = ("--dataset", "law")
 RATE = 200
 """Samples a second."""
@@ -169,19 +189,89 @@ def table(trees: Sequence[Tree], kind: str) -> str:
     return "\n".join(lines)
 
 
+QUESTIONS = 2_000
+"""QuestionResult of the pipeline whose stages do next to nothing."""
+
+
+def stage_costs() -> dict[str, float]:
+    """Microseconds a stage, by whether its output is computed or known."""
+    load_techniques()
+
+    def nothing(question: Question, search: Search) -> Hits:
+        """Find nothing."""
+        return ()
+
+    families.query_expansion(paper="none")(nothing)
+    plain = {"query_expansion": "nothing", "retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"}
+    names = {family.name: plain.get(family.name, "none") for family in families.FAMILIES}
+    candidate = read_configuration({family: {"technique": name, "parameters": {}} for family, name in names.items()})
+    engine = Setup(load_dataset("law")).engine()
+    vars(candidate[1].technique)["code"] = ""  # the function stands in no file of the tree
+    engine.answer(candidate, Question("First, what a collection needs is built."))
+    questions = [Question(f"Question {number}?") for number in range(QUESTIONS)]
+    found = {}
+    for known in ("computed", "known"):
+        began = process_time()
+        stages = sum(len(engine.answer(candidate, question).outputs) for question in questions)
+        found[known] = (process_time() - began) / stages * 1e6
+    return found
+
+
+def compare_stages(trees: Sequence[Path], rounds: int) -> None:
+    """Measure each tree in processes of its own, alternating, and print the least of each."""
+    least: dict[tuple[Path, str], float] = {}
+    for _ in range(rounds):
+        for tree in trees:
+            env = {**os.environ, "PYTHONPATH": str(tree)}
+            command = [sys.executable, __file__, "--stages-here"]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{tree}: {done.stderr}")
+            for known, value in json.loads(done.stdout).items():
+                least[tree, known] = min(value, least.get((tree, known), value))
+    print("| microseconds a stage | " + " | ".join(tree.name for tree in trees) + " |")
+    print("| --- |" + " ---: |" * len(trees))
+    for known in ("computed", "known"):
+        print(f"| {known} | " + " | ".join(f"{least[tree, known]:.1f}" for tree in trees) + " |")
+
+
+def compare_memory(trees: Sequence[Path], questions: int, search: Sequence[str], scratch: Path) -> None:
+    """Run a search of each tree, and print what its processes took and what came out."""
+    data = make_questions(scratch, questions)
+    for number, tree in enumerate(trees):
+        folder = scratch / f"tree{number}"
+        ran = watched(tree, ["search", "--dataset", str(data), "--quiet", *search], folder)
+        print(f"{tree.name}: exit {ran.code}, {ran.wall:,.0f} s, {ran.cpu:,.0f} CPU s")
+        if ran.code:
+            sys.exit(ran.said)
+        peaks_shown(ran)
+        print(f"  {digest(folder)}", flush=True)
+
+
 def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, metavar="TREE", help="another checkout")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each tree")
+    parser.add_argument("--memory", action="store_true", help="peaks of memory of one search of many questions")
+    parser.add_argument("--questions", type=int, default=200, help="with --memory: how many")
+    parser.add_argument("--stages", action="store_true", help="microseconds of the engine for a stage")
+    parser.add_argument("--stages-here", action="store_true", help=argparse.SUPPRESS)
     given, search = parser.parse_known_args()
-    here = Path(__file__).resolve().parents[1]
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = [here, *([given.against.resolve()] if given.against else [])]
-        trees = [Tree(path, Path(scratch, str(number))) for number, path in enumerate(paths)]
-        measure(trees, search or USUAL, given.rounds)
-        for kind in ("cold", "repeated"):
-            print(table(trees, kind), end="\n\n")
+    paths = [HERE, *([given.against.resolve()] if given.against else [])]
+    if given.stages_here:
+        print(json.dumps(stage_costs()))
+    elif given.stages:
+        compare_stages(paths, given.rounds)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            if given.memory:
+                compare_memory(paths, given.questions, search, Path(scratch))
+                return
+            trees = [Tree(path, Path(scratch, str(number))) for number, path in enumerate(paths)]
+            measure(trees, search or USUAL, given.rounds)
+            for kind in ("cold", "repeated"):
+                print(table(trees, kind), end="\n\n")
 
 
 if __name__ == "__main__":

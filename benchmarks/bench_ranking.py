@@ -29,6 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from effects import BUNDLED, DOMAINS, corpora, published, with_all_questions
+from weights import learn_weights
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
@@ -36,7 +37,6 @@ from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, folds
 from ragsmith.diagnosis.pooling import pooled
-from ragsmith.effects.ranking import learn_weights
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness

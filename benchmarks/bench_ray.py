@@ -5,11 +5,12 @@
 The nodes have a CPU each, ports of their own, and the loopback interface alone. `law` is searched with the default
 settings: in one process, on the cluster, with the leader killed in the middle and started again, and with a node killed
 in the middle. A search whose language model is behind a server counts what that is asked. Digests are those of
-`bench_memory.py`: of the winner's file, of the ranking, and of all rows.
+`watching.py`: of the winner's file, of the ranking, and of all rows.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sqlite3
 import subprocess
@@ -20,8 +21,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench_memory import digest
 from served import again, asked, environment, served_by, serving
+from watching import digest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 from ray_nodes import LOOPBACK_ALONE, Nodes
@@ -72,6 +73,8 @@ def after(share: float, of: int, folder: Path, do: Callable[[], object]) -> Call
 
 
 def main() -> None:
+    """Search in one process and on two nodes, and print what differs."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch, name) for name in ("alone", "together", "lost", "killed", "alone-served", "served")]

@@ -12,6 +12,7 @@ out, so run it in as many environments as the tools need.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
@@ -292,9 +293,11 @@ def in_order(line: str, cells: tuple[str, ...]) -> bool:
 
 def main() -> None:
     """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", choices=[*TOOLS, []], metavar="NAME", help=", ".join(TOOLS))
+    chosen = parser.parse_args().name or list(TOOLS)
     print("| kind | converter | headings | rows | sentences | order | letter by letter | noise | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    chosen = sys.argv[1:] or list(TOOLS)
     with tempfile.TemporaryDirectory() as folder:
         for make in (html, docx, pptx, xlsx, epub, pdf, rst):
             kind = make.__name__

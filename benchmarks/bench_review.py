@@ -22,19 +22,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
+
+with suppress(ModuleNotFoundError):  # `--help` is shown without it
+    from selenium import webdriver
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
 
 ROOT = Path(__file__).resolve().parent.parent
 STATES = {"a": "accepted", "r": "rejected", "1": "rejected", "2": "rejected", "e": "mended"}

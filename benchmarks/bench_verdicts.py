@@ -1,7 +1,7 @@
 """How often a verdict claims what is not so, and how often it shows what is.
 
-    python benchmarks/bench_verdicts.py                  # all five; about four minutes on one core
-    python benchmarks/bench_verdicts.py null looks       # some of: level power null looks
+    python benchmarks/bench_verdicts.py                  # level, power, null, looks; about four minutes on one core
+    python benchmarks/bench_verdicts.py null looks       # some of: level power null looks detectable
 
 level   the share of comparisons of two equal pipelines that are called better or worse, with 8, 16 and 30 groups
 power   the share in which a true difference of 0.05 is shown, beside what is predicted from the spread that is seen
@@ -10,6 +10,11 @@ null    200 searches through the real loop of a run, on tables of records in whi
         nothing but now and then by chance
 looks   100 worlds of one data set each, searched 20 times from other folders and caches, with the user's ledger, and
         without: worlds in which any search calls its winner better, though nothing is
+detectable  the smallest difference between two pipelines that the test questions of each domain show. Each is searched
+        as `ragsmith search` does (cache: detectable.sqlite). Differences of the winner and its rivals, less their mean,
+        are how pipelines differ where none is better; a world draws as many groups of them anew, with replacement, and
+        adds a true difference. The smallest at which four worlds in five call the winner better is *simulated*; what a
+        report prints is *predicted*
 
 The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
 test, ledger and verdict are those of `ragsmith search`.
@@ -17,23 +22,28 @@ test, ledger and verdict are those of `ragsmith search`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
-import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
+import ragsmith
+from ragsmith.api.result import Result
+from ragsmith.comparison import power as test_power
 from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.difference import difference
 from ragsmith.comparison.looks import ALPHA
 from ragsmith.comparison.power import chance
 from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
@@ -43,9 +53,9 @@ from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.verdicts import compare, rivals
-from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques
@@ -349,13 +359,123 @@ def _quiet() -> warnings.catch_warnings[None]:
     return quiet
 
 
+RIVALS = {"naive": "naive RAG", "bm25": "BM25", "single": "best single option", "recommended": "recommended pipeline"}
+WORLD_SEED = 15
+WORLDS = 200
+"""Drawn for each pair of pipelines."""
+STEPS = 9
+"""Halvings of the range from 0 to `MOST` in which the smallest difference is looked for: to 0.001."""
+MOST = 0.512
+
+Groups = Sequence[Sequence[float]]
+"""Differences on questions, by group."""
+
+
+def by_question(result: Result, name: str) -> dict[str, float]:
+    """Fitness of the pipeline ``name`` of a run, on each test question."""
+    rows = result.domain.answered
+    return {
+        one.question: one.measures["fitness"]
+        for one in rows
+        if one.pipeline == name and one.split == "test" and one.state == "ok"
+    }
+
+
+def grouped(differences: Mapping[str, float], clusters: Clusters) -> Groups:
+    """Differences less their mean, in the groups of their questions."""
+    mean = fmean(differences.values())
+    found: dict[int, list[float]] = {}
+    for question, number in zip(differences, clusters.numbers(list(differences)), strict=True):
+        found.setdefault(number, []).append(differences[question] - mean)
+    return list(found.values())
+
+
+def drawn_world(groups: Groups, draw: random.Random) -> tuple[list[float], list[int]]:
+    """Differences on the questions of as many groups, drawn with replacement, and the group of each question."""
+    drawn = [draw.choice(groups) for _ in groups]
+    numbers = [number for number, group in enumerate(drawn) for _ in group]
+    return [value for group in drawn for value in group], numbers
+
+
+def shows(values: Sequence[float], numbers: Sequence[int], true: float) -> bool:
+    """Whether a test calls a pipeline better that is so by ``true`` on each question."""
+    found = difference([value + true for value in values], [0.0] * len(values), numbers)
+    return found.mean_difference > 0 and found.p <= ALPHA
+
+
+def simulated(groups: Groups, worlds: int, seed: int) -> float | None:
+    """The smallest difference that four worlds in five show; None where not even `MOST` is."""
+    draw = random.Random(seed)
+    each = [drawn_world(groups, draw) for _ in range(worlds)]
+
+    def share_at(true: float) -> float:
+        return sum(shows(values, numbers, true) for values, numbers in each) / worlds
+
+    if share_at(MOST) < test_power.POWER:
+        return None
+    low, high = 0.0, MOST
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if share_at(middle) >= test_power.POWER else (middle, high)
+    return high
+
+
+def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float | None, float | None]]:
+    """Search a domain, and print and return what its test could show, by rival: predicted, and simulated."""
+    result = ragsmith.search(name, cache=cache)
+    tested = set(result.domain.about.record.tested)
+    clusters = Clusters.of(result.setup.dataset, [one for one in result.setup.dataset.examples if one.id in tested])
+    won, found = by_question(result, "winner"), []
+    for rival, title in RIVALS.items():
+        other = by_question(result, rival)
+        both = [question for question in won if question in other]
+        differences = {question: won[question] - other[question] for question in both}
+        if not any(differences.values()):
+            continue  # it is the winner, or answers alike
+        groups = grouped(differences, clusters)
+        seen = difference(list(differences.values()), [0.0] * len(both), clusters.numbers(both))
+        predicted = test_power.smallest(seen.error, seen.groups, ALPHA, effective=seen.effective)
+        of_worlds = simulated(groups, worlds, WORLD_SEED)
+        print(
+            f"| {name} | {title} | {len(both)} | {len(groups)} | {seen.mean_difference:+.3f} | "
+            f"{_shown(predicted)} | {_shown(of_worlds)} |",
+            flush=True,
+        )
+        found.append((rival, predicted, of_worlds))
+    return found
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def detectable(cache: str = "detectable.sqlite", wanted: Sequence[str] = ()) -> None:
+    """The smallest difference that the test questions of each domain show, predicted and by simulation."""
+    wanted = wanted or list(domains())
+    os.environ.setdefault("RAGSMITH_LEDGER", f"{cache}.looks.sqlite")
+    print("| domain | winner less | questions | groups | seen | predicted | simulated |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    every = [(name, *row) for name in wanted for row in detectable_in(name, cache, WORLDS)]
+    for rival, title in RIVALS.items():
+        of = [(guess, of_worlds) for _, name, guess, of_worlds in every if name == rival]
+        known = [(guess, of_worlds) for guess, of_worlds in of if guess is not None and of_worlds is not None]
+        if known:
+            print(
+                f"{title}: median predicted {median(guess for guess, _ in known):.3f}, "
+                f"simulated {median(of_worlds for _, of_worlds in known):.3f}, {len(known)} of {len(of)} domains"
+            )
+
+
 def main() -> None:
+    """Run the parts that are named."""
+    known = {"level": level, "power": power, "null": null, "looks": looks, "detectable": detectable}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(known)[:4], metavar="PART", help=", ".join(known))
+    given = parser.parse_args()
+    if unknown := [name for name in given.parts if name not in known]:
+        parser.error(f"{', '.join(unknown)}: give {', '.join(known)}")
     load_techniques()
-    known = {"level": level, "power": power, "null": null, "looks": looks}
-    asked = sys.argv[1:] or list(known)
-    if unknown := [name for name in asked if name not in known]:
-        sys.exit(f"{', '.join(unknown)}: give {', '.join(known)}")
-    for name in asked:
+    for name in given.parts:
         began = time.process_time()
         known[name]()
         print(f"  {name}: {time.process_time() - began:.0f} CPU s", flush=True)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.deploying import deploy
     from ragsmith.api.drafting import draft_questions
-    from ragsmith.api.explaining import explain
+    from ragsmith.api.explaining import explain, intervene
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
-    from ragsmith.api.intervening import intervene
-    from ragsmith.api.recommending import learn_effects, recommend
+    from ragsmith.api.recommending import recommend
     from ragsmith.api.reporting import export, report
+    from ragsmith.api.result import Result
     from ragsmith.api.reviewing import review
-    from ragsmith.api.scoring import by_protocol, evaluate
+    from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.api.searching_each import Searched, search_each
     from ragsmith.api.serving import asgi_app, serve
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     from ragsmith.api.transferring import transfer
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
+    from ragsmith.exported.pipeline import Pipeline
     from ragsmith.gateway.budget import Limits, Prices
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
-    from ragsmith.reporting.result import Result
-    from ragsmith.runs.pipeline import Pipeline
-    from ragsmith.runs.record import RunSettings
+    from ragsmith.records.record import RunSettings
     from ragsmith.serving.limits import ServingLimits
     from ragsmith.strategies import GeneticSettings
 
@@ -67,7 +66,6 @@ __all__ = [
     "audit",
     "audits",
     "build_index",
-    "by_protocol",
     "check_dataset",
     "check_models",
     "compare",
@@ -80,7 +78,6 @@ __all__ = [
     "index_status",
     "init_dataset",
     "intervene",
-    "learn_effects",
     "load_dataset",
     "load_space",
     "plan",
@@ -103,9 +100,9 @@ _HOME = {
     "Prices": "ragsmith.gateway.budget",
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
-    "Pipeline": "ragsmith.runs.pipeline",
-    "Result": "ragsmith.reporting.result",
-    "RunSettings": "ragsmith.runs.record",
+    "Pipeline": "ragsmith.exported.pipeline",
+    "Result": "ragsmith.api.result",
+    "RunSettings": "ragsmith.records.record",
     "Searched": "ragsmith.api.searching_each",
     "ServingLimits": "ragsmith.serving.limits",
     "Weights": "ragsmith.evaluation.fitness",
@@ -123,7 +120,6 @@ _HOME = {
     "gate": "ragsmith.api.comparing",
     "deploy": "ragsmith.api.deploying",
     "draft_questions": "ragsmith.api.drafting",
-    "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",
     "explain": "ragsmith.api.explaining",
     "init_dataset": "ragsmith.api.taking_in",
@@ -131,12 +127,11 @@ _HOME = {
     "build_index": "ragsmith.api.indexing",
     "index_status": "ragsmith.api.indexing",
     "remove_from_index": "ragsmith.api.indexing",
-    "intervene": "ragsmith.api.intervening",
+    "intervene": "ragsmith.api.explaining",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",
     "recommend": "ragsmith.api.recommending",
-    "learn_effects": "ragsmith.api.recommending",
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",

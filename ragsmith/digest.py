@@ -25,7 +25,7 @@ from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ragsmith.errors import UsageError
 
@@ -152,6 +152,7 @@ def _place(path: _Place) -> str:
 DECLARATIVE = frozenset(
     {
         "ragsmith",
+        "ragsmith.caches",
         "ragsmith.errors",
         "ragsmith.digest",
         "ragsmith.measures.registry",
@@ -162,6 +163,18 @@ DECLARATIVE = frozenset(
 )
 """Modules that say what exists and what went wrong, and cannot change what a function returns."""
 
+T = TypeVar("T")
+
+
+def decides_no_value(method: T) -> T:
+    """Mark a method of a class of this package that moves, sends, empties or counts, and changes no stored result.
+
+    `fingerprint` leaves it out, with what it alone uses.
+    """
+    return method
+
+
+_MARK = "ragsmith.digest", decides_no_value.__name__
 _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE.parent
 _USES_DEEP = 3
@@ -255,7 +268,8 @@ def fingerprint(module: str, name: str = "") -> str:
 
     These are the statement that defines it and those it uses by name, directly or not, in whatever file they stand, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
-    names and places of modules and the wording of errors that are raised do not count; constants such as prompts do,
+    names and places of modules, the wording of errors that are raised and methods under `decides_no_value` do not
+    count; constants such as prompts do,
     and so does the order of statements that do something, or define a name once more.
     Of a module outside this package, with those it imports from next to it or from another folder on Python's path that
     holds no installed libraries, every statement counts in its order, with docstrings and the wording of errors.
@@ -555,6 +569,18 @@ class _Reader(ast.NodeTransformer):
             node.body = [ast.Pass()]  # type: ignore[attr-defined]
         return node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        if not self._keeps_wording:
+            node.body = [statement for statement in node.body if not self._is_marked(statement)]
+        return self.generic_visit(node)
+
+    def _is_marked(self, node: ast.stmt) -> bool:
+        """Whether ``node`` is a method under `decides_no_value`."""
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+            isinstance(decorator, ast.Name) and self._imports.get(decorator.id) == _MARK
+            for decorator in node.decorator_list
+        )
+
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         is_docstring = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if is_docstring and not self._keeps_docstrings else self.generic_visit(node)
@@ -644,8 +670,10 @@ def _outline(path: Path, is_ours: bool) -> list[_Statement]:
 
 def _memory() -> Path:
     """The file of this installation: what others have read it need not."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder, "ragsmith", f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json")
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where code is fingerprinted
+
+    name = f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json"
+    return user_cache_path("ragsmith", appauthor=False) / name
 
 
 @cache

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
@@ -29,6 +29,7 @@ from threading import RLock
 from types import CodeType, ModuleType
 from typing import Annotated, Any, get_type_hints
 
+from ragsmith.caches import bounded_cache
 from ragsmith.errors import UsageError
 
 
@@ -37,7 +38,7 @@ def tools_of(fn: Callable[..., Any], kinds: Mapping[Any, str]) -> dict[str, str]
     return {name: kinds[hint] for name, hint in _classes(fn) if hint in kinds}
 
 
-@lru_cache(maxsize=1 << 10)
+@bounded_cache(1 << 10, key="a function")
 def _classes(fn: Callable[..., Any]) -> tuple[tuple[str, type], ...]:
     """The arguments of ``fn`` whose type is a class: what is fitted is asked for them once a question."""
     hints = get_type_hints(fn)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from listening import listen_to_signals
 from postgres_server import Server, missing, postgres, programs_with_vectors, vectors_missing
 
@@ -41,10 +40,16 @@ from ragsmith.techniques.registry import Family, Fitting, Technique, load_techni
 
 CHUNK_SIZE = 100
 
-settings.register_profile(
-    "ragsmith", deadline=None, derandomize=True
-)  # no test depends on the machine's speed, or luck
-settings.load_profile("ragsmith")
+
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Load the profile of hypothesis where a file uses it: importing it takes a third of a second."""
+    if "hypothesis" in module_path.read_text(encoding="utf-8"):
+        from hypothesis import settings  # noqa: PLC0415  most files need none
+
+        # no test depends on the machine's speed, or luck
+        settings.register_profile("ragsmith", deadline=None, derandomize=True)
+        settings.load_profile("ragsmith")
+
 
 ISLAND: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ferry": (

@@ -23,7 +23,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.usage import Usage
-from ragsmith.runs.record import RunRecord
+from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
 SETTINGS = ragsmith.RunSettings(

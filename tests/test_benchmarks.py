@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +37,22 @@ def test_what_a_benchmark_takes_from_another_is_there(path: Path) -> None:
     for node in ast.walk(FILES[path]):
         if isinstance(node, ast.ImportFrom) and node.module in known:
             assert {alias.name for alias in node.names} <= defined(node.module), f"from {node.module}"
+
+
+PROGRAMS = [path for path in FILES if path.parent == FOLDERS[0] and "__main__" in path.read_text(encoding="utf-8")]
+
+
+def test_each_program_is_in_the_table() -> None:
+    table = (FOLDERS[0] / "README.md").read_text(encoding="utf-8")
+    named = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(named) == sorted(path.name for path in PROGRAMS)
+    assert len(PROGRAMS) <= 22
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_each_program_has_help(path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, path, "--help"], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")

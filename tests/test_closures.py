@@ -15,7 +15,7 @@ from ragsmith.runs.run import DECIDES
 FAMILY = {"types", "techniques.families"}
 ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
-WORDS = {f"text.{name}" for name in ("languages", "scripts", "stop_words", "words")}
+WORDS = {f"text.{name}" for name in ("languages", "scripts", "data_files", "words")}
 INDEX = {
     "index.exact",
     "index.index",
@@ -86,6 +86,7 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
     rooms = {name.split(".")[1] for part in DECIDES for name in closure(*part)}
     assert rooms <= {
         "strategies",
+        "records",  # what is on the front, and what a pipeline costs
         "evaluation",
         "effects",
         "runs",

@@ -478,3 +478,51 @@ def test_libraries_that_are_imported_under_another_name_are_those_that_are_insta
     here = {name: [package] for name, package in DISTRIBUTIONS.items() if name in installed}
     assert here
     assert here == {name: installed[name] for name in here}
+
+
+INDEX = """\
+from ragsmith.digest import decides_no_value
+from ragsmith.sending import pack
+
+
+class Index:
+    def __init__(self):
+        self.kept = {}
+
+    def search(self, query):
+        return self.kept[query]
+"""
+MARKED = """
+    @decides_no_value
+    def send(self):
+        return pack(self.kept)
+"""
+
+
+def of_index(take: Callable[..., str], index: str, pack: str = "zip") -> str:
+    sending = f"def pack(kept):\n    return {pack}(kept)\n"
+    return take(index, of="ragsmith.index", name="Index", index=index, sending=sending)
+
+
+def test_a_method_that_decides_no_value_does_not_count_nor_what_it_alone_uses(take: Callable[..., str]) -> None:
+    without = of_index(take, INDEX)
+    assert of_index(take, INDEX + MARKED) == without
+    assert of_index(take, INDEX + MARKED.replace("self.kept", "dict(self.kept)")) == without
+    assert of_index(take, INDEX + MARKED, pack="list") == without
+
+
+def test_a_method_without_the_mark_counts_and_so_does_marking_one_that_counts(take: Callable[..., str]) -> None:
+    unmarked = MARKED.replace("    @decides_no_value\n", "")
+    different = {
+        of_index(take, INDEX),
+        of_index(take, INDEX + unmarked),
+        of_index(take, INDEX + unmarked, pack="list"),
+        of_index(take, INDEX + unmarked.replace("self.kept", "dict(self.kept)")),
+        of_index(take, INDEX.replace("    def search", "    @decides_no_value\n    def search")),
+    }
+    assert len(different) == 5
+
+
+def test_a_mark_of_another_module_is_no_mark(take: Callable[..., str]) -> None:
+    other = INDEX.replace("from ragsmith.digest", "from ragsmith.sending")
+    assert of_index(take, other + MARKED) != of_index(take, other)

@@ -15,9 +15,9 @@ import ragsmith.api.ablating
 import ragsmith.api.asking
 import ragsmith.api.checking
 import ragsmith.api.recommending
+import ragsmith.api.result
 import ragsmith.api.scoring
 import ragsmith.api.searching
-import ragsmith.reporting.result
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
@@ -27,7 +27,7 @@ MODULES = (
     ragsmith.api.recommending,
     ragsmith.api.scoring,
     ragsmith.api.searching,
-    ragsmith.reporting.result,
+    ragsmith.api.result,
 )
 
 

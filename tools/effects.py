@@ -2,6 +2,7 @@
 
     python tools/effects.py FOLDER CORPORA [--cache FILE] [--pipelines N] [--workers N] [--weights-only]
     python tools/effects.py FOLDER CORPORA --embedder sentence-transformers:all-MiniLM-L6-v2
+    python tools/effects.py --own DATASET [DATASET ...] -o effects.json [--cache FILE] [--pipelines N] [--workers N]
 
 Effects are learned on `law` and `workshop`, on published data sets and on small corpora of other kinds; weights on the
 other bundled domains, too. FOLDER has the published sets, each in a folder: ``ragsmith_law_10`` and
@@ -9,13 +10,16 @@ other bundled domains, too. FOLDER has the published sets, each in a folder: ``r
 CORPORA is what ``benchmarks/other_corpora.py`` made. Of bundled data sets only search questions are learned from; the
 others test nothing here, and teach with all of theirs. What the cache has is not computed again. Numbers are kept, no
 texts.
+
+``--own`` learns from other data sets instead, bundled names or folders, by their search questions and with the models
+of ``--models FILE``: `ragsmith recommend --effects effects.json` goes by the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,13 +27,15 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from learning import PIPELINES, learn
+from weights import learn_weights
+
+from ragsmith.api.given import Resources
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.importers import import_dataset
 from ragsmith.datasets.splits import Split
-from ragsmith.effects import learn
 from ragsmith.effects.knowledge import SHIPPED
-from ragsmith.effects.learning import PIPELINES
-from ragsmith.effects.ranking import learn_weights
+from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.general_weights import class_of
 from ragsmith.evaluation.testbed import Setup
@@ -93,22 +99,55 @@ def cranfield(folder: Path) -> Dataset:
     return make_dataset({"name": "cranfield"}, list(documents.values()), examples)
 
 
-def main() -> None:
+def report_progress(name: str, done: int, total: int) -> None:
+    """Print how many pipelines of a data set are done."""
+    print(f"{process_time():6.0f} CPU s  {name}: {done} of {total}", flush=True)
+
+
+def learn_own(given: argparse.Namespace) -> None:
+    """Learn from the data sets that are named, and write the file."""
+    setups = [Resources(models=given.models).setup(name) for name in given.own]
+    with Store.open(given.cache) as store:
+        learned = learn(
+            setups,
+            load_space(given.space),
+            store,
+            pipelines=given.pipelines,
+            workers=given.workers,
+            on_progress=report_progress,
+        )
+    learned.write(given.output)
+    print(*learned.checked, given.output, sep="\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, write the file, and print how what was named did on each data set that was left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("corpora", type=Path)
-    parser.add_argument("--cache", default="effects.sqlite")
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("corpora", type=Path, nargs="?")
+    parser.add_argument("--cache", type=Path, default=Path("effects.sqlite"))
     parser.add_argument("--pipelines", type=int, default=PIPELINES)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--weights-only", action="store_true")
     parser.add_argument("--embedder", help="another than the embedded one: only its weights are learned")
-    given = parser.parse_args()
+    parser.add_argument("--own", nargs="+", metavar="DATASET", help="learn from these instead: two or more")
+    parser.add_argument("--models", type=Path, metavar="FILE", help="with --own: the models file to learn with")
+    parser.add_argument("--space", default="default", help="with --own: a bundled search space by name, or a YAML file")
+    parser.add_argument("--output", "-o", type=Path, default=Path("effects.json"), help="with --own: file to write")
+    given = parser.parse_args(arguments)
+    if given.own:
+        try:
+            learn_own(given)
+        except RagsmithError as error:
+            sys.exit(str(error))
+        return
+    if not given.corpora:
+        parser.error("name FOLDER and CORPORA, or data sets with --own")
     own = [Setup(load_dataset(name), faithfulness=False) for name in BUNDLED]
     models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
     others = [with_all_questions(data) for data in (*published(given.folder), *corpora(given.corpora))]
     able = [setup for setup in others if not given.embedder or setup.dataset.name not in TOO_SLOW]
-    with Store.open(Path(given.cache)) as store:
+    with Store.open(given.cache) as store:
         domains = [Setup(load_dataset(name)) for name in DOMAINS]
         weights = learn_weights([replace(setup, models=models) for setup in (*own, *domains, *able)], store)
         file = SHIPPED_WEIGHTS[class_of(models)]
@@ -123,9 +162,7 @@ def main() -> None:
             pipelines=given.pipelines,
             workers=given.workers,
             ranking=weights,
-            on_progress=lambda name, done, total: print(
-                f"{process_time():6.0f} CPU s  {name}: {done} of {total}", flush=True
-            ),
+            on_progress=report_progress,
         )
     replace(learned, ranking=None).write(SHIPPED)
     for check in learned.checked:

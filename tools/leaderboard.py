@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
@@ -38,7 +39,6 @@ from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.file import read_models
 from ragsmith.models.names import ModelNames
-from ragsmith.reporting.result import Result
 from ragsmith.text import numbers
 from ragsmith.text.redaction import redacted
 from ragsmith.text.writing import write_file

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
-from ragsmith.api.asking import loaded_pipeline
-from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
+from ragsmith.api.arguments import WorkArguments
+from ragsmith.api.given import Resources
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
@@ -16,15 +17,13 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import ordered
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.requirements import searchable
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.objectives import on_this_machine
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.record import RunSettings
-from ragsmith.runs.requirements import searchable
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 PARTS = ("search", "test", "all")
@@ -63,14 +62,9 @@ def ablate(
     pairs: bool = False,
     latency: bool = False,
     part: str = "search",
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     on_plan: Callable[[AblationPlan], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    **given: Unpack[WorkArguments],
 ) -> Ablation | None:
     """Say what each part of ``pipeline`` is worth: without it, and together with the others against each alone.
 
@@ -90,9 +84,8 @@ def ablate(
     Raises:
         UsageError: the file, its documents, the space or a model cannot be used.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
     setup, fitness, winner = loaded.setup, loaded.fitness, with_general(loaded.setup, without_general(loaded.candidate))
     data = setup.dataset
     if not data.examples:
@@ -113,9 +106,9 @@ def ablate(
         with_general(setup, one)
         for one in wanted(winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=at_home)
     ]
-    with opened(cache) as store:
+    with resources.store() as store:
         ids = tuple(example.id for example in questions)
-        with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:
+        with Evaluator(setup, store, resources.workers_for(setup), on_progress, ranks=fitness.ranks) as evaluator:
             rows = store.results_many([evaluator.key(one) for one in (winner, *others)])
             known = sum(set(ids) <= answered.keys() for answered in rows.values())
             searched = bool(loaded.expected)

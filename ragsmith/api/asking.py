@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from ragsmith.api.given import CACHE, GivenModels, by_role
+from ragsmith.api.arguments import CacheArguments
+from ragsmith.api.given import Resources, existing
 from ragsmith.errors import UsageError
-from ragsmith.runs.pipeline import Pipeline, Reply, Verified
-from ragsmith.techniques.own import import_files
+from ragsmith.exported.pipeline import Pipeline, Reply
+from ragsmith.exported.verification import Verified
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
     from ragsmith.datasets.changes import Changes
-    from ragsmith.index.shelf import Shelf
-    from ragsmith.store.store import Store
 
 LARGE = 500_000
 """Characters of a collection whose index is kept by whoever asks it; a smaller one is built about as soon as opened."""
@@ -30,11 +27,7 @@ def ask(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Reply:
     """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
 
@@ -50,25 +43,20 @@ def ask(
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
-    import_files(imports)
+    resources = Resources(**given)
     if indexed:
-        dataset = held_documents(pipeline, cache, dataset, documents)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store, documents)
-    with remembering(loaded, cache) as able:
+        dataset = indexed_documents(pipeline, resources, dataset, documents)
+    loaded = resources.pipeline(pipeline, dataset, documents)
+    with resources.remembering(loaded) as able:
         if indexed or is_large(able):
-            open_index(able, cache)
+            open_index(able, resources)
         reply = able.ask(question)
-    return reply if documents is None and not indexed else replace(reply, changes=changes_of(able, pipeline, cache))
+    return reply if documents is None and not indexed else replace(reply, changes=changes_of(able, pipeline, resources))
 
 
 def verify(
     pipeline: Pipeline | str | Path,
-    *,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Verified:
     """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
 
@@ -79,51 +67,17 @@ def verify(
         UsageError: the file, its documents or a model cannot be used, or it has no scores.
         RagsmithError: a question fails now.
     """
-    import_files(imports)
-    loaded = loaded_pipeline(pipeline, None, models, base_url, vector_store)
-    with remembering(loaded, cache) as able:
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline)
+    with resources.remembering(loaded) as able:
         differences = tuple(able.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
     return Verified(differences, loaded.changed_models(), questions)
 
 
-def loaded_pipeline(
+def indexed_documents(
     pipeline: Pipeline | str | Path,
-    dataset: Dataset | str | Path | None,
-    models: GivenModels,
-    base_url: str | None,
-    vector_store: str | None,
-    documents: str | Path | None = None,
-) -> Pipeline:
-    """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
-    if not isinstance(pipeline, Pipeline):
-        named = by_role(models)
-        return Pipeline.load(
-            existing(pipeline),
-            dataset=dataset,
-            documents=documents,
-            models=named,
-            base_url=base_url,
-            vector_store=vector_store,
-        )
-    if any(given is not None for given in (dataset, documents, models, base_url, vector_store)):
-        raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
-    return pipeline
-
-
-def existing(pipeline: str | Path) -> Path:
-    """The file of a pipeline. Raises ``UsageError`` if there is none."""
-    if not Path(pipeline).exists():
-        raise UsageError(
-            f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "
-            "naive, bm25 and recommended are names for `ragsmith compare` and for --against of a gate"
-        )
-    return Path(pipeline)
-
-
-def held_documents(
-    pipeline: Pipeline | str | Path,
-    cache: Store | str | Path,
+    resources: Resources,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
 ) -> Dataset:
@@ -134,9 +88,9 @@ def held_documents(
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
         raise UsageError("--indexed asks the documents that `ragsmith index` holds for a file: give no others with it")
-    from ragsmith.runs.collected import Collection  # noqa: PLC0415  a pipeline that is asked as it is needs none of it
+    from ragsmith.exported.collection import Collection  # noqa: PLC0415  a pipeline that is asked as it is needs none of it
 
-    return Collection(existing(pipeline), shelf_of(cache)).read()
+    return Collection(existing(pipeline), resources.shelf).read()
 
 
 def is_large(pipeline: Pipeline) -> bool:
@@ -144,34 +98,15 @@ def is_large(pipeline: Pipeline) -> bool:
     return sum(len(document.text) for document in pipeline.setup.dataset.documents) >= LARGE
 
 
-def open_index(pipeline: Pipeline, cache: Store | str | Path, *, complete: bool = False) -> None:
+def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = False) -> None:
     """Open the index of a pipeline beside the cache, and build what is not there; see `open_with_index`."""
-    from ragsmith.runs.indexed import open_with_index  # noqa: PLC0415  a small collection needs none of it
+    from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
 
-    open_with_index(pipeline, shelf_of(cache), complete=complete)
+    open_with_index(pipeline, resources.shelf, complete=complete)
 
 
-def changes_of(loaded: Pipeline, file: Pipeline | str | Path, cache: Store | str | Path) -> Changes | None:
+def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resources) -> Changes | None:
     """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
-    from ragsmith.runs.indexed import changed_documents  # noqa: PLC0415  as above
+    from ragsmith.exported.index import changed_documents  # noqa: PLC0415  as above
 
-    return None if isinstance(file, Pipeline) else changed_documents(loaded, file, shelf_of(cache))
-
-
-def shelf_of(cache: Store | str | Path) -> Shelf:
-    """Where the indexes beside a cache lie."""
-    from ragsmith.runs.indexed import shelf_beside  # noqa: PLC0415  as above
-
-    return shelf_beside(cache if isinstance(cache, str | Path) else cache.place)
-
-
-@contextmanager
-def remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipeline]:
-    """``pipeline``, whose replies are kept in the cache where a model is paid for."""
-    if not pipeline.setup.loaded_models.waits:
-        yield pipeline
-        return
-    from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
-
-    with opened(cache) as store, pipeline.remembering(store) as able:
-        yield able
+    return None if isinstance(file, Pipeline) else changed_documents(loaded, file, resources.shelf)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
+from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.given import (
-    CACHE,
     GivenFitness,
     GivenModels,
-    named_models,
-    refuse_no_workers,
+    Resources,
     refuse_twice,
-    setup_of,
     space_of,
 )
 from ragsmith.datasets.annotations import FILE as ANNOTATIONS
@@ -22,14 +21,13 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.judge_calibration import Calibration
 from ragsmith.pipelines.space import Space
+from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
-from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
 from ragsmith.runs.check import Checked
 from ragsmith.runs.check import check_models as ask_models
 from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -61,10 +59,10 @@ def check_models(
     Raises:
         UsageError: the space or a model cannot be used, or the space searches over a model that is given.
     """
-    import_files(imports)
+    resources = Resources(models, base_url, imports=imports)
     found = space_of(space, None)
     refuse_twice(found, None, models)
-    names, given = named_models(models, base_url)
+    names, given = resources.named()
     asked = partial(
         ask_models,
         names,
@@ -96,15 +94,10 @@ def audit(
     space: Space | str | Path = "seeds",
     sample: int = 50,
     seed: int = 0,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     fitness: GivenFitness = None,
     chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     output: str | Path | None = None,
+    **given: Unpack[WorkArguments],
 ) -> Audit:
     """Switch every option of ``space`` on alone: what it changes, costs and gains on ``sample`` search questions.
 
@@ -119,15 +112,10 @@ def audit(
         space=space,
         sample=sample,
         seed=seed,
-        models=models,
-        base_url=base_url,
-        vector_store=vector_store,
         fitness=fitness,
         chunk_size=chunk_size,
-        imports=imports,
-        workers=workers,
-        cache=cache,
         output=output,
+        **given,
     )
     return found
 
@@ -138,23 +126,17 @@ def audits(
     space: Space | str | Path = "seeds",
     sample: int = 50,
     seed: int = 0,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     fitness: GivenFitness = None,
     chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     output: str | Path | None = None,
+    **given: Unpack[WorkArguments],
 ) -> tuple[Audit, ...]:
     """The same on each of ``datasets``; ``output`` then has a table of the pairs over all of them, too.
 
     Raises:
         UsageError: as for `audit`, or there is no data set.
     """
-    refuse_no_workers(workers)
-    import_files(imports)
+    resources = Resources(**given)
     if output is not None and not Path(output).parent.is_dir():
         raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
     if output is not None and Path(output).is_dir():
@@ -163,11 +145,11 @@ def audits(
         raise WrongOption("dataset", "is missing: name at least one")
     found = space_of(space, None)
     chosen = Fitness.of(fitness)
-    setups = [setup_of(dataset, models, base_url, vector_store, chunk_size) for dataset in datasets]
+    setups = [resources.setup(dataset, chunk_size) for dataset in datasets]
     samples = [draw(setup, sample, seed) for setup in setups]
-    with opened(cache) as store:
+    with resources.store() as store:
         audited = tuple(
-            switch_on(setup, found, store, questions, workers=workers or setup.models.workers(), fitness=chosen)
+            switch_on(setup, found, store, questions, workers=resources.workers_for(setup), fitness=chosen)
             for setup, questions in zip(setups, samples, strict=True)
         )
     if output is not None:

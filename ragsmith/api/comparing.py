@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
-from ragsmith.api.given import CACHE, GivenModels, by_role, refuse_no_workers, setup_of
+from ragsmith.api.arguments import WorkArguments
+from ragsmith.api.given import Resources
+from ragsmith.assessment.gate import MIN_EFFECT, GateResult
+from ragsmith.assessment.gate import gate as gated
+from ragsmith.assessment.junit import junit as junit_of
+from ragsmith.assessment.junit import junit_error
+from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
+from ragsmith.assessment.pairwise import compare as side_by_side
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
+from ragsmith.exported.file import ExportedFile
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting.gate import MIN_EFFECT, Gated
-from ragsmith.reporting.gate import gate as gated
-from ragsmith.reporting.junit import junit as junit_of
-from ragsmith.reporting.junit import junit_error
-from ragsmith.reporting.side_by_side import PARTS, SideBySide
-from ragsmith.reporting.side_by_side import compare as side_by_side
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.recommended import recommended_for
 from ragsmith.runs.run import stamp
-from ragsmith.store.store import Store, opened
 from ragsmith.strategies.settings import check_choice
-from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.writing import write_file
@@ -39,14 +39,9 @@ def compare(
     *,
     dataset: Dataset | str | Path | None = None,
     split: str = "test",
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
     now: Callable[[], float] = time.time,
-) -> SideBySide:
+    **given: Unpack[WorkArguments],
+) -> PairwiseComparison:
     """Compare two pipelines question by question, on the ``test`` questions of a data set, its ``search``, or ``all``.
 
     >>> found = ragsmith.compare("winner.yaml", "naive", dataset="law")
@@ -62,14 +57,12 @@ def compare(
         UsageError: a file, its documents or a model cannot be used, or there are no such questions.
         NotComparable: the two are on other data, or are not scored alike.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
+    resources = Resources(**given)
     check_choice("split", split, dict.fromkeys(PARTS))
-    given = _Given(dataset, models, base_url, vector_store)
-    ours, theirs = given.pair(first, second)
+    ours, theirs = _Named(dataset, resources).pair(first, second)
     names = _called(first, "first"), _called(second, "second")
-    own = workers or max(one.setup.models.workers() for one in (ours, theirs))
-    with opened(cache) as store:
+    own = resources.workers_for(ours.setup, theirs.setup)
+    with resources.store() as store:
         return side_by_side((names[0], ours), (names[1], theirs), store, part=split, workers=own, day=stamp(now())[:10])
 
 
@@ -80,15 +73,10 @@ def gate(
     against: Pipeline | str | Path | None = None,
     min_effect: float = MIN_EFFECT,
     split: str = "test",
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
     junit: str | Path | None = None,
-    cache: Store | str | Path = CACHE,
     now: Callable[[], float] = time.time,
-) -> Gated:
+    **given: Unpack[WorkArguments],
+) -> GateResult:
     """Say whether a pipeline is still as good as it was: it fails if it is shown to be worse, by more than that.
 
     >>> ragsmith.gate("winner.yaml", dataset="law", min_effect=0.02).passed
@@ -104,15 +92,14 @@ def gate(
     """
     began = now()
     try:
-        import_files(imports)
-        refuse_no_workers(workers)
+        resources = Resources(**given)
         check_choice("split", split, dict.fromkeys(PARTS))
-        given = _Given(dataset, models, base_url, vector_store)
+        known = _Named(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
-        found = given.pair(*named) if len(named) > 1 else [given.one(pipeline)]
+        found = known.pair(*named) if len(named) > 1 else [known.one(pipeline)]
         rivals = [(_called(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
-        own = workers or max(one.setup.models.workers() for one in found)
-        with opened(cache) as store:
+        own = resources.workers_for(*(one.setup for one in found))
+        with resources.store() as store:
             base = rivals[1] if len(rivals) > 1 else None
             result = gated(rivals[0], base, store, min_effect=min_effect, part=split, workers=own)
     except RagsmithError as error:
@@ -127,17 +114,12 @@ def gate(
     return result
 
 
-class _Given:
+class _Named:
     """Pipelines that were named, on one data set and with the models given."""
 
-    def __init__(
-        self, dataset: Dataset | str | Path | None, models: GivenModels, base_url: str | None, vector_store: str | None
-    ) -> None:
-        self._dataset = dataset
-        self._anything = (dataset, models, base_url, vector_store) != (None, None, None, None)
-        self._models = models
-        self._base_url = base_url
-        self._vector_store = vector_store
+    def __init__(self, dataset: Dataset | str | Path | None, resources: Resources) -> None:
+        self._given = self._dataset = dataset
+        self._resources = resources
 
     def pair(self, first: Pipeline | str | Path, second: Pipeline | str | Path) -> list[Pipeline]:
         """Both of two, on the data set given, or else on that of the first that names one."""
@@ -152,9 +134,7 @@ class _Given:
     def one(self, named: Pipeline | str | Path) -> Pipeline:
         """The pipeline of a file, on its data set as it is now unless another is given."""
         if isinstance(named, Pipeline):
-            if self._anything:
-                raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
-            return named
+            return self._resources.pipeline(named, self._given)
         if _baseline(named) is not None:
             raise UsageError(
                 f"{str(named)!r} has no file that keeps what it scored: name the file of a pipeline (winner.yaml), or "
@@ -166,13 +146,7 @@ class _Given:
         dataset = self._dataset
         if dataset is None:
             dataset = ExportedFile(Path(named)).named_dataset()
-        return Pipeline.load(
-            named,
-            dataset=dataset,
-            models=by_role(self._models),
-            base_url=self._base_url,
-            vector_store=self._vector_store,
-        )
+        return self._resources.pipeline(named, dataset)
 
     def _named(self, name: str, other: Pipeline | None) -> Pipeline:
         """A pipeline that needs no file, on what the other runs on; on the data set and models given, without one."""
@@ -180,7 +154,7 @@ class _Given:
         if other is None:
             if self._dataset is None:
                 raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
-            setup = setup_of(self._dataset, self._models, self._base_url, self._vector_store, None)
+            setup = self._resources.setup(self._dataset)
             other = Pipeline((), setup)
         setup, fitness = other.setup, other.fitness
         kind = NAMES[name]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsmith.api.asking import existing
+from ragsmith.api.given import existing
 from ragsmith.datasets.bundled import bundled_path
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.pipeline_file import ExportedFile
+from ragsmith.exported.file import ExportedFile
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.techniques.own import import_files
 
 if TYPE_CHECKING:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, named_models
+from ragsmith.api.given import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.gateway.budget import Budget, Limits, Prices, Spent, read_prices, read_spent
+from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.labelling.drafting.asking import Asking, Plan
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
-from ragsmith.labelling.drafting.with_model import Asking, Plan
+from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.models.calls import completes
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
 from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
+
+NEEDS_MODEL = (
+    "questions are drafted by a chat model: name one (--llm openai:NAME); without one, "
+    "`ragsmith recommend {folder}` chooses a pipeline for the documents, and `ragsmith ask` answers with it"
+)
 
 
 def draft_questions(
     folder: str | Path,
     *,
     questions: int = 100,
+    methods: Sequence[str] = (),
     seed: int = 0,
     models: GivenModels = None,
     base_url: str | None = None,
@@ -40,37 +47,38 @@ def draft_questions(
 ) -> Drafted:
     """Draft questions about the documents of a data set until it has ``questions`` that were drafted.
 
-    >>> drafted = ragsmith.draft_questions("my_data", questions=50)
+    >>> drafted = ragsmith.draft_questions("my_data", questions=50, models={"language_model": "openai:MODEL"})
     >>> [draft.question for draft in drafted.added]
 
     They are added to ``questions.jsonl`` of the folder, each with its answer, its evidence and where it came from;
     what filters refused goes to ``rejected.jsonl``, with the reason, and is not drafted again. Rows that are there stay
-    as they are. ``seed`` draws the order in which passages are read.
+    as they are. ``methods`` are the drafting methods to use, each ``NAME`` or ``NAME(option=value)``; without any, all
+    that are registered. ``seed`` draws the order in which passages are read.
 
-    The language model of ``models`` drafts if it is a chat model; without one nothing is asked. Its replies are kept in
-    ``cache`` as they come, so that the same call goes on where another one was ended, and pays nothing twice.
+    The language model of ``models``, a chat model, drafts. Its replies are kept in ``cache`` as they come, so that the
+    same call goes on where another one was ended, and pays nothing twice.
     ``limits`` bound what drafting in this folder with this model may spend, over all calls; one on cost needs
     ``prices``. Where they are reached, what passed until then is written, and ``paused`` of what is returned says so.
     ``on_plan`` is told how many requests it takes before any is sent; ``on_progress``, every so often, how many drafts
     there were, how many passed, and how many have to. The other arguments are those of `search`.
 
     Raises:
-        UsageError: documents or rows cannot be read, fewer than one question is wanted, or the model cannot draft.
+        UsageError: no chat model is named, a method is unknown, or fewer than one question is wanted.
+        DatasetError: documents or rows cannot be read.
         ModelUnavailable: the model refuses the key or is down; its replies are kept, and no row is written.
     """
-    import_files(imports)
-    names, given = named_models(models, base_url)
+    names, given = Resources(models, base_url, imports=imports).named()
     chosen = names.of("language_model")
     if chosen.name == EXTRACTIVE:
-        if base_url is not None or (limits and limits.any):
-            raise UsageError(
-                "a base URL and limits are about a chat model, and none drafts: name one (--llm openai:NAME)"
-            )
-        return draft_dataset(Path(folder), questions=questions, seed=seed, on_progress=on_progress)
+        raise UsageError(NEEDS_MODEL.format(folder=shlex.quote(str(folder))))
+    used = [METHODS.parse(method) for method in methods] or list(METHODS)
+    for method in used:
+        if method.package:
+            method.package.check()
     model = Loader({"language_model": chosen}, (), given).model("language_model")
     if not completes(model):
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
-    known = (prices if isinstance(prices, Prices) else read_prices(prices or {})).batched(names.batched)
+    known = read_given_prices(prices)
     if limits and limits.cost is not None:
         known.refuse_unknown([model.id.partition("@")[0]])
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
@@ -79,9 +87,7 @@ def draft_questions(
         gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
         with (
             closing(budget),
-            Asking(model, gateway, at_once=names.workers(), retry_failed=retry_failed, on_plan=on_plan) as asking,
+            Asking(model, gateway, used, at_once=names.workers(), retry_failed=retry_failed, on_plan=on_plan) as asking,
         ):
-            drafted = draft_dataset(
-                Path(folder), questions=questions, seed=seed, asking=asking, on_progress=on_progress
-            )
+            drafted = draft_dataset(Path(folder), asking, questions=questions, seed=seed, on_progress=on_progress)
         return replace(drafted, replies=gateway.counts()["language_model"], spent=budget.spent)

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
-from ragsmith.api.asking import changes_of, existing, held_documents, loaded_pipeline, open_index, remembering, shelf_of
-from ragsmith.api.given import CACHE, GivenModels
+from ragsmith.api.arguments import CacheArguments
+from ragsmith.api.asking import changes_of, indexed_documents, open_index
+from ragsmith.api.given import CACHE, Resources, existing
 from ragsmith.datasets.changes import Changes
-from ragsmith.runs.collected import Collection, every
+from ragsmith.exported.collection import Collection, every
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 
@@ -29,7 +31,7 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArtifactTotal:
     """What is kept of one kind (``vectors``, ``words``): in how many volumes, and their bytes together."""
 
     kind: str
@@ -42,7 +44,7 @@ class IndexStatus:
     """Where indexes are kept, what is there of each kind, of all pipelines, and the index that was asked for."""
 
     folder: str
-    kept: tuple[Kept, ...]
+    kept: tuple[ArtifactTotal, ...]
     index: Indexed | None = None
 
 
@@ -51,11 +53,7 @@ def build_index(
     *,
     documents: str | Path | None = None,
     replace: bool = False,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Indexed:
     """Hold the documents of a pipeline, or those in a folder, and build its index on them.
 
@@ -70,22 +68,14 @@ def build_index(
         UsageError: the file, its documents or a model cannot be used; or documents that are held would be given up.
         StageFailed: the index cannot be built.
     """
-    import_files(imports)
-    data = loaded_pipeline(existing(pipeline), None, models, base_url, vector_store, documents).setup.dataset
-    return _indexed(
-        pipeline, lambda held: held.start(every(data), replace=replace), models, base_url, vector_store, cache
-    )
+    loaded = Resources(**given).pipeline(existing(pipeline), documents=documents)
+    return _changed(pipeline, lambda held: held.start(every(loaded.setup.dataset), replace=replace), given, loaded)
 
 
 def add_to_index(
     pipeline: str | Path,
     paths: Sequence[str | Path],
-    *,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Indexed:
     """Add documents in files and folders to the index of a pipeline; those of the same names are replaced.
 
@@ -98,19 +88,13 @@ def add_to_index(
         UsageError: there is no index yet, or a document or a model cannot be used.
         StageFailed: the index cannot be built.
     """
-    import_files(imports)
-    return _indexed(pipeline, lambda held: held.add(paths), models, base_url, vector_store, cache)
+    return _changed(pipeline, lambda held: held.add(paths), given)
 
 
 def remove_from_index(
     pipeline: str | Path,
     documents: Sequence[str],
-    *,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[CacheArguments],
 ) -> Indexed:
     """Remove documents, by identifier, from the index of a pipeline.
 
@@ -123,8 +107,7 @@ def remove_from_index(
         UsageError: there is no index yet, or it does not hold one of them, or no others.
         StageFailed: the index cannot be built.
     """
-    import_files(imports)
-    return _indexed(pipeline, lambda held: held.remove(documents), models, base_url, vector_store, cache)
+    return _changed(pipeline, lambda held: held.remove(documents), given)
 
 
 def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Path = CACHE) -> IndexStatus:
@@ -136,30 +119,29 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     Raises:
         UsageError: the file cannot be used, or there is no index of it.
     """
-    shelf = shelf_of(cache)
+    resources = Resources(cache=cache)
+    shelf = resources.shelf
     volumes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for one in shelf.listed():
         volumes[one.address.kind] += 1
         sizes[one.address.kind] += one.size
-    kept = tuple(Kept(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
+    kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
     if pipeline is None:
         return IndexStatus(str(shelf.folder), kept)
-    loaded = loaded_pipeline(pipeline, held_documents(pipeline, cache), None, None, None)
+    loaded = resources.pipeline(pipeline, indexed_documents(pipeline, resources))
     documents, chunks = len(loaded.setup.dataset.documents), len(loaded.setup.corpus.chunks)
-    return IndexStatus(str(shelf.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, cache)))
+    return IndexStatus(str(shelf.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, resources)))
 
 
-def _indexed(
-    pipeline: str | Path,
-    change: Callable[[Collection], Dataset],
-    models: GivenModels,
-    base_url: str | None,
-    vector_store: str | None,
-    cache: Store | str | Path,
+def _changed(
+    pipeline: str | Path, change: Callable[[Collection], Dataset], given: CacheArguments, loaded: Pipeline | None = None
 ) -> Indexed:
-    data = change(Collection(existing(pipeline), shelf_of(cache)))
-    loaded = loaded_pipeline(pipeline, data, models, base_url, vector_store)
-    with remembering(loaded, cache) as able:
-        open_index(able, cache, complete=True)
-    return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, cache))
+    """Change what the index of a pipeline holds, and build what is missing of it."""
+    resources = Resources(**given)
+    data = change(Collection(existing(pipeline), resources.shelf))
+    if loaded is None or loaded.setup.dataset.digest != data.digest:
+        loaded = resources.pipeline(pipeline, data)
+    with resources.remembering(loaded) as able:
+        open_index(able, resources, complete=True)
+    return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, resources))

@@ -1,34 +1,27 @@
-"""`recommend`, and `learn_effects`, which it goes by."""
+"""`recommend`: a pipeline named for documents, by what was learned on other data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Unpack
 
+from ragsmith.api.arguments import ModelArguments
 from ragsmith.api.given import (
-    CACHE,
     GivenFitness,
-    GivenModels,
-    named_models,
-    refuse_no_workers,
+    Resources,
     say_what_is_not_covered,
-    setup_of,
     space_of,
 )
-from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.knowledge import read as read_effects
-from ragsmith.effects.learning import PIPELINES, learn
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -38,14 +31,11 @@ def recommend(
     *,
     calls: int | None = None,
     space: Space | str | Path = "default",
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     fitness: GivenFitness = None,
     chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
     effects: Knowledge | str | Path | None = None,
     output: str | Path | None = None,
+    **given: Unpack[ModelArguments],
 ) -> Recommended:
     """Name a pipeline for documents without any question, by what was learned on other data sets.
 
@@ -54,20 +44,20 @@ def recommend(
     (1, ('law',))
 
     ``documents`` is a folder of them, or a data set, whose questions are not looked at. ``calls`` of a language model a
-    question are the most that the pipeline may make; any number unless given. ``effects`` is a file of `learn_effects`,
-    or what it returned: unless given, what ships with ragsmith. ``output`` names a file for the pipeline, which `ask`
-    takes. No model is called. The other arguments are those of `search`.
+    question are the most that the pipeline may make; any number unless given. ``effects`` is a file of
+    learned effects, or what was read from one: unless given, what ships with ragsmith. ``output`` names a file for the
+    pipeline, which `ask` takes. No model is called. The other arguments are those of `search`.
 
     Raises:
         UsageError: the documents, the space or a model cannot be used.
     """
-    import_files(imports)
+    resources = Resources(**given)
     if calls is not None and calls < 1:
         raise WrongOption("calls", f"is {calls}: give at least 1, for the answer")
-    chosen, given = named_models(models, base_url, vector_store)
+    chosen, objects = resources.named()
     bare = not isinstance(documents, Dataset) and _has_no_questions(documents)
     data = documents if isinstance(documents, Dataset) else (load_documents if bare else load_dataset)(documents)
-    setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=given)
+    setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
     known = effects if isinstance(effects, Knowledge) else read_effects(effects)
     say_what_is_not_covered(setup)
     found = name_pipelines(setup, space_of(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
@@ -75,50 +65,6 @@ def recommend(
         folder = Path(documents) if bare and not isinstance(documents, Dataset) else None
         write_file(found.yaml(Path(output).parent, folder), Path(output), telling=True)
     return found
-
-
-def learn_effects(
-    datasets: Sequence[Dataset | str | Path] | None = None,
-    *,
-    pipelines: int = PIPELINES,
-    space: Space | str | Path = "default",
-    seed: int = 0,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
-    output: str | Path | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> Knowledge:
-    """Learn what options are worth, from a sample of ``pipelines`` on the search questions of each of ``datasets``.
-
-    All bundled ones are learned from unless they are named. What ``cache`` has is not computed again. ``seed`` draws
-    the sample, ``output`` names a file for what was learned, which has numbers only, and ``on_progress`` is told a
-    data set, how many pipelines are done, and of how many. The other arguments are those of `search`.
-
-    Raises:
-        UsageError: as for `search`, or there are fewer than two data sets.
-    """
-    refuse_no_workers(workers)
-    import_files(imports)
-    found = space_of(space, None)
-    named = [setup_of(one, models, base_url, vector_store, chunk_size) for one in datasets or names("datasets")]
-    with opened(cache) as store:
-        learned = learn(
-            named,
-            found,
-            store,
-            pipelines=pipelines,
-            seed=seed,
-            workers=workers or named[0].models.workers(),
-            on_progress=on_progress,
-        )
-    if output is not None:
-        learned.write(Path(output))
-    return learned
 
 
 def _has_no_questions(folder: str | Path) -> bool:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragsmith.api.given import CACHE
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.exported.winner import Exported, run_setup
+from ragsmith.exported.winner import export as write_pipeline
 from ragsmith.reporting import WrittenReports, write_report
-from ragsmith.runs.winner import Exported, run_setup
-from ragsmith.runs.winner import export as write_pipeline
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset

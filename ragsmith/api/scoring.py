@@ -1,29 +1,19 @@
-"""`evaluate`: an exported pipeline scored; `by_protocol`: compared as a published study compares."""
+"""`evaluate`: an exported pipeline scored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Unpack
 
-from ragsmith.api.asking import loaded_pipeline
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers
-from ragsmith.comparison.per_query import PerQuery, read_per_query
-from ragsmith.comparison.protocols.hetdocqa import Findings, judge
+from ragsmith.api.arguments import WorkArguments
+from ragsmith.api.given import GivenPrices, Resources, read_given_prices
+from ragsmith.assessment.scores import Scores, evaluate_changed
+from ragsmith.assessment.scores import evaluate as score
 from ragsmith.datasets.changes import still_answerable
 from ragsmith.datasets.dataset import documents_given, make_dataset
-from ragsmith.errors import UsageError, WrongOption
-from ragsmith.gateway.budget import Prices, read_prices
-from ragsmith.reporting.protocol import measured
-from ragsmith.reporting.scores import Scores, evaluate_changed
-from ragsmith.reporting.scores import evaluate as score
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
+from ragsmith.errors import UsageError
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.types import Dataset
-
-Protocol = Literal["hetdocqa"]
-"""Studies whose rules can be followed; see `ragsmith.comparison.protocols`."""
 
 
 def evaluate(
@@ -31,14 +21,9 @@ def evaluate(
     *,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
     latency: bool = False,
     prices: GivenPrices = None,
-    cache: Store | str | Path = CACHE,
+    **given: Unpack[WorkArguments],
 ) -> Scores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
 
@@ -53,10 +38,9 @@ def evaluate(
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    own = workers or loaded.setup.models.workers()
+    resources = Resources(**given)
+    loaded = resources.pipeline(pipeline, dataset)
+    own = resources.workers_for(loaded.setup)
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
             raise UsageError("--documents compares a file's scores before and after: leave out what else is measured")
@@ -67,62 +51,10 @@ def evaluate(
             still_answerable(data.examples, data.documents, now),
             languages={document.id: document.language for document in now},
         )
-        after = loaded_pipeline(pipeline, carried, models, base_url, vector_store)
-        with opened(cache) as store:
+        after = resources.pipeline(pipeline, carried)
+        with resources.store() as store:
             return evaluate_changed(loaded, after, store, workers=own)
-    known = prices if prices is None or isinstance(prices, Prices) else read_prices(prices)
+    known = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
-    with opened(cache) as store:
+    with resources.store() as store:
         return score(loaded, store, at_home=at_home, workers=own, latency=latency, prices=known)
-
-
-def by_protocol(
-    protocol: Protocol,
-    pipeline: Pipeline | str | Path | None = None,
-    *,
-    against: Sequence[str | Path] = (),
-    numbers: PerQuery | str | Path | None = None,
-    full: str | None = None,
-    dataset: Dataset | str | Path | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    workers: int | None = None,
-    cache: Store | str | Path = CACHE,
-) -> Findings:
-    """Say what a full system owes to its parts, as a published study decides that.
-
-    >>> found = ragsmith.by_protocol("hetdocqa", "winner.yaml")
-    >>> sorted({effect.system for effect in found.effects if effect.claim == "helps"})
-    ['without pre_embedding contextual_chunk_headers', 'without retrieval hybrid']
-
-    ``pipeline`` is compared with the files ``against``, or with itself without each of its parts. Or ``numbers`` are
-    measures by question of any systems, a file or as read; ``full`` is which of them the others are compared with, the
-    first unless it is given.
-
-    Raises:
-        UsageError: the files, documents, models or numbers cannot be used.
-    """
-    if protocol not in get_args(Protocol):
-        raise WrongOption("protocol", f"is {protocol!r}: give {' or '.join(get_args(Protocol))}")
-    if (pipeline is None) == (numbers is None):
-        raise UsageError(
-            "the protocol compares either a pipeline with others, or numbers of any systems: name the file of a "
-            "pipeline, or --numbers FILE, and not both"
-        )
-    if numbers is not None:
-        if against:
-            raise UsageError("--against names pipelines that are run; --numbers have their systems in them")
-        return judge(numbers if isinstance(numbers, PerQuery) else read_per_query(numbers), full)
-    assert pipeline is not None  # one of the two is there
-    if full is not None:
-        raise WrongOption("full", "names a system of --numbers; a pipeline is itself the full one")
-    import_files(imports)
-    refuse_no_workers(workers)
-    files = dict.fromkeys(map(str, against))
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    others = {name: loaded_pipeline(name, dataset, models, base_url, vector_store) for name in files}
-    own = workers or loaded.setup.models.workers()
-    with opened(cache) as store:
-        return judge(measured(loaded, others, store, workers=own))

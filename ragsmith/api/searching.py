@@ -4,62 +4,45 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from ragsmith.api.arguments import SearchArguments
 from ragsmith.api.given import (
-    CACHE,
-    GivenModels,
-    GivenPrices,
-    named_models,
-    refuse_no_workers,
+    Resources,
+    read_given_prices,
     refuse_twice,
     say_what_is_not_covered,
-    setup_of,
     space_of,
 )
-from ragsmith.api.settings import Changes, settings_of
+from ragsmith.api.result import Result
+from ragsmith.api.settings import settings_of
 from ragsmith.datasets.bundled import names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.cluster import PROCESSES, read_engine
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
+from ragsmith.exported.file import ExportedFile
+from ragsmith.gateway.budget import Limits, Prices, Spent, read_spent
 from ragsmith.gateway.memory import read_size
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import priced
+from ragsmith.records.record import CROSSFIT, RunSettings
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.report_files import write_run
-from ragsmith.reporting.result import Result
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.objectives import priced
-from ragsmith.runs.pipeline_file import ExportedFile
-from ragsmith.runs.record import CROSSFIT, RunSettings
-from ragsmith.runs.run import Run, Start, Step
-from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, Start, Step
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
     from ragsmith.runs.plan import Plan
 
 
-class Arguments(Changes, total=False):
-    """What `search` takes beside a data set, and what `search_each` hands on to it."""
+class EachArguments(SearchArguments, total=False):
+    """What `search_each` hands on to `search`."""
 
-    space: Space | str | Path | None
-    without: Sequence[str] | None
-    settings: RunSettings | None
-    preset: str | None
-    models: GivenModels
-    base_url: str | None
-    vector_store: str | None
-    prices: GivenPrices
-    faithfulness: bool | None
-    chunk_size: int | None
-    imports: Sequence[str | Path]
     retry_failed: bool
-    workers: int | None
     engine: str
     memory: int | str | None
     on_step: Callable[[Step], None] | None
@@ -69,30 +52,17 @@ class Arguments(Changes, total=False):
 def search(
     dataset: Dataset | str | Path,
     *,
-    space: Space | str | Path | None = None,
-    without: Sequence[str] | None = None,
-    settings: RunSettings | None = None,
-    preset: str | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
     limits: Limits | None = None,
-    prices: GivenPrices = None,
     accept_spent: Spent | str | None = None,
-    faithfulness: bool | None = None,
-    chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
     retry_failed: bool = False,
-    workers: int | None = None,
     engine: str = PROCESSES,
     memory: int | str | None = None,
-    cache: Store | str | Path = CACHE,
     winner: str | Path | None = None,
     reports: str | Path | None = None,
     on_start: Callable[[Start], None] | None = None,
     on_step: Callable[[Step], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    **changes: Unpack[Changes],
+    **arguments: Unpack[SearchArguments],
 ) -> Result:
     """Search ``space`` for the best pipeline on ``dataset``; the same search again goes on from what ``cache`` holds.
 
@@ -154,18 +124,10 @@ def search(
         BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same search goes on.
         ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
     """
-    refuse_no_workers(workers)
-    cluster = read_engine(engine, workers)
+    cluster = read_engine(engine, arguments.get("workers"))
     most = None if memory is None else read_size(memory)
-    import_files(imports)
-    found = space_of(space, preset, without)  # it may import measures that the fitness asks for
-    chosen = settings_of(settings, preset, changes)
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
-    refuse_twice(found, chunk_size, models)
-    setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
-    say_what_is_not_covered(setup)
-    known = _prices(prices).batched(setup.models.batched)
-    chosen = _priced(chosen, setup, known)
+    resources, found, chosen, setup, known = _prepared(dataset, arguments)
     if limits and limits.any and not setup.served:
         warnings.warn(
             "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
@@ -173,22 +135,17 @@ def search(
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.served)
     files = _files(setup, winner, reports)
-    with cluster or nullcontext(), opened(cache) as store:
+    with cluster or nullcontext(), resources.store() as store:
         run = (Crossfit if chosen.verdict == CROSSFIT else Run)(
             setup,
             found,
             store,
             chosen,
-            workers=workers or setup.workers,
-            on_start=on_start,
-            on_step=on_step,
-            on_progress=on_progress,
-            limits=limits,
-            prices=known,
-            retry_failed=retry_failed,
-            accept_spent=accepted,
-            memory=most,
-            cluster=cluster,
+            execution=Execution(
+                workers=resources.workers or setup.workers, retry_failed=retry_failed, memory=most, cluster=cluster
+            ),
+            allowance=Allowance(limits=limits, prices=known, accept_spent=accepted),
+            callbacks=Callbacks(on_start=on_start, on_step=on_step, on_progress=on_progress),
         )
         try:
             outcome = run.go()
@@ -197,7 +154,7 @@ def search(
                 write_run(store, Path(reports), setup.dataset.name, run.key)
             raise
         damaged = store.damaged
-    result = Result(outcome, setup, cache, damaged)
+    result = Result(outcome, setup, resources.cache, damaged)
     for file in files:
         if outcome.winner is not None:
             result.export(file)
@@ -211,22 +168,10 @@ def search(
 def plan(
     dataset: Dataset | str | Path,
     *,
-    space: Space | str | Path | None = None,
-    without: Sequence[str] | None = None,
-    settings: RunSettings | None = None,
-    preset: str | None = None,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    prices: GivenPrices = None,
-    faithfulness: bool | None = None,
-    chunk_size: int | None = None,
-    imports: Sequence[str | Path] = (),
     latency: float | None = None,
     in_flight: int | None = None,
     sample: int | None = None,
-    cache: Store | str | Path = CACHE,
-    **changes: Unpack[Changes],
+    **arguments: Unpack[SearchArguments],
 ) -> Plan:
     """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
 
@@ -237,8 +182,8 @@ def plan(
     the provider is sent.
 
     Replies decide when candidates leave a race: before searches of 20 to 60 questions, plans said 0.83 to 1.23 times
-    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache
-    (`benchmarks/bench_plan.py`). ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
+    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache.
+    ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.
@@ -248,42 +193,51 @@ def plan(
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
-    import_files(imports)
-    found = space_of(space, preset, without)  # it may import measures that the fitness asks for
-    chosen = settings_of(settings, preset, changes)
-    refuse_twice(found, chunk_size, models)
-    setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
-    say_what_is_not_covered(setup)
-    known = _prices(prices).batched(setup.models.batched)
-    chosen = _priced(chosen, setup, known)
-    with opened(cache) as store:
+    resources, found, chosen, setup, known = _prepared(dataset, arguments)
+    with resources.store() as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 
 
-def refuse_wrong(arguments: Arguments) -> None:
+_Prepared = tuple[Resources, Space, RunSettings, Setup, Prices]
+
+
+def _prepared(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
+    """What a search or its plan goes by, all loaded and checked."""
+    resources, found, chosen, known, chunk_size, faithfulness = _read(arguments)
+    setup = resources.setup(dataset, chunk_size, faithfulness).searching(found.settings)
+    say_what_is_not_covered(setup)
+    return resources, found, _priced(chosen, setup, known), setup, known
+
+
+def _read(
+    arguments: SearchArguments,
+) -> tuple[Resources, Space, RunSettings, Prices, int | None, bool | None]:
+    """What does not depend on the data set."""
+    given = dict[str, Any](arguments)
+    resources = Resources.taken_from(given)
+    preset = given.pop("preset", None)
+    found = space_of(
+        given.pop("space", None), preset, given.pop("without", None)
+    )  # it may import measures of a fitness
+    prices, chunk_size, faithfulness = (given.pop(name, None) for name in ("prices", "chunk_size", "faithfulness"))
+    chosen = settings_of(given.pop("settings", None), preset, given)
+    refuse_twice(found, chunk_size, resources.models)
+    return resources, found, chosen, read_given_prices(prices), chunk_size, faithfulness
+
+
+def refuse_wrong(arguments: EachArguments) -> None:
     """Refuse arguments of `search` that are wrong whatever the data set is.
 
     Raises:
         UsageError: one of them is.
     """
-    given = dict(arguments)
-    import_files(arguments.get("imports", ()))
-    space = space_of(arguments.get("space"), arguments.get("preset"), arguments.get("without"))
-    changes = {
-        name: given[name] for name in given if name not in Arguments.__annotations__ or name in Changes.__annotations__
-    }
-    settings_of(arguments.get("settings"), arguments.get("preset"), changes)
-    refuse_no_workers(arguments.get("workers"))
+    own = ("retry_failed", "engine", "memory", "on_step", "on_progress")
+    rest: Any = {name: value for name, value in arguments.items() if name not in own}
+    resources, *_ = _read(rest)
     read_engine(arguments.get("engine", PROCESSES))
-    refuse_twice(space, arguments.get("chunk_size"), arguments.get("models"))
-    named_models(arguments.get("models"), arguments.get("base_url"), arguments.get("vector_store"))
-    _prices(arguments.get("prices"))
+    resources.named()
     if isinstance(memory := arguments.get("memory"), str):
         read_size(memory)
-
-
-def _prices(prices: GivenPrices) -> Prices:
-    return prices if isinstance(prices, Prices) else read_prices(prices or {})
 
 
 def _priced(settings: RunSettings, setup: Setup, prices: Prices) -> RunSettings:

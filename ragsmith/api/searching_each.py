@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.given import CACHE
-from ragsmith.api.searching import Arguments, refuse_wrong, search
+from ragsmith.api.result import Result
+from ragsmith.api.searching import EachArguments, refuse_wrong, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.transfer import kept
@@ -26,7 +27,6 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.report_files import write_across
-from ragsmith.reporting.result import Result
 from ragsmith.runs.run import Pulse, Start
 from ragsmith.store.store import Store, opened
 from ragsmith.types import Dataset
@@ -53,12 +53,11 @@ def search_each(
     datasets: str | Sequence[Dataset | str | Path] = ALL,
     *,
     limits: Limits | None = None,
-    cache: Store | str | Path = CACHE,
     reports: str | Path | None = None,
     on_dataset: Callable[[int, int, str], None] | None = None,
     on_start: Callable[[Start], None] | None = None,
     on_end: Callable[[str, Result | RagsmithError], None] | None = None,
-    **arguments: Unpack[Arguments],
+    **arguments: Unpack[EachArguments],
 ) -> Searched:
     """Search each of several data sets in turn, with one cache, and say what they say together.
 
@@ -81,6 +80,7 @@ def search_each(
         UsageError: a data set or an argument cannot be used, or two data sets have one name; or no search could begin.
     """
     refuse_wrong(arguments)
+    cache = arguments.get("cache", CACHE)
     chosen = _read(datasets)
     seconds = arguments.pop("time_limit", None)
     if seconds is None and (settings := arguments.get("settings")) is not None:
@@ -110,7 +110,7 @@ def search_each(
         arguments["time_limit"] = left
         ended: Result | RagsmithError
         try:
-            ended = search(data, limits=bounds, cache=cache, reports=reports, on_start=start, **arguments)
+            ended = search(data, limits=bounds, reports=reports, on_start=start, **arguments)
         except BudgetExhausted as error:
             ended, stopped = error, str(error)
             waiting[data.name] = stopped

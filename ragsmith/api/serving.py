@@ -8,20 +8,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from ragsmith.api.asking import changes_of, held_documents, is_large, loaded_pipeline, open_index, remembering
-from ragsmith.api.given import CACHE, GivenModels
+from ragsmith.api.arguments import CacheArguments
+from ragsmith.api.asking import changes_of, indexed_documents, is_large, open_index
+from ragsmith.api.given import Resources
 from ragsmith.errors import MissingExtra, Notice, UsageError
-from ragsmith.runs.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
     from ragsmith.serving.answering import Answerer
     from ragsmith.serving.app import ServingApp
-    from ragsmith.store.store import Store
 
 HOST, PORT = "127.0.0.1", 8000
 TOKEN = "RAGSMITH_TOKEN"
@@ -34,11 +33,6 @@ def serve(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
     host: str = HOST,
     port: int = PORT,
     token_file: str | Path | None = None,
@@ -46,6 +40,7 @@ def serve(
     feedback: str | Path | None = None,
     mcp: bool = False,
     on_start: Callable[[str], None] | None = None,
+    **given: Unpack[CacheArguments],
 ) -> None:
     """Answer questions over HTTP with an exported pipeline, until a signal comes; what was accepted is answered.
 
@@ -75,9 +70,7 @@ def serve(
         from ragsmith import __version__  # noqa: PLC0415
         from ragsmith.serving.tools import tool_server  # noqa: PLC0415
 
-        import_files(imports)
-        loaded = _loaded(pipeline, dataset, documents, models, base_url, vector_store, cache, indexed=indexed)
-        answerer = _answerer(loaded, cache)
+        answerer = _answerer(pipeline, dataset, documents, Resources(**given), indexed=indexed)
         tools = tool_server(answerer, chosen, __version__)
         try:
             tools.run("stdio")
@@ -94,15 +87,11 @@ def serve(
             dataset=dataset,
             documents=documents,
             indexed=indexed,
-            models=models,
-            base_url=base_url,
-            vector_store=vector_store,
-            imports=imports,
-            cache=cache,
             token=token,
             hosts=(*THIS_MACHINE, host),
             limits=chosen,
             feedback=feedback,
+            **given,
         )
         server.run(app, listening, on_start)
 
@@ -113,15 +102,11 @@ def asgi_app(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     indexed: bool = False,
-    models: GivenModels = None,
-    base_url: str | None = None,
-    vector_store: str | None = None,
-    imports: Sequence[str | Path] = (),
-    cache: Store | str | Path = CACHE,
     token: str | None = None,
     hosts: Sequence[str] | None = None,
     limits: ServingLimits | None = None,
     feedback: str | Path | None = None,
+    **given: Unpack[CacheArguments],
 ) -> ServingApp:
     """What `serve` serves, as an ASGI application, to be mounted in another or run by a server of your choice.
 
@@ -145,9 +130,7 @@ def asgi_app(
         raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: make it, or name another file for feedback")
-    import_files(imports)
-    loaded = _loaded(pipeline, dataset, documents, models, base_url, vector_store, cache, indexed=indexed)
-    answerer = _answerer(loaded, cache)
+    answerer = _answerer(pipeline, dataset, documents, Resources(**given), indexed=indexed)
     names = THIS_MACHINE if hosts is None else hosts
     return ServingApp(answerer, limits=limits, token=token, hosts=names, feedback=feedback)
 
@@ -161,45 +144,36 @@ def refuse_missing() -> None:
             raise MissingExtra(package, "serve")
 
 
-def _loaded(
+def _answerer(
     pipeline: Pipeline | str | Path,
     dataset: Dataset | str | Path | None,
     documents: str | Path | None,
-    models: GivenModels,
-    base_url: str | None,
-    vector_store: str | None,
-    cache: Store | str | Path,
+    resources: Resources,
     *,
     indexed: bool,
-) -> Pipeline:
-    """The pipeline with its index, as `ragsmith.ask` has it; a notice says how its documents differ, if they do."""
+) -> Answerer:
+    """The pipeline with its index, prepared; the cache is open as long as it answers, where a model is paid for.
+
+    A notice says how its documents differ from those that it was found on, if they do.
+    """
+    from ragsmith.serving.answering import Answerer  # noqa: PLC0415  it knows what a question's way is explained with
+
     if indexed:
-        dataset = held_documents(pipeline, cache, dataset, documents)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store, documents)
+        dataset = indexed_documents(pipeline, resources, dataset, documents)
+    loaded = resources.pipeline(pipeline, dataset, documents)
     if indexed or is_large(loaded):
-        with remembering(loaded, cache) as able:
-            open_index(able, cache)
+        with resources.remembering(loaded) as able:
+            open_index(able, resources)
     if indexed or documents is not None:
-        changes = changes_of(loaded, pipeline, cache)
+        changes = changes_of(loaded, pipeline, resources)
         if changes is None or changes:
             how = "in ways that are not known" if changes is None else f"by {changes}"
             warnings.warn(
                 f"the documents differ from those that the pipeline was found on, {how}", Notice, stacklevel=3
             )
-    return loaded
-
-
-def _answerer(pipeline: Pipeline, cache: Store | str | Path) -> Answerer:
-    """``pipeline``, prepared; the cache is open as long as it answers, where a model is paid for."""
-    from ragsmith.serving.answering import Answerer  # noqa: PLC0415  it knows what a question's way is explained with
-
     with ExitStack() as stack:
-        store = None
-        if pipeline.setup.loaded_models.waits:
-            from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
-
-            store = stack.enter_context(opened(cache))
-        answerer = Answerer(pipeline, store)
+        store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.waits else None
+        answerer = Answerer(loaded, store)
         answerer.prepare()
         answerer.keep_open(stack.pop_all())
     return answerer

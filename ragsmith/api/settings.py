@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, TypedDict
+from typing import Any
 
-from ragsmith.api.given import GivenFitness
-from ragsmith.errors import WrongOption
+from ragsmith.api.arguments import SettingChanges
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.runs.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
+from ragsmith.records.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
-
-
-class Changes(TypedDict, total=False):
-    """Single settings of a search; None leaves one as it is. See `RunSettings` and `GeneticSettings`."""
-
-    strategy: str | None
-    seed: int | None
-    max_evaluations: int | None
-    time_limit: float | None
-    race: bool | None
-    begin_with_known: bool | None
-    probes: bool | None
-    control: str | None
-    choose: str | None
-    simplify: bool | None
-    may_miss: float | None
-    fitness: GivenFitness
-    objective: str | None
-    objectives: str | Sequence[str] | None
-    margin: float | None
-    verdict: str | None
-    folds: int | None
-    population: int | None
-    generations: int | None
-    crossover: str | None
-    mutation: str | None
-    selection: str | None
-    breeding: str | None
-    elitism: int | None
-    tournament: int | None
-    unseen: bool | None
-    screening: int | None
-    local_search: float | None
-    convergence: int | None
-    crossover_rate: float | None
-    mutation_rate: float | None
-    mutation_min: float | None
-    mutation_max: float | None
-    target: float | None
 
 
 def settings_of(settings: RunSettings | None, preset: str | None, changes: Mapping[str, Any]) -> RunSettings:
@@ -80,8 +41,10 @@ def settings_of(settings: RunSettings | None, preset: str | None, changes: Mappi
         {field.name: given.pop(field.name) for field in fields(part) if field.name in given}
         for part in (RunSettings, GeneticSettings)
     )
-    for unknown in given:
-        check_choice("setting", unknown, Changes.__annotations__)
+    for unread in given:
+        if unread in SettingChanges.__annotations__:
+            raise UsageError(f"the setting {unread!r} is declared and read by nothing: give RunSettings a field for it")
+        check_choice("setting", unread, SettingChanges.__annotations__)
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 

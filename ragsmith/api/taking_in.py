@@ -13,8 +13,8 @@ from ragsmith.datasets.intake.intake import Taken, take_in
 from ragsmith.datasets.intake.summary import Summary, summary
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.plan import about_pipelines
-from ragsmith.runs.record import RunSettings
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Intake:
         if (output / QUESTIONS).exists():
             repair = [f"ragsmith dataset anchor --repair {folder}"] if self.taken.repointed else []
             return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
-        return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder}")
+        return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder} --llm MODEL")
 
     def plain(self) -> dict[str, Any]:
         """For programs: counts, every file, and what was found."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, refuse_no_workers
+from ragsmith.api.given import CACHE, Resources
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.transfer import Transferred, keep, transferred
 from ragsmith.errors import UsageError, WrongOption
@@ -15,12 +15,12 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitting import without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.exported.winner import run_setup
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting.run_data import RunData, choose_run
-from ragsmith.runs.record import CROSSFIT, RunRecord
-from ragsmith.runs.winner import run_setup
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store
 from ragsmith.types import Dataset
 
 PARTS = ("search", "test")
@@ -78,13 +78,13 @@ def transfer(
         UsageError: there are fewer than two data sets, or all are the same one, or one has no search with a winner in
             the cache, or no test questions where these are asked for.
     """
-    refuse_no_workers(workers)
+    resources = Resources(workers=workers, cache=cache)
     if part not in PARTS:
         raise WrongOption("part", f"is {part!r}: give {' or '.join(PARTS)}")
     if len(datasets) < 2:
         raise UsageError("a winner is taken from one data set to another: name two data sets or more")
     found = []
-    with opened(cache, read_only=True) as store:  # a cache that is not there is not made
+    with resources.store(read_only=True) as store:  # a cache that is not there is not made
         found_at = (_Home.of(store, dataset) for dataset in datasets)
         homes = list({home.run: home for home in found_at}.values())
     if len(homes) < 2:
@@ -94,7 +94,7 @@ def transfer(
         )
     if part == "test":
         _refuse_untested(homes)
-    with opened(cache) as store:
+    with resources.store() as store:
         pairs = [(source, target) for target in homes for source in homes if source.run != target.run]
         if on_plan is not None and not on_plan(len(pairs), _answers(store, pairs, part)):
             return []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
@@ -43,7 +44,6 @@ def ablate(
     as_json: JsonOption = False,
 ) -> None:
     """Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others."""
-    import ragsmith
     from ragsmith.reporting import run_tables, wording
 
     said: list[AblationPlan] = []

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
-from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragsmith.comparison.protocols.hetdocqa import Findings
+    from ragsmith.assessment.scores import Scores
     from ragsmith.datasets.changes import Changes
-    from ragsmith.reporting.scores import Scores
-    from ragsmith.runs.pipeline import Reply, Source
+    from ragsmith.exported.pipeline import Reply, Source
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDocuments = Annotated[
@@ -42,8 +41,6 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    import ragsmith
-
     reply = ragsmith.ask(
         pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.given(), cache=cache
     )
@@ -93,7 +90,7 @@ def _say_source(source: Source) -> None:
 @merged
 def evaluate(
     *,
-    pipeline: Annotated[Path | None, typer.Argument(help="An exported pipeline (winner.yaml).")] = None,
+    pipeline: PipelineArgument,
     dataset: OtherDataset = None,
     documents: Annotated[
         Path | None,
@@ -108,61 +105,9 @@ def evaluate(
         bool, typer.Option("--latency", help="Also time every question, by station; models are asked anew.")
     ] = False,
     prices: PricesOption = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option("--protocol", help="hetdocqa: compare with other systems by the rules of that study."),
-    ] = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--against",
-            help="With --protocol: an exported pipeline to compare with; may be given several times. "
-            "[default: itself without each of its parts]",
-        ),
-    ] = None,
-    numbers: Annotated[
-        Path | None,
-        typer.Option(
-            "--numbers",
-            help="With --protocol, instead of a pipeline: measures by query, system and split (.csv, .jsonl).",
-        ),
-    ] = None,
-    full: Annotated[
-        str | None,
-        typer.Option("--full", help="With --numbers: the system that others are compared with. [default: the first]"),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on the questions of its data set, or of another."""
-    import ragsmith
-
-    if protocol is not None:
-        if latency or prices:
-            raise UsageError("--latency and --prices are of one pipeline, and --protocol compares some: leave them out")
-        if documents is not None:
-            raise UsageError(
-                "--documents compares one pipeline before and after, and --protocol several: leave one out"
-            )
-        findings = ragsmith.by_protocol(
-            protocol,  # type: ignore[arg-type]  # any other name is refused in a sentence
-            pipeline,
-            against=against or (),
-            numbers=numbers,
-            full=full,
-            dataset=dataset,
-            **models.given(),
-            workers=workers,
-            cache=cache,
-        )
-        if as_json:
-            say_json(asdict(findings))
-        else:
-            _say_findings(findings)
-        return
-    if pipeline is None:
-        raise UsageError("ragsmith evaluate needs PIPELINE: an exported pipeline (winner.yaml)")
-    if against or numbers or full:
-        raise UsageError("--against, --numbers and --full belong to --protocol: add  --protocol hetdocqa")
     found = ragsmith.evaluate(
         pipeline,
         dataset=dataset,
@@ -181,36 +126,6 @@ def evaluate(
         _say_found(found)
     if not found.complete:
         raise typer.Exit(1)
-
-
-def _say_findings(found: Findings) -> None:
-    """A table for each measure, then what stands in the way of each claim that is not made."""
-    from ragsmith.text.numbers import interval, signed
-
-    head = ["against", "dev", "test", "95 % interval", "p", "p (BH)", "p (signs)", "differ", "claim"]
-    for measure in dict.fromkeys(effect.measure for effect in found.effects):
-        effects = [effect for effect in found.effects if effect.measure == measure]
-        say(f"{measure}: {found.full} minus the other")
-        rows = [
-            [
-                effect.system,
-                signed(effect.dev.difference, 4),
-                signed(effect.test.difference, 4),
-                interval(effect.test.low, effect.test.high, sign=True, digits=4),
-                f"{effect.test.p:.4f}",
-                f"{effect.adjusted_p:.4f}",
-                f"{effect.test.sign_flip_p:.4f}",
-                f"{effect.test.nonzero} of {effect.test.n}",
-                effect.claim.value,
-            ]
-            for effect in effects
-        ]
-        table(rows, head, frozenset({1, 2, 4, 5, 6, 7}), fold=True)
-        for effect in effects:
-            left_out = max(effect.dev.left_out, effect.test.left_out)
-            if left_out:
-                say(f"{effect.system}: up to {left_out:,} questions of a split have no value of both, and are left out")
-        say()
 
 
 def _say_found(found: Scores) -> None:
@@ -252,8 +167,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
-    import ragsmith
-    from ragsmith.runs.pipeline import TOLERANCE
+    from ragsmith.exported.verification import TOLERANCE
 
     found = ragsmith.verify(pipeline, **models.given(), cache=cache)
     for role, (then, now) in found.changed_models.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import (
     CACHE,
@@ -22,7 +23,7 @@ from ragsmith.cli.options import (
 from ragsmith.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.runs.audit import Audit
+    from ragsmith.records.audit import Audit
 
 
 @app.command()
@@ -50,7 +51,6 @@ def audit(
     Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
     pairs says on which they do.
     """
-    import ragsmith
     from ragsmith.reporting.audit import audit_markdown
 
     found = ragsmith.audits(

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
 from ragsmith.cli.output import say, say_folded, say_json, table
+from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.reporting.gate import Gated
-    from ragsmith.reporting.side_by_side import Answered, SideBySide, Told
+    from ragsmith.assessment.gate import GateResult
+    from ragsmith.assessment.pairwise import PairwiseComparison, PipelineAnswer, QuestionPair
 
 WIDTH = 80
 """Characters of a line; --json and --csv have questions and answers whole."""
@@ -52,9 +54,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
-    import ragsmith
-    from ragsmith.errors import WrongOption
-    from ragsmith.reporting.spreadsheet import side_by_side_csv
+    from ragsmith.assessment.pairwise import pairwise_csv
     from ragsmith.text.writing import write_file
 
     if top < 0:
@@ -63,7 +63,7 @@ def compare(
         first, second, dataset=dataset, split=split, **models.given(), workers=workers, cache=cache
     )
     if csv is not None:
-        write_file(side_by_side_csv(found), csv, telling=True)
+        write_file(pairwise_csv(found), csv, telling=True)
     if as_json:
         say_json(_plain(found))
         return
@@ -96,8 +96,6 @@ def gate(
     as_json: JsonOption = False,
 ) -> None:
     """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 or 4 if unknown."""
-    import ragsmith
-
     found = ragsmith.gate(
         pipeline,
         dataset=dataset,
@@ -117,7 +115,7 @@ def gate(
         raise typer.Exit(SHUT)
 
 
-def _say_both(found: SideBySide) -> None:
+def _say_both(found: PairwiseComparison) -> None:
     from ragsmith.reporting.wording import sentence
     from ragsmith.text import numbers
 
@@ -156,7 +154,7 @@ def _say_both(found: SideBySide) -> None:
             say_folded(f"{question} failed in {place}, {why}")
 
 
-def _say_questions(title: str, rows: list[Told]) -> None:
+def _say_questions(title: str, rows: list[QuestionPair]) -> None:
     from ragsmith.text import numbers
 
     if not rows:
@@ -170,7 +168,7 @@ def _say_questions(title: str, rows: list[Told]) -> None:
             say(_cut(f"    {place} {_scores(answered)}  ", answered.answer))
 
 
-def _scores(answered: Answered) -> str:
+def _scores(answered: PipelineAnswer) -> str:
     from ragsmith.text import numbers
 
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
@@ -185,13 +183,13 @@ def _cut(before: str, text: str) -> str:
     return f"{line[: end if end > 0 else WIDTH - 1].rstrip()}…"
 
 
-def _plain(found: SideBySide) -> dict[str, Any]:
+def _plain(found: PairwiseComparison) -> dict[str, Any]:
     plain = asdict(found)
     rows = [{**row, "gain": told.gain} for row, told in zip(plain["questions"], found.questions, strict=True)]
     return {**plain, "verdict": found.verdict, "questions": rows}
 
 
-def _say_gated(found: Gated) -> None:
+def _say_gated(found: GateResult) -> None:
     from ragsmith.text import numbers
 
     say_folded(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import PipelineArgument
 from ragsmith.cli.options import ImportsOption, JsonOption
@@ -34,8 +35,6 @@ def deploy(
     as_json: JsonOption = False,
 ) -> None:
     """Write a starter kit that stands alone: documents, server, container files, tests, a gate, a Python script."""
-    import ragsmith
-
     kit = ragsmith.deploy(pipeline, folder, dataset=dataset, documents=documents, imports=imports or (), force=force)
     if as_json:
         say_json({**asdict(kit), "folder": str(kit.folder)})

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from ragsmith.diagnosis.explaining import Explained, Found, Station
@@ -68,9 +70,6 @@ def explain(
     `gold 1: 100 %` is how much of a gold passage is there, `*gold 1*` marks a hit that has some of it, and « and »
     stand around it in what was read.
     """
-    import ragsmith
-    from ragsmith.errors import UsageError
-
     if (question is None) != interventions:
         raise UsageError("give a question, by its id or its text, or --interventions, which is about all of them")
     if question is None:

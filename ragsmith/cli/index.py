@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, merged
 from ragsmith.cli.output import say, say_json, table
@@ -37,8 +38,6 @@ def build(
     as_json: JsonOption = False,
 ) -> None:
     """Build the index on the pipeline's documents, or on those in a folder; ask it with  ragsmith ask --indexed."""
-    import ragsmith
-
     _say(ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.given(), cache=cache), as_json)
 
 
@@ -53,8 +52,6 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Add documents; those of the same names are replaced. Only their texts are read and embedded."""
-    import ragsmith
-
     _say(ragsmith.add_to_index(pipeline, paths, **models.given(), cache=cache), as_json)
 
 
@@ -69,8 +66,6 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Remove documents, by identifier: a file's name without its ending, for text; the files are left alone."""
-    import ragsmith
-
     _say(ragsmith.remove_from_index(pipeline, documents, **models.given(), cache=cache), as_json)
 
 
@@ -81,8 +76,6 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Say what is kept beside the cache, and what the index of a pipeline holds."""
-    import ragsmith
-
     found = ragsmith.index_status(pipeline, cache=cache)
     if as_json:
         say_json(asdict(found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, merged
 from ragsmith.cli.output import note, say, say_folded, say_json, table
@@ -79,8 +80,6 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Ask every model once for each task that a search would ask it for, and say what works and what was learnt."""
-    import ragsmith
-
     found = ragsmith.check_models(
         models.by_role(),
         space=space,

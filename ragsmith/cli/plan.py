@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
+from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
-    ChunkSizeOption,
     DatasetOption,
-    FaithfulnessOption,
     JsonOption,
     ModelFlags,
-    PresetSpaceOption,
     PricesOption,
-    RunFlags,
     merged,
 )
 from ragsmith.cli.output import say, say_json, table
@@ -33,12 +31,9 @@ if TYPE_CHECKING:
 def plan(
     *,
     dataset: DatasetOption,
-    space: PresetSpaceOption = None,
-    run: RunFlags,
+    run: RunArguments,
     models: ModelFlags,
     prices: PricesOption = None,
-    faithfulness: FaithfulnessOption = None,
-    chunk_size: ChunkSizeOption = None,
     latency: Annotated[
         float | None, typer.Option(help="Seconds that a request takes. [default: as measured on the cache, or 1]")
     ] = None,
@@ -53,16 +48,11 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a search would take, how much of it is in the cache, and what each choice that it has costs."""
-    import ragsmith
-
     found = ragsmith.plan(
         dataset,
-        space=space,
-        **asdict(run),
+        **run,
         **models.given(),
         prices=prices,
-        faithfulness=faithfulness,
-        chunk_size=chunk_size,
         latency=latency,
         in_flight=in_flight,
         sample=sample,

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import JsonOption, ModelFlags, merged
 from ragsmith.cli.output import say, say_folded, say_json
+from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.effects import Recommendation
 
 EffectsOption = Annotated[
-    Path | None, typer.Option("--effects", help="A file of `effects learn`. [default: what ships with ragsmith]")
+    Path | None, typer.Option("--effects", help="A file of learned effects. [default: what ships with ragsmith]")
 ]
 
 
@@ -35,9 +37,7 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Name a pipeline for documents without any question, by what was learned on other data sets."""
-    import ragsmith
     from ragsmith.effects.recommending import alike
-    from ragsmith.errors import WrongOption
 
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")

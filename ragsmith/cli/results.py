@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json, say_table
+from ragsmith.cli.output import say, say_json, table
 from ragsmith.errors import DamagedRows
-from ragsmith.text.table import Table, figures, texts
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
@@ -33,7 +33,6 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    import ragsmith
     from ragsmith.reporting import report_json, summary_lines
     from ragsmith.reporting.spreadsheet import across_json
 
@@ -71,8 +70,6 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write the winner of a search as YAML, or another of its pipelines."""
-    import ragsmith
-
     found = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
     if as_json:
         say_json({"winner": str(found.path), **{name: its for name, its in asdict(found).items() if name != "path"}})
@@ -93,7 +90,7 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the searches in the cache."""
-    from ragsmith.runs.record import searches
+    from ragsmith.records.record import searches
     from ragsmith.store.store import opened
 
     with opened(cache, read_only=True) as store:
@@ -106,8 +103,8 @@ def runs(
     if as_json:
         say_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in found])
         return
-    columns = (*texts("key", "data set", "state", "space", "strategy"), *figures(str, "seed", "candidates"))
-    say_table(Table("runs", columns, [[run[column.name] for column in columns] for run in found]))
+    head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
+    table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
     if mirror:
         _say_dashboard(place, list(studies.values()))
 
@@ -133,7 +130,7 @@ def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
 
 
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
-    from ragsmith.runs.record import RunRecord
+    from ragsmith.records.record import RunRecord
 
     record = RunRecord.read(row.value)
     return {

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
+from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
 from ragsmith.cli.building import show_building
 from ragsmith.cli.interrupts import INTERRUPTED
@@ -16,20 +18,18 @@ from ragsmith.cli.options import (
     REPORTS,
     BudgetFlags,
     CacheOption,
-    ChunkSizeOption,
-    FaithfulnessOption,
     JsonOption,
     ModelFlags,
-    PresetSpaceOption,
-    RunFlags,
     merged,
 )
 from ragsmith.cli.output import note, say, say_folded, say_json, say_table
 from ragsmith.cli.progress import Progress
+from ragsmith.errors import BudgetExhausted, WrongOption
+from ragsmith.text.redaction import redacted
 
 if TYPE_CHECKING:
+    from ragsmith.api.result import Result
     from ragsmith.api.searching_each import Searched
-    from ragsmith.reporting.result import Result
 
 DatasetsOption = Annotated[
     list[str],
@@ -45,13 +45,9 @@ DatasetsOption = Annotated[
 def search(
     *,
     dataset: DatasetsOption,
-    space: PresetSpaceOption = None,
-    run: RunFlags,
-    time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
+    run: RunArguments,
     models: ModelFlags,
     budget: BudgetFlags,
-    faithfulness: FaithfulnessOption = None,
-    chunk_size: ChunkSizeOption = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
@@ -82,14 +78,10 @@ def search(
     voice = Progress.suited(quiet=quiet, as_json=as_json)
     show_building(voice.building)
     arguments = {
-        "space": space,
-        **asdict(run),
-        "time_limit": time_limit,
+        **run,
         **models.given(),
         "limits": budget.limits(),
         "prices": budget.prices,
-        "faithfulness": faithfulness,
-        "chunk_size": chunk_size,
         "retry_failed": retry_failed,
         "workers": workers,
         "engine": engine,
@@ -104,8 +96,6 @@ def search(
         _search_one(dataset[0], {**arguments, "accept_spent": budget.accept_spent}, voice, models.base_url, as_json)
         return
     if budget.accept_spent is not None:
-        from ragsmith.errors import WrongOption
-
         raise WrongOption(
             "accept_spent", "is about the search of one data set: name that one alone, and then all again"
         )
@@ -119,9 +109,6 @@ def _is_all(dataset: str) -> bool:
 
 
 def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_url: str | None, as_json: bool) -> None:
-    import ragsmith
-    from ragsmith.errors import BudgetExhausted
-    from ragsmith.text.redaction import redacted
 
     try:
         found = ragsmith.search(dataset, **arguments)
@@ -151,10 +138,7 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
     The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one waits, or was paused before
     it had a winner.
     """
-    import ragsmith
-    from ragsmith.errors import BudgetExhausted
-    from ragsmith.reporting.result import Result
-    from ragsmith.text.redaction import redacted
+    from ragsmith.api.result import Result
 
     def ended(name: str, result: Result | Exception) -> None:
         voice.clear()
@@ -192,7 +176,6 @@ def _note_damaged(found: Result) -> None:
 
 def _each_plain(found: Searched) -> dict[str, Any]:
     from ragsmith.reporting.spreadsheet import across_json
-    from ragsmith.text.redaction import redacted
 
     return {
         "datasets": {
@@ -235,7 +218,6 @@ def _say_each(found: Searched, seconds: float) -> None:
 
 
 def _plain(found: Result) -> dict[str, Any]:
-    from ragsmith.text.redaction import redacted
 
     return {
         "run": found.key,
@@ -257,8 +239,6 @@ def _is_winner(path: Path) -> bool:
 
 def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
     import shlex
-
-    from ragsmith.text.redaction import redacted
 
     for line in found.summary.splitlines():
         say(line)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, merged
@@ -56,7 +57,6 @@ def serve(
     It listens on this machine alone unless told otherwise, and stops on Ctrl-C or SIGTERM when what it has accepted is
     answered. The log goes to standard error, one JSON object a line.
     """
-    import ragsmith
 
     def started(url: str) -> None:
         if as_json:

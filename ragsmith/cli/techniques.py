@@ -9,6 +9,7 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
+from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from ragsmith.techniques.registry import Technique
@@ -44,7 +45,6 @@ def techniques(
 
 
 def _named(every: list[Technique], name: str) -> list[Technique]:
-    from ragsmith.errors import UsageError
     from ragsmith.text.suggest import did_you_mean
 
     found = [t for t in every if name in (t.name, f"{t.family}.{t.name}")]

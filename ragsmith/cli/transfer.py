@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, WorkersOption
-from ragsmith.cli.output import note, say, say_folded, say_json, say_table
-from ragsmith.text import numbers
-from ragsmith.text.table import Table, counts, figures, texts
+from ragsmith.cli.output import note, say, say_folded, say_json, table
 
 
 @app.command()
@@ -29,7 +28,7 @@ def transfer(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
-    import ragsmith
+    from ragsmith.text import numbers
 
     said: list[tuple[int, int]] = []
 
@@ -45,16 +44,14 @@ def transfer(
         return
     if not found:
         return
+    head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
     for one in found:
         bounds = "" if one.behind is None else numbers.by_group(one.behind.low, one.behind.high)
         place = "" if one.place is None else f"{one.place} of {one.of}"
-        rows.append((one.source, one.target, one.questions, one.fitness, one.regret, bounds, place, one.label))
-    columns = (
-        *(*texts("winner of", "on"), *counts("questions"), *figures(numbers.plain, "F")),
-        *(*figures(numbers.signed, "own winner ahead by"), *counts("95 % interval"), *texts("place", "pipeline")),
-    )
-    say_table(Table("transfers", columns, rows), fold=True)
+        counts = [f"{one.questions}", numbers.plain(one.fitness), numbers.signed(one.regret)]
+        rows.append([one.source, one.target, *counts, bounds, place, one.label])
+    table(rows, head, frozenset({2, 3, 4, 5}), fold=True)
     say()
     if part == "search":
         say_folded(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragsmith.datasets.groups import units
 from ragsmith.types import Dataset, Example
@@ -53,13 +52,6 @@ class Clusters:
     def alone(cls, questions: Collection[str]) -> Clusters:
         """Each question by itself, where nobody knows what links them."""
         return cls(tuple((question,) for question in sorted(questions)))
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any] | None) -> Clusters | None:
-        """The clusters that ``asdict`` gave; None where nobody kept them."""
-        if stored is None:
-            return None
-        return cls(tuple(tuple(group) for group in stored["groups"]), stored["unit"], stored["documents"])
 
     @property
     def questions(self) -> int:

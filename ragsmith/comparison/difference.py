@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.evaluation.statistics import (
     EXACT_UP_TO,
     Vector,
@@ -162,7 +162,7 @@ def _drawn(count: int, seed: int) -> Iterator[NDArray[np.int64]]:
         yield rng.integers(0, count, (min(rows, RESAMPLES - begin), count))
 
 
-@lru_cache(maxsize=1)
+@bounded_cache(1, key="a number of questions and a seed")
 def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
     """How often each resample draws each group, drawn once for all comparisons of as many groups.
 

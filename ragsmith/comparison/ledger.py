@@ -122,8 +122,8 @@ def _opened(path: Path) -> Iterator[Page]:
         with _usable():
             connection.execute("BEGIN IMMEDIATE")
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version > FORMAT:
-                raise sqlite3.DatabaseError(f"a newer ragsmith wrote it (format {version}; this one knows {FORMAT})")
+            if version not in (0, FORMAT):
+                raise sqlite3.DatabaseError(f"it has format {version}, and this version reads format {FORMAT}")
             for table in _TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {FORMAT}")

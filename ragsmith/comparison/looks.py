@@ -12,9 +12,8 @@ the looks that it took part in come to 0.1 at most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragsmith.datasets.groups import wording
 from ragsmith.digest import digest
@@ -51,11 +50,6 @@ class Look:
     questions: int
     fresh: int
     remembered: bool = True
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any] | None) -> Look | None:
-        """The look that ``asdict`` gave; None where none was counted."""
-        return None if stored is None else cls(**stored)
 
     @property
     def earlier(self) -> int:

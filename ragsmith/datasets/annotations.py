@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import MIB, TextError, read_text
-from ragsmith.text.jsonl import key_problems, parse_record
+from ragsmith.text.files import MIB
+from ragsmith.text.jsonl import key_problems, read_json_lines
 from ragsmith.text.strict_yaml import read_yaml
 
 FILE = "annotations.jsonl"
@@ -70,29 +70,17 @@ def read_annotations(folder: Path) -> Mapping[str, Annotation]:
     Raises:
         DatasetError: a line cannot be used; it lists all of them.
     """
-    path = folder / FILE
-    if not path.is_file():
-        return {}
+    lines = read_json_lines(folder / FILE, MAX_BYTES)
     found: dict[str, Annotation] = {}
-    mistakes: list[str] = []
-    try:
-        lines = read_text(path, limit=MAX_BYTES).split("\n")
-    except TextError as error:
-        raise DatasetError([f"{FILE}: {error}"]) from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_record(line)
-        except TextError as error:
-            mistakes.append(f"{FILE}:{number}: {error}")
-            continue
+    mistakes = dict(lines.mistakes)
+    for number, row in lines.records.items():
         wrong = list(_problems(row)) or (["a line before has this id"] if row["id"] in found else [])
-        mistakes += (f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in wrong)
-        if not wrong:
+        if wrong:
+            mistakes[number] = "\n".join(f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in wrong)
+        else:
             found[str(row["id"])] = _annotation(row)
     if mistakes:
-        raise DatasetError(mistakes)
+        raise DatasetError([one for number in sorted(mistakes) for one in mistakes[number].split("\n")])
     return found
 
 

@@ -10,7 +10,6 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from ragsmith.datasets.summary import describe
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError, WrongOption
+from ragsmith.text.jsonl import json_lines
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
@@ -163,8 +163,8 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
     with new_folder(Path(folder)) as draft:
         write_documents(draft, {key: getattr(dataset, key) for key in KEYS}, dataset.documents, files)
         texts = {document.id: document.text for document in dataset.documents}
-        lines = [json.dumps(question_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
-        (draft / QUESTIONS).write_bytes("".join(lines).encode())
+        lines = json_lines(question_record(example, texts) for example in dataset.examples)
+        (draft / QUESTIONS).write_bytes(lines.encode())
         if mistakes := validate_dataset(draft):
             raise DatasetError(mistakes)
 

@@ -32,6 +32,11 @@ def moved(mistakes: Iterable[str]) -> int:
     return sum(DIFFERS in mistake or OUTSIDE in mistake for mistake in mistakes)
 
 
+def evidence_record(span: Span, text: str) -> dict[str, object]:
+    """The evidence that the characters of ``span`` are, in a document with this ``text``."""
+    return {"doc": span.doc, "start": span.start, "end": span.end, "text": text[span.start : span.end]}
+
+
 class EvidenceChecker:
     """Compares evidence with the documents."""
 

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from ragsmith.caches import bounded_cache
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
 from ragsmith.digest import digest
 from ragsmith.types import Dataset, Document, Example, Span
@@ -117,7 +117,7 @@ def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable
     return [[block for span in example.evidence for block in _touched(span, starts[span.doc])] for example in examples]
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024, key="a document")
 def _starts(document: Document) -> Sequence[int]:
     """Where its sections begin: the same questions are grouped several times, and cutting a document takes longest."""
     return tuple(section_starts(document))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import EvidenceChecker, needs_place
+from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, needs_place
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.questions import FILE, MAX_BYTES, read_questions
 from ragsmith.errors import DatasetError
@@ -58,8 +58,7 @@ def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents
         if span is None or document is None:
             evidence.append(entry)
         else:
-            text = document.text[span.start : span.end]
-            evidence.append({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
+            evidence.append(evidence_record(span, document.text))
     return {**record, "evidence": evidence}
 
 

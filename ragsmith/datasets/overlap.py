@@ -2,19 +2,19 @@
 
 A run of words belongs to the sample if its hash is small: the same runs are drawn from every collection, so a sample of
 a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
-https://doi.org/10.1101/2022.01.11.475838). One character more, another order, half of the documents: they still overlap.
+https://doi.org/10.1101/2022.01.11.475838). With one character more, in another order, or by half, they still overlap.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.types import Document
 
 RUN = 5
@@ -42,9 +42,9 @@ _WORD = re.compile(r"\w+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-@lru_cache(maxsize=8)
+@bounded_cache(8, key="the documents of a data set")
 def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
-    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, but `LEAST` if it can."""
+    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, `LEAST` if it can."""
     smallest = kept = np.zeros(0, dtype=np.uint64)
     numbers: dict[str, int] = {}
     for document in documents:

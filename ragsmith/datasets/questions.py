@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents
-from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.datasets.evidence import EvidenceChecker, evidence_record
 from ragsmith.datasets.origin import origin_record, read_origin
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_text, shown
-from ragsmith.text.jsonl import Record, key_problems, kind, parse_record, text_problems
+from ragsmith.text.files import FORBIDDEN, MIB, shown
+from ragsmith.text.jsonl import Record, key_problems, kind, read_json_lines, text_problems
 from ragsmith.types import UNSPECIFIED, Example
 
 FILE = "questions.jsonl"
@@ -59,14 +59,15 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
     if not os.path.lexists(dataset / FILE):
         folder = shlex.quote(str(dataset))
         return [], [
-            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} , find the evidence of a list "
-            f"that you have with  ragsmith dataset anchor QUESTIONS --documents {folder} , or write them"
+            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} --llm MODEL , find the "
+            "evidence of a list that you have with  ragsmith dataset anchor QUESTIONS "
+            f"--documents {folder} , or write them"
         ]
-    try:
-        text = read_text(dataset / FILE, limit=MAX_BYTES)
-    except TextError as error:
-        return [], [error.at(FILE)]
-    lines, mistakes = _lines(text)
+    found = read_json_lines(dataset / FILE, MAX_BYTES)
+    lines = [Line(number, record) for number, record in found.records.items()]
+    mistakes = list(found.mistakes.items())
+    if 0 in found.mistakes:
+        return [], [found.mistakes[0]]
     if not lines and not mistakes:
         return [], [f"{FILE}: has no questions; write one JSON object a line"]
     checker = EvidenceChecker(documents)
@@ -78,17 +79,6 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
     mistakes += [*_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _missing(key, lines))]
     mistakes += _nothing_to_score(lines)
     return examples, [sentence for _, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
-
-
-def _lines(text: str) -> tuple[list[Line], list[Mistake]]:
-    lines: list[Line] = []
-    mistakes: list[Mistake] = []
-    for number, raw in enumerate(text.split("\n"), start=1):
-        try:
-            lines.extend([Line(number, parse_record(raw))] if raw.strip() else [])
-        except TextError as error:
-            mistakes.append((number, f"{FILE}:{number}: {error.reason}"))
-    return lines, mistakes
 
 
 def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
@@ -119,10 +109,7 @@ def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, obj
 
     Of what need not be said, only what differs from its default is.
     """
-    evidence = [
-        {"doc": span.doc, "start": span.start, "end": span.end, "text": texts[span.doc][span.start : span.end]}
-        for span in example.evidence
-    ]
+    evidence = [evidence_record(span, texts[span.doc]) for span in example.evidence]
     return {
         "id": example.id,
         "question": example.question,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import MIB, TextError, read_text
-from ragsmith.text.jsonl import parse_record
+from ragsmith.text.files import MIB
+from ragsmith.text.jsonl import json_lines, read_json_lines
 
 FILE = "sources.jsonl"
 MAX_BYTES = 256 * MIB
@@ -46,30 +45,25 @@ def read_sources(dataset: Path) -> tuple[Source, ...]:
 
     Raises ``DatasetError`` with every line that cannot be used.
     """
-    if not (dataset / FILE).exists():
-        return ()
-    try:
-        text = read_text(dataset / FILE, limit=MAX_BYTES)
-    except TextError as error:
-        raise DatasetError([error.at(FILE)]) from None
+    lines = read_json_lines(dataset / FILE, MAX_BYTES)
+    if 0 in lines.mistakes:
+        raise DatasetError([lines.mistakes[0]])
     found: list[Source] = []
-    mistakes: list[str] = []
+    wrong = list(lines.mistakes)
     known = {field.name for field in fields(Source)}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, record in lines.records.items():
+        row = {key: tuple(v) if isinstance(v, list) else v for key, v in record.items() if key in known}
         try:
-            record = {key: value for key, value in parse_record(line).items() if key in known}
-            lists = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
-            found.append(Source(**{**record, **lists}))  # type: ignore[arg-type]
-        except (TextError, TypeError):
-            mistakes.append(f"{FILE}:{number}: is no row of it; remove the line, and its file is converted again")
-    if mistakes:
-        raise DatasetError(mistakes)
+            found.append(Source(**row))  # type: ignore[arg-type]
+        except TypeError:
+            wrong.append(number)
+    if wrong:
+        said = "is no row of it; remove the line, and its file is converted again"
+        raise DatasetError([f"{FILE}:{number}: {said}" for number in sorted(wrong)])
     return tuple(found)
 
 
 def written(sources: Iterable[Source]) -> str:
     """Return the text of a ``sources.jsonl``; what is not known of a row is left out."""
     rows = ({key: value for key, value in asdict(source).items() if value not in (None, "", ())} for source in sources)
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return json_lines(rows)

@@ -20,10 +20,10 @@ from ragsmith.deploying.wheel import own_wheel
 from ragsmith.deploying.winner_file import FILE, in_kit, written
 from ragsmith.deploying.writing import LIST, refuse_taken, write_kit
 from ragsmith.errors import RagsmithError
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.registry import ModelProvider, providers
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.runs.pipeline import Pipeline
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = {

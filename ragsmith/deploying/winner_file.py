@@ -9,8 +9,9 @@ from typing import Any
 from ragsmith.deploying.data import DATA
 from ragsmith.deploying.own_files import OwnFiles
 from ragsmith.digest import fingerprint
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import exported_yaml
 from ragsmith.plugins import loaded_modules
-from ragsmith.runs.pipeline import Pipeline, exported_yaml
 
 FILE = "winner.yaml"
 HEAD = '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'

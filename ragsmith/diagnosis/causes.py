@@ -29,11 +29,6 @@ class Cause(StrEnum):
     NOT_TRACED = "not traced"
     FAILED = "failed"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Cause | None:
-        """What caches of earlier versions call by another name."""
-        return cls.NOT_RETRIEVED if value == "below k" else None
-
     @property
     def good(self) -> bool:
         """Whether nothing went wrong."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
@@ -78,9 +78,8 @@ class Estimate:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Estimate:
-        """From its ``asdict``; an earlier version gave an interval by however few groups."""
-        found = cls(**stored)
-        return found if found.groups >= FEWEST_GROUPS else replace(found, low=None, high=None)
+        """From its ``asdict``."""
+        return cls(**stored)
 
 
 def error_of(

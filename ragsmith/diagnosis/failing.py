@@ -167,10 +167,14 @@ def cause_of(found: Followed, *, answerable: bool, mark: float | None, well: flo
     return Cause.NOT_TRACED if not found.fates else Cause.FOUND if mark is None else Cause.UNUSED
 
 
+class _IndexPlaces(dict[str, Places]):
+    """The places of chunks by the id of their index."""
+
+
 def _places(engine: Engine, candidate: Candidate) -> Places:
     """Where chunks lie in the index that ``candidate`` searches, worked out once for an engine."""
     index = engine.index(candidate[0])
-    known: dict[str, Places] = engine.kept.setdefault(Places, {})
+    known = engine.companion(_IndexPlaces)
     if index.id not in known:
         known[index.id] = Places(index)
     return known[index.id]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from ragsmith.caches import bounded_cache
 from ragsmith.datasets.relevance import ChunkMap, overlap
 from ragsmith.index.index import Corpus, Index
 from ragsmith.text.reading import read
@@ -86,7 +86,7 @@ def told(question: str, gold: str, text: str) -> float:
     return len(wanted & _items(text)) / len(wanted) if wanted else 0.0
 
 
-@lru_cache(maxsize=1 << 13)
+@bounded_cache(1 << 13, key="a text")
 def _items(text: str) -> frozenset[str]:
     return frozenset(read(text).counts)
 

@@ -34,7 +34,7 @@ from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.files import MIB, TextError, read_text
 from ragsmith.text.jsonl import key_problems, parse_record
 
-FORMAT = 2
+FORMAT = 1
 SHIPPED = Path(__file__).with_name("learned.json")
 ROLES = {"embedder": "embedder", "cross_encoder": "cross-encoder"}
 """The roles of models whose classes stand for each other where nothing better is known, in words."""
@@ -42,7 +42,7 @@ FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
 LARGEST = 256 * MIB
 """Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
-AGAIN = "`ragsmith effects learn` makes one"
+AGAIN = "`tools/effects.py` makes one"
 _GROUPS = np.ones(len(GROUPS))
 START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 """Where the search for variances begins; of scores between 0 and 1."""
@@ -262,7 +262,7 @@ def read(path: str | Path | None = None) -> Knowledge:
     with _reading(file, "'variances'"):
         variances = {part: _variances(plain["variances"][part]) for part in PARTS}
     with _reading(file, "'code'"):
-        code = {_current(name): str(found) for name, found in plain["code"].items()}
+        code = {name: str(found) for name, found in plain["code"].items() if _label(name)}
     with _reading(file, "'made'"):
         made = {name: plain["made"][name] for name in ("space", "pipelines", "seed")} if plain.get("made") else {}
     with _reading(file, "'ranking'"):
@@ -280,7 +280,7 @@ def read(path: str | Path | None = None) -> Knowledge:
 def _plain(file: Path) -> dict[str, Any]:
     """What stands in a file of effects, by its keys, all of which are there."""
     if not file.exists():
-        raise UsageError(f"{file}: there is no such file of learned effects: `ragsmith effects learn` makes one")
+        raise UsageError(f"{file}: there is no such file of learned effects: `tools/effects.py` makes one")
     try:
         plain = parse_record(read_text(file, limit=LARGEST, links=True))
     except TextError as error:
@@ -353,17 +353,12 @@ def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
 
 
 def _label(option: str) -> str:
-    """The option of ``family.option``, as it is called now; ValueError where there is no such family."""
+    """The option of ``family.option``; ValueError where there is no such family."""
     family, _, label = option.partition(".")
     its = next((its for its in FAMILIES if its.name == family), None)
     if not label or its is None:
         raise ValueError(f"{option!r} is no option of a family")
-    return its.current(technique_of(label)) + label.removeprefix(technique_of(label))
-
-
-def _current(technique: str) -> str:
-    """``family.name`` as it is called now; ValueError where there is no such family."""
-    return f"{technique.partition('.')[0]}.{_label(technique)}"
+    return label
 
 
 def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:

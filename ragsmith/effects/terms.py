@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from math import sqrt
 
+from ragsmith.caches import bounded_cache
 from ragsmith.models.names import EXTRACTIVE, ModelNames
 from ragsmith.models.registry import providers
 from ragsmith.pipelines.further import GENES
@@ -108,14 +108,14 @@ def technique_of(label: str) -> str:
     return label.partition("(")[0]
 
 
-@lru_cache(maxsize=1 << 16)
+@bounded_cache(1 << 16, key="the options of a pipeline")
 def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
     """The terms of a part of a pipeline's fitness, those of its options before those of pairs."""
     single = [term for place, label in enumerate(labels) for term in option_terms(place, label, part, models)]
     return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in PAIRS))
 
 
-@lru_cache(maxsize=1 << 12)
+@bounded_cache(1 << 12, key="a place and its option")
 def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tuple[Term, Term]:
     """The terms of an option of the family at ``place``: one of its technique, and its own."""
     family, asked = FAMILIES[place].name, _asked({place: label}, part, models)
@@ -124,7 +124,7 @@ def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tup
     return technique, Term(f"{family}.{label} as it is{asked}", group, weight)
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="two places and their options")
 def pair_term(i: int, first: str, j: int, second: str, part: str, models: ModelClasses) -> Term:
     """The term of two options, of the families at ``i`` and ``j``."""
     families = FAMILIES[i].name, FAMILIES[j].name

@@ -139,14 +139,6 @@ def evaluation_of(
         key,
         candidate,
         questions,
-        {question: current(row.value) for question, row in there if row.state == "ok"},
+        {question: row.value for question, row in there if row.state == "ok"},
         {question: row.value for question, row in there if row.state == "failed"},
     )
-
-
-def current(record: Record) -> Record:
-    """A record in today's form: up to version 0.1 measures that every question has stood apart, as ``metrics``."""
-    if not isinstance(record, dict) or "metrics" not in record:  # what may be let go is in it already
-        return record
-    rest = {name: value for name, value in record.items() if name != "metrics"}
-    return {**rest, "measures": {**record["metrics"], **record.get("measures", {})}}

@@ -180,19 +180,16 @@ class Fitness:
         return not self.own and not self.ranks
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any], folder: Path | None = None) -> Fitness:
-        """The fitness of a run or of an exported pipeline: what `plain` made, under ``fitness``.
-
-        Up to version 0.1 there were ``weights`` only. Paths are relative to ``folder``.
+    def read(cls, plain: Mapping[str, Any], folder: Path | None = None) -> Fitness:
+        """The fitness of a run or of an exported pipeline: what `plain` made. Paths are relative to ``folder``.
 
         Raises:
             ValueError: it is neither.
         """
-        plain = settings.get("fitness", {"weights": settings.get("weights")})
         try:
             if plain.get("objective") == RETRIEVAL:
                 rest = {name: value for name, value in plain.items() if name != "objective"}
-                found = cls.read({"fitness": rest}, folder) if rest else cls()
+                found = cls.read(rest, folder) if rest else cls()
                 return replace(found, weights=RETRIEVAL_ALONE, objective=RETRIEVAL)
             if set(plain) == {"weights"} and set(plain["weights"]) == {"retrieval", "generation"}:
                 return cls(Weights(**plain["weights"]))

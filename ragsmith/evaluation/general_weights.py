@@ -115,10 +115,10 @@ class GeneralWeights:
         if not self.teaches(technique):
             known = self.signals.get(name, technique.signals)
             raise UsageError(
-                f"{name}: no data set on other documents teaches its weights; learn them with `ragsmith effects learn`"
+                f"{name}: no data set on other documents teaches its weights; learn them with `tools/effects.py`"
                 if known == technique.signals
                 else f"{name} orders by the signals {', '.join(technique.signals)}, and weights were learned for "
-                f"{', '.join(known)}: learn them again with `ragsmith effects learn`"
+                f"{', '.join(known)}: learn them again with `tools/effects.py`"
             )
         return self.general(name)
 

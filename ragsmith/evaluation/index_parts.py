@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from copy import copy
 from io import BytesIO
 from typing import Any
 
@@ -29,18 +28,18 @@ Packed = tuple[bytes, list[NDArray[np.uint8]]]
 
 def parts_of(index: Index) -> list[IndexPart]:
     """The parts that ``index`` has so far, each after those that it may share something with."""
-    vectors, derived = _built(index)
+    vectors, derived = index.built()
     return [ENTRIES, *((VECTORS, name) for name in vectors), *((DERIVED, name) for name in derived)]
 
 
 def packed(index: Index, part: IndexPart) -> Packed:
     """A part, as it can be sent."""
     kind, name = part
-    vectors, derived = _built(index)
+    vectors, derived = index.built()
     shared: dict[int, IndexPart] = {}
     value: Any
     if part == ENTRIES:
-        value = _with(index, {}, {})
+        value = index.with_only({}, {})
     elif kind == VECTORS:
         value = vectors[name]
     else:
@@ -66,19 +65,7 @@ def with_part(index: Index | None, part: IndexPart, sent: Packed) -> Index:
         entries: Index = value
         return entries
     kind, name = part
-    return _with(index, {name: value}, {}) if kind == VECTORS else _with(index, {}, {name: value})
-
-
-def _built(index: Index) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    # not by methods of the index: they would make it another one, by the digest of its code
-    own = vars(index)
-    return dict(own["_vectors"]), dict(own["_derived"])
-
-
-def _with(index: Index, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
-    other = copy(index)
-    vars(other).update(_vectors=dict(vectors), _derived=dict(derived))
-    return other
+    return index.with_only({name: value}, {}) if kind == VECTORS else index.with_only({}, {name: value})
 
 
 class _Pickler(pickle.Pickler):
@@ -99,5 +86,5 @@ class _Unpickler(pickle.Unpickler):
         kind, name = part
         if self._index is None or part == ENTRIES:
             return self._index
-        vectors, derived = _built(self._index)
+        vectors, derived = self._index.built()
         return vectors[name] if kind == VECTORS else derived[name]

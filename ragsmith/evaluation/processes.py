@@ -46,8 +46,7 @@ from ragsmith.evaluation.threads import (
     account,
     evaluate_job,
 )
-from ragsmith.gateway.caches import give_back
-from ragsmith.gateway.memory import Memory
+from ragsmith.gateway.memory import Memory, give_back
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine

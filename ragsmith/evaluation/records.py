@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
+from ragsmith.caches import register_cache
 from ragsmith.errors import StoreError
-from ragsmith.evaluation.evaluation import Record, current
+from ragsmith.evaluation.evaluation import Record
 from ragsmith.gateway.memo import Entry, Room
 from ragsmith.store.rows import ResultRow
 
@@ -66,11 +67,11 @@ class Records(dict[Hashable, Entry[Recallable]]):
         self._stored = stored
         self._number = 0
         self._read: dict[str, dict[str, Record]] = {}
-        room.others.append(self._forget)
+        register_cache(self._forget, key="an evaluation", entries=AT_ONCE)
 
     def keep(self, row: ResultRow) -> Recallable:
         """The record of a row that is in the store: it may be let go from now on."""
-        recallable = Recallable(current(row.value), row.evaluation, row.question, self)
+        recallable = Recallable(row.value, row.evaluation, row.question, self)
         self._number += 1
         entry = self[self._number] = Entry(recallable, READING_SECONDS, self._room.level)
         self._room.admit(self, self._number, entry, _record)
@@ -90,8 +91,9 @@ class Records(dict[Hashable, Entry[Recallable]]):
             rows = self._stored(evaluation)
             while len(self._read) >= AT_ONCE:
                 self._read.pop(next(iter(self._read)), None)
-            self._read[evaluation] = {name: current(row.value) for name, row in rows.items() if row.state == "ok"}
-            found = self._read[evaluation].get(question)
+            records = {name: row.value for name, row in rows.items() if row.state == "ok"}
+            self._read[evaluation] = records
+            found = records.get(question)
         if found is None:
             raise StoreError(
                 f"the cache has lost what came of question {question!r} (evaluation {evaluation}) during this search: "

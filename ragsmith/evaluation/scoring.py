@@ -163,7 +163,7 @@ class Marks:
 
 def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example) -> Values:
     """Each of ``measures`` of ``case``, which ``trace`` led to."""
-    marks: Marks = engine.kept.get(Marks) or engine.kept.setdefault(Marks, Marks())
+    marks = engine.companion(Marks)
     numbers = {family: output.number for family, output in trace.outputs.items()}
     found = marks.known(example.id, numbers)
     missing = [measure for measure in measures if measure.name not in found]

@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ragsmith.caches import bounded_cache
 
 Vector = NDArray[np.float64]
 
@@ -101,7 +102,7 @@ def recentred_bootstrap(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, 
     return max(float(as_far.mean()), 1 / resamples)
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024, key="a probability and degrees of freedom")
 def student_quantile(probability: float, degrees: int) -> float:
     """The value that Student's t with so many ``degrees`` of freedom is below with this ``probability``.
 
@@ -239,7 +240,7 @@ def _resampled_means(sample: Vector, resamples: int, seed: int) -> Vector:
     return np.concatenate([sample[rng.integers(0, n, (rows, n))].mean(axis=1) for rows in _blocks(resamples, n)])
 
 
-@lru_cache(maxsize=6)
+@bounded_cache(6, key="numbers of values and resamples, and a seed")
 def _resample_counts(n: int, resamples: int, seed: int) -> Vector:
     """Return how often each resample draws each of ``n`` values, shape ``(resamples, n)``; shared, so read-only."""
     drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))

@@ -300,7 +300,7 @@ class _Marking(Engine):
     def __init__(self, engine: Engine, models: Models) -> None:
         super().__init__(engine.corpus, models, engine.gateway)
         self._ran = engine
-        self.kept = engine.kept
+        self.share_companions(engine)
 
     def fingerprint(self, output: Held) -> str:
         """As the engine that made it says."""

@@ -1,7 +1,7 @@
 """A budget: what a run may spend, reserved before anything is sent, and kept over resumes.
 
-The ledger is the store: a reservation is durable before the request leaves, so a kill can lose a reservation that was
-not used, and never forget a request that was sent.
+The ledger is the store. A reservation is durable before the request is sent, and is settled in the transaction in which
+the reply is stored. So a kill can lose a reservation that was not used, and never forgets a request that was sent.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 import math
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, UsageError
+from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.plugins import is_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
@@ -54,14 +54,10 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What a run has spent at least since it last kept replies; kept with the next ones, so that they can tell.
-
-    ``settled`` is what the ledger does not know of that: it is added there in the same transaction.
-    """
+    """What the ledger does not know yet of a run's spending; it is added in the transaction that stores replies."""
 
     run: str
     amount: Spent
-    settled: Spent = NOTHING_SPENT
 
 
 @dataclass(slots=True)
@@ -99,12 +95,6 @@ def lost_attempt(usage: Usage) -> None:
         request.charged = True
 
 
-def put_off() -> None:
-    """Announce that nothing is known to be paid for the current request: whoever fetches its reply counts its cost."""
-    if (request := _CURRENT.get()) is not None:
-        request.charged = True
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The most that may be spent; None is no limit."""
@@ -135,15 +125,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests.
-
-    ``batch`` is the share of it that is paid for requests in batches.
-    """
+    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests."""
 
     input: float = 0.0
     output: float = 0.0
     requests: float = 0.0
-    batch: float = 0.5
 
     def of(self, usage: Usage) -> float:
         """The price of what was used."""
@@ -153,10 +139,6 @@ class Price:
         """The price of so many requests and tokens, which may be means."""
         tokens = input_tokens * self.input + output_tokens * self.output
         return tokens / MILLION + calls * self.requests / 1000
-
-    def in_batches(self) -> Price:
-        """The price of requests in batches."""
-        return Price(*(self.batch * part for part in (self.input, self.output, self.requests)))
 
 
 @dataclass(frozen=True)
@@ -168,10 +150,6 @@ class Prices:
     def of(self, model_id: str) -> Price | None:
         """The price of a model by its id, which begins with its name; None if it is not listed."""
         return self.known.get(model_id.partition("@")[0])
-
-    def batched(self, models: Collection[str]) -> Prices:
-        """The same, but for ``models`` those of requests in batches."""
-        return Prices({name: price.in_batches() if name in models else price for name, price in self.known.items()})
 
     def refuse_unknown(self, models: Iterable[str]) -> None:
         """Refuse models without a price, which a limit on cost could not hold.
@@ -198,7 +176,7 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
     known = {}
     for model in tree.mapping(form="prices are 'model: {input: ..., output: ...}', for a million tokens each"):
         form = f"the price of {model} is '{{input: ..., output: ...}}'"
-        price = tree.mapping((model,), known=("input", "output", "requests", "batch"), form=form)
+        price = tree.mapping((model,), known=("input", "output", "requests"), form=form)
         if not price:
             raise tree.error((model,), form)
         for name, value in price.items():
@@ -212,7 +190,7 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
 class Spending:
     """What is recorded of a run; ``damage`` says what is wrong with the record, in words that follow "it".
 
-    Where nothing is, it is ""; otherwise ``spent`` is what is known at least.
+    Where nothing is, it is ""; otherwise ``spent`` is a lower bound.
     """
 
     spent: Spent
@@ -223,11 +201,11 @@ class Ledger(Protocol):
     """Where spending is kept."""
 
     def spending(self, key: str) -> Spending:
-        """What was spent under ``key``, and whether all of that is known."""
+        """What was spent under ``key``, and whether all of that is known; called before anything is spent."""
         ...
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
-        """Go on from a damaged record with what is known at least, or with ``spent`` where that is more; return it.
+        """Go on from a damaged record with its lower bound, or with ``spent`` where that is more; return it.
 
         Where ``spent`` is None the record stays one that holds no limit.
         """
@@ -308,16 +286,15 @@ class Budget:
         self._changed = threading.Condition()
         self._block = 0
         self._open = 0
-        self._unwritten = Spent()
-        self._settling = Spent()
-        self._paid = Spent()
+        self._unwritten = NOTHING_SPENT
+        self._is_writing = False
         self._spent = known_spent(ledger, key, self.limits, accepted)
 
     @property
     def spent(self) -> Spent:
         """What was spent so far, in earlier commands as well; with limits, what is reserved counts."""
         with self._changed:
-            return self._spent + self._unwritten + self._settling + Spent(calls=-self._block)
+            return self._spent + self._unwritten + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
         """Reserve one request that is about to be sent; and the tokens and money that attempts before it cost.
@@ -329,43 +306,20 @@ class Budget:
         with self._changed:
             if self._bounded and request is not None and request.again != request.lost:
                 more = request.lost + -request.again
-                spent = self._ledger.spend(self._key, more, self.limits)
-                if spent is None:
-                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + more) or "calls"))
-                self._spent, request.again = spent, request.lost
+                if not self._write(more, self.limits):
+                    raise self._exhausted(more)
+                request.again = request.lost
             if self._block == 0:
                 self._block = self._reserve_block()
             self._block -= 1
-            self._paid += Spent(calls=1)
 
     @contextmanager
     def paying(self) -> Iterator[Payment]:
-        """What was paid and is not kept with replies yet; it is when the block ends, unless that raises.
-
-        Nothing that may be given back is in it, so a ledger whose sum is less has lost something. What the ledger does
-        not know yet is told to it with the replies: a kill loses both or neither.
-        """
+        """What the ledger does not know yet; the caller adds it when it stores replies, unless that raises."""
         with self._changed:
-            payment = Payment(self._key, self._paid, self._unwritten)
-            self._paid, self._unwritten = Spent(), Spent()
-            self._settling += payment.settled
-            known = self._spent
-        try:
-            yield payment
-        except BaseException:
-            with self._changed:
-                self._paid += payment.amount
-                self._unwritten += payment.settled
-            raise
-        else:
-            with self._changed:
-                if self._spent is known:
-                    self._spent += payment.settled
-                else:  # a sum that another thread has got meanwhile may have it or not
-                    self._spent = self._ledger.spend(self._key, Spent(), Limits()) or self._spent
-        finally:
-            with self._changed:
-                self._settling += -payment.settled
+            with self._pending() as amount:
+                yield Payment(self._key, amount)
+            self._spent += amount
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
@@ -412,47 +366,74 @@ class Budget:
     @property
     def all_settled(self) -> bool:
         """Whether the ledger knows all that was spent, and nothing is reserved that may not be used."""
-        return self._block == 0 and self._unwritten == NOTHING_SPENT
+        return self._block == 0 and self._unwritten == NOTHING_SPENT and not self._is_writing
 
     def close(self) -> None:
-        """Give back what was reserved and not used, and write down the rest."""
+        """Give back what was reserved and not used, and write the rest."""
         with self._changed:
-            amount = self._unwritten + Spent(calls=-self._block)
-            self._spent = self._ledger.spend(self._key, amount, Limits()) or self._spent
-            self._unwritten, self._block = Spent(), 0
+            unused, self._block = self._block, 0
+            self._unwritten += Spent(calls=-unused)
+            self._write(NOTHING_SPENT, Limits())
+
+    @contextmanager
+    def _pending(self) -> Iterator[Spent]:
+        """What the ledger does not know yet, and knows when the block ends, unless that raises an error of ours.
+
+        After an interrupt it may know it or not: nothing is given back twice, and nothing that was spent is forgotten.
+        """
+        pending, self._unwritten = self._unwritten, self._unwritten.at_least(NOTHING_SPENT)
+        self._is_writing = True
+        try:
+            yield pending
+            self._unwritten = NOTHING_SPENT
+        except RagsmithError:
+            self._unwritten = pending
+            raise
+        finally:
+            self._is_writing = False
+
+    def _write(self, amount: Spent, limits: Limits) -> bool:
+        """Add ``amount``, and what the ledger does not know yet, to it, unless that is above a limit."""
+        with self._pending() as pending:
+            spent = self._ledger.spend(self._key, pending + amount, limits)
+        if spent is None:
+            self._unwritten = pending
+            return False
+        self._spent = spent
+        return True
 
     def _reserve_block(self) -> int:
         """Reserve several calls while many are left, and one by one towards the end; without a limit, to count them."""
         limit = self.limits.calls
         most = BLOCK if limit is None else max(1, min(BLOCK, (limit - self._spent.calls) // 32))
         for size in dict.fromkeys((most, 1)):
-            spent = self._ledger.spend(self._key, self._unwritten + Spent(calls=size), self.limits)
-            if spent is not None:
-                self._spent, self._unwritten = spent, Spent()
+            if self._write(Spent(calls=size), self.limits):
                 return size
-        raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + Spent(calls=1)) or "calls"))
+        raise self._exhausted(Spent(calls=1))
 
     def _reserve(self, amount: Spent) -> None:
         with self._changed:
-            while (spent := self._ledger.spend(self._key, amount, self.limits)) is None:
+            while not self._write(amount, self.limits):
                 if self._open == 0:
-                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + amount) or "calls"))
+                    raise self._exhausted(amount)
                 self._changed.wait()  # what is in flight was reserved at its most
-            self._spent = spent
             self._open += 1
 
     def _settle(self, took: Spent, reserved: Spent) -> None:
+        """Note what a request took; the ledger is told with the reply, or at once where it took more than reserved."""
         with self._changed:
-            self._paid += took
             if not self._bounded:
                 self._unwritten += took
                 return
             self._open -= 1
-            self._changed.notify_all()  # whatever the ledger says: nobody may wait for a request that has ended
-            self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
+            self._changed.notify_all()
+            amount = took + -reserved
+            self._unwritten += amount
+            if amount.tokens > 0 or amount.cost > 0:
+                self._write(NOTHING_SPENT, Limits())
 
-    def _message(self, name: str) -> str:
+    def _exhausted(self, amount: Spent) -> BudgetExhausted:
+        name = self.limits.exceeded(self._spent + self._unwritten + amount) or "calls"
         limit = getattr(self.limits, name)
-        if limit is None:  # another process has spent it meanwhile
-            return "the budget is spent: raise it, and the same command goes on"
-        return f"the budget is spent (--max-{name} {limit}): raise it, and the same command goes on"
+        which = "" if limit is None else f" (--max-{name} {limit})"  # None: another process has spent it meanwhile
+        return BudgetExhausted(f"the budget is spent{which}: raise it, and the same command goes on")

@@ -15,8 +15,8 @@ from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
-from ragsmith.gateway.owners import BEAT_SECONDS, LOOK_SECONDS, Owner, Watch, this_process
-from ragsmith.models.calls import BatchedRequest, StoredCall
+from ragsmith.gateway.leases import HEARTBEAT_SECONDS, LOOK_SECONDS, Lease, Watch, this_process
+from ragsmith.models.calls import StoredCall
 from ragsmith.models.traits import Traits
 
 PAUSE_SECONDS = 0.05
@@ -40,18 +40,6 @@ class CallStore(FailureStore, Protocol):
         """Add to what is known of the model of this id."""
         ...
 
-    def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
-        """Those of the requests that went off in a batch, by key."""
-        ...
-
-    def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
-        """Keep several in one transaction, in the place of those there; durable when this returns."""
-        ...
-
-    def drop_batched_requests(self, keys: Collection[str]) -> None:
-        """Forget several."""
-        ...
-
     def get_call(self, key: str) -> StoredCall | None:
         """The stored call, or None."""
         ...
@@ -70,16 +58,16 @@ class CallStore(FailureStore, Protocol):
         ...
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
+        self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there."""
         ...
 
-    def beat(self, owner: Owner) -> None:
-        """Let others see that ``owner`` lives."""
+    def renew(self, lease: Lease) -> None:
+        """Let other processes see that the one of ``lease`` lives."""
         ...
 
-    def give_up(self, owner: str, key: str | None = None) -> None:
+    def release(self, owner: str, key: str | None = None) -> None:
         """End a claim without a reply; without a key, all of ``owner``, which ends."""
         ...
 
@@ -109,7 +97,7 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
         yield free, found
     except BaseException:
         for key in free:
-            store.give_up(key)
+            store.release(key)
         raise
 
 
@@ -131,9 +119,9 @@ class Grouped:
         self._watch = Watch()
         self._held: set[str] = set()
         self._holding = threading.Lock()
-        self._beats = 0
-        self._last_beat = -BEAT_SECONDS
-        self._is_beating = False
+        self._heartbeats = 0
+        self._last_heartbeat = -HEARTBEAT_SECONDS
+        self._is_renewing = False
         self._look_took = 0.0
         self._began = time.monotonic()
         self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=BATCH)
@@ -213,49 +201,49 @@ class Grouped:
         self._look_took = time.monotonic() - began
         return [found.get(key) for key in keys]
 
-    def give_up(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """End this process's claim without a reply."""
-        self._store.give_up(self._token, key)
-        self._release([key])
+        self._store.release(self._token, key)
+        self._forget([key])
 
     def leave(self) -> None:
         """End all claims of this process; to be called when it makes no calls any more."""
-        if self._beats:
-            self._release(list(self._held))
-            self._store.give_up(self._token)
+        if self._heartbeats:
+            self._forget(list(self._held))
+            self._store.release(self._token)
 
     def _claim(self, keys: list[str]) -> list[bool | StoredCall]:
         with self._holding:
-            due = time.monotonic() - self._last_beat >= BEAT_SECONDS  # nobody has seen it since it last held a claim
-            beat = self._next_beat() if due else None
-        free, found = self._store.claim_many(keys, self._token, beat=beat, is_gone=self._watch.is_gone)
+            due = time.monotonic() - self._last_heartbeat >= HEARTBEAT_SECONDS
+            lease = self._next_lease() if due else None
+        free, found = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._watch.is_gone)
         with self._holding:
             self._held |= free
-            if self._held and not self._is_beating:
-                self._is_beating = True
-                threading.Thread(target=self._keep_beating, name="ragsmith-beat", daemon=True).start()
+            if self._held and not self._is_renewing:
+                self._is_renewing = True
+                threading.Thread(target=self._keep_renewing, name="ragsmith-heartbeat", daemon=True).start()
         for sentence in self._watch.news():
             warnings.warn(sentence, Notice, stacklevel=2)
         return [found.get(key, key in free) for key in keys]
 
-    def _next_beat(self) -> Owner:
-        self._beats += 1
-        self._last_beat = time.monotonic()
-        return Owner(self._token, this_process(), self._beats)
+    def _next_lease(self) -> Lease:
+        self._heartbeats += 1
+        self._last_heartbeat = time.monotonic()
+        return Lease(self._token, this_process(), self._heartbeats)
 
-    def _keep_beating(self) -> None:
-        """Beat until nothing is held; a beat that cannot be written is followed by the next one."""
+    def _keep_renewing(self) -> None:
+        """Renew the lease until nothing is held; a heartbeat that cannot be written is followed by the next one."""
         while True:
-            time.sleep(BEAT_SECONDS)
+            time.sleep(HEARTBEAT_SECONDS)
             with self._holding:
-                self._is_beating = bool(self._held)
-                if not self._is_beating:
+                self._is_renewing = bool(self._held)
+                if not self._is_renewing:
                     return
-                beat = self._next_beat()
+                lease = self._next_lease()
             with suppress(StoreError):
-                self._store.beat(beat)
+                self._store.renew(lease)
 
-    def _release(self, keys: Iterable[str]) -> None:
+    def _forget(self, keys: Iterable[str]) -> None:
         with self._holding:
             self._held.difference_update(keys)
 
@@ -274,7 +262,7 @@ class Grouped:
             except StoreError as error:
                 self.broken = error
                 raise
-            self._release(call.key for call in self._unwritten)
+            self._forget(call.key for call in self._unwritten)
             self._unwritten, self.broken = [], None
 
 

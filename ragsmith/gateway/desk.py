@@ -206,7 +206,7 @@ class Desk:
                 own = [text for text in missing if keys[text] in free]
                 made = make(own) if own else {}
                 for text in (text for text, value in made.items() if isinstance(value, ModelError)):
-                    store.give_up(keys[text])
+                    store.release(keys[text])
                 found.update(made)
             theirs = [text for text in missing if keys[text] in others]
             found.update((text, read(others[keys[text]].value)) for text in theirs)

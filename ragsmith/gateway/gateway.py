@@ -13,8 +13,7 @@ from copy import copy
 from typing import Any
 
 from ragsmith.errors import StoreError
-from ragsmith.gateway.batched import Batched, batches_of
-from ragsmith.gateway.budget import Budget, lost_attempt, put_off
+from ragsmith.gateway.budget import Budget, lost_attempt
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
 from ragsmith.gateway.failures import Failures, asker_of
@@ -51,7 +50,6 @@ class Gateway:
         self._scores = Scores(self._desk, room)
         self._providers: dict[int, Provider] = {}
         self._store = store
-        self._batched = None if store is None else Batched(store)
         self._learners: dict[int, Learner] = {}
         self._lock = threading.Lock()
 
@@ -116,8 +114,6 @@ class Gateway:
         """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
         if self._desk.store is not None:
             self._desk.store.write_rest()
-            if self._batched is not None:
-                self._batched.drop_rest()
             self._desk.store.leave()
 
     def _watch(self, model: Any) -> None:
@@ -130,9 +126,6 @@ class Gateway:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
             provider.on_lost = lost_attempt
-        batches = batches_of(model)
-        if batches is not None:
-            batches.memory, batches.on_left = self._batched, put_off
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)

@@ -42,8 +42,6 @@ class Room(Protocol):
 
     level: float
     """What somebody must be worth at the moment to be kept; an entry notes it when it is used."""
-    others: list[Callable[[], None]]
-    """Asked, where there is too little room, to give up what they keep elsewhere."""
 
     def admit(
         self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None

@@ -6,12 +6,13 @@ comes or is used later counts from there: what was of use long ago falls behind.
 
 Sizes are estimates, which need only be in proportion: values share much of what they hold, so that what is given back
 when one is dropped cannot be said beforehand. How much fits is therefore found by steps: where the memory that the
-process really has goes beyond its limit, caches are emptied (`ragsmith.gateway.caches`) and a share of what is
+process really has goes beyond its limit, caches are emptied (`ragsmith.caches`) and a share of what is
 remembered is dropped; where it grows further, another share. Before that, nothing is weighed at all.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import re
@@ -26,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from ragsmith.caches import empty_caches
 from ragsmith.errors import WrongOption
-from ragsmith.gateway.caches import empty_caches, give_back
 from ragsmith.gateway.memo import Entry, Weighed
 from ragsmith.types import Chunk
 
@@ -69,6 +70,14 @@ QUICKEST = 1e-6
 """Seconds that anything takes at least; also what is assumed where they are not known."""
 
 
+def give_back() -> None:
+    """Return free memory to the system, where its C library can."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+        if trim is not None:
+            trim(0)
+
+
 class Memory:
     """Room for what a process remembers: see `ragsmith.gateway.memo.Room`. Safe to use from many threads."""
 
@@ -79,7 +88,6 @@ class Memory:
         """
         self.limit = limit
         self.level = 0.0
-        self.others: list[Callable[[], None]] = []
         self.dropped = 0
         """Entries dropped so far."""
         self.needed = 0
@@ -120,8 +128,6 @@ class Memory:
             beyond, self._too_much = used - self._too_much, used + self._step
             self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)) - beyond)
             empty_caches()
-            for give_up in self.others:
-                give_up()
             self._drop()
             give_back()
             if self._most <= LEAST and used > (self.limit or math.inf):

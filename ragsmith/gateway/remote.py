@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
@@ -96,70 +96,43 @@ def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: Request) -
     """
     meter = Meter()
     model = models[request.chosen]
-    view: Any
-    if request.kind == "language_model":
-        view = gateway.language_model(model, meter, request.role)
-    elif request.kind == "embedder":
-        view = gateway.embedder(model, meter)
-    else:
-        view = gateway.cross_encoder(model, meter)
+    role = (request.role,) if request.kind == "language_model" else ()
+    view = getattr(gateway, request.kind)(model, meter, *role)
     value = getattr(view, request.method)(*request.given, **request.named)
     return value, meter.total()
 
 
-class _View:
-    """A model that another process asks, and the meter that its calls are added to."""
+class _RemoteView:
+    """A model of one ``kind`` that another process asks; what its calls cost is added to the meter."""
 
-    kind = ""
-
-    def __init__(self, ask: Ask, model: RemoteModel, meter: Meter, role: str = "") -> None:
-        self._ask = ask
-        self._meter = meter
-        self._role = role
-        self._chosen = model.chosen
+    def __init__(self, kind: str, ask: Ask, model: RemoteModel, meter: Meter, role: str = "") -> None:
         self.id = model.id
+        self._kind, self._ask, self._meter, self._role, self._chosen = kind, ask, meter, role, model.chosen
 
     def _answer(self, method: str, *given: Any, **named: Any) -> Any:
-        value, usage = self._ask(Request(self.kind, self._chosen, self._role, method, given, named))
+        value, usage = self._ask(Request(self._kind, self._chosen, self._role, method, given, named))
         self._meter.add(usage)
         return value
 
-
-class _LanguageModelView(_View):
-    kind = "language_model"
-
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """See `LanguageModel.run`."""
-        result: T = self._answer("run", task, sample=sample, **inputs)
-        return result
+        return cast(T, self._answer("run", task, sample=sample, **inputs))
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        results: tuple[T, ...] = self._answer("run_all", task, list(inputs))
-        return results
-
-
-class _EmbedderView(_View):
-    kind = "embedder"
+        return cast(tuple[T, ...], self._answer("run_all", task, list(inputs)))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed`."""
-        vectors: Vectors = self._answer("embed", list(texts))
-        return vectors
+        return cast(Vectors, self._answer("embed", list(texts)))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, which asymmetric models embed otherwise."""
-        vectors: Vectors = self._answer("embed_queries", list(texts))
-        return vectors
-
-
-class _CrossEncoderView(_View):
-    kind = "cross_encoder"
+        return cast(Vectors, self._answer("embed_queries", list(texts)))
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """See `CrossEncoder.score`."""
-        scores: tuple[float, ...] = self._answer("score", query, list(texts))
-        return scores
+        return cast(tuple[float, ...], self._answer("score", query, list(texts)))
 
 
 class RemoteGateway(Gateway):
@@ -172,17 +145,17 @@ class RemoteGateway(Gateway):
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """See `Gateway.language_model`."""
         if isinstance(model, RemoteModel):
-            return _LanguageModelView(self._ask, model, meter, role)
+            return _RemoteView("language_model", self._ask, model, meter, role)
         return super().language_model(model, meter, role)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """See `Gateway.embedder`."""
         if isinstance(model, RemoteModel):
-            return _EmbedderView(self._ask, model, meter)
+            return _RemoteView("embedder", self._ask, model, meter)
         return super().embedder(model, meter)
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """See `Gateway.cross_encoder`."""
         if isinstance(model, RemoteModel):
-            return _CrossEncoderView(self._ask, model, meter)
+            return _RemoteView("cross_encoder", self._ask, model, meter)
         return super().cross_encoder(model, meter)

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError, Unreadable
 from ragsmith.gateway.asking import fault, readable
-from ragsmith.gateway.batched import batches_of
 from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.failures import Asker, FailedCall
@@ -72,7 +71,7 @@ class Replies:
             call = StoredCall(under, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
             store.put_calls([call], replacing=replacing)
             if under != key:
-                store.give_up(key)
+                store.release(key)
             return completion.text, _bill(completion)
 
         def find() -> tuple[str, Usage]:
@@ -103,14 +102,13 @@ class Replies:
             Unreadable: that is no better.
         """
         spent: list[Usage] = []
-        batched = batches_of(model) is not None  # how long these take says nothing of a reply
 
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:
                 with self.desk.paid(model, asked, limit) as used:
                     began = perf_counter()
                     completion = model.complete(asked, max_tokens=limit, sample=sample)
-                    if not completion.usage.seconds and not batched:  # a model of somebody else may not say it
+                    if not completion.usage.seconds:  # a model of somebody else may not say it
                         took = replace(completion.usage, seconds=perf_counter() - began)
                         completion = replace(completion, usage=took)
                     used.append(completion.usage)

@@ -7,10 +7,9 @@ embedder or the reranker is paid for, they are paid for again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from ragsmith.errors import RagsmithError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import asker_of
 from ragsmith.gateway.gateway import Gateway
@@ -18,8 +17,7 @@ from ragsmith.gateway.results import Embeddings
 from ragsmith.gateway.views import ChatView, EmbedderView
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
-from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import Meter, Usage
+from ragsmith.models.usage import Meter
 
 T = TypeVar("T")
 
@@ -38,25 +36,13 @@ class Timing(Gateway):
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """See `Gateway.language_model`."""
         if completes(model):
-            return _Told(self._warm._replies, model, meter, asker_of(role, model) if role else None)
+            return ChatView(self._warm._replies, model, meter, asker_of(role, model) if role else None)
         return super().language_model(model, meter, role)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """See `Gateway.embedder`."""
         self._watch(model)
         return _View(self._embeddings, model, meter, self._warm.embedder(model, meter), self._collection)
-
-
-class _Told(ChatView):
-    """Replies that say how long they took; without that, no more is known of the question than that it takes longer."""
-
-    def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        result, usage = super()._asked(task, sample, inputs)
-        if not usage.seconds:
-            raise RagsmithError(
-                f"a reply of {self.id} to {task.name} is kept without the seconds that it took, as those of batches are"
-            )
-        return result, usage
 
 
 class _View(EmbedderView):

@@ -15,7 +15,6 @@ a machine, and found again by the digest of texts and embedder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from platformdirs import user_cache_path
 from threadpoolctl import threadpool_limits
 
 from ragsmith.building import Building
@@ -41,7 +41,7 @@ from ragsmith.models.vector_address import kind_of_machine
 CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""
 CANDIDATES = 400
-"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough (`bench_approximate.py`)."""
+"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough."""
 DEPTH = 60
 """So many entries are found at once, however few are asked for: as many as retrievers pool."""
 FACTOR = 4
@@ -250,4 +250,4 @@ def _faiss() -> Any:
 
 def default_folder() -> Path:
     """Where vectors lie if nobody says where: in the folder for caches of this user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ragsmith", "vectors")
+    return user_cache_path("ragsmith", appauthor=False) / "vectors"

@@ -8,7 +8,8 @@ always means k distinct chunks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -17,7 +18,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.digest import digest
+from ragsmith.caches import register_cache
+from ragsmith.digest import decides_no_value, digest
 from ragsmith.index.exact import ExactVectors
 from ragsmith.index.screening import best_cosines
 from ragsmith.index.top import best_positions
@@ -110,6 +112,7 @@ class Index:
         self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
         self._worked_out: dict[tuple[str, str], Any] = {}
         self._lock = threading.RLock()
+        self._register()
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -250,8 +253,25 @@ class Index:
                 found[query] = known[by, query] = value
         return [found[query] for query in queries]
 
+    @decides_no_value
+    def built(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:
+        """Copies of the vectors by embedder, and of what was derived by name."""
+        return dict(self._vectors), dict(self._derived)  # without the lock, which is held while texts are embedded
+
+    @decides_no_value
+    def with_only(self, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
+        """An index of the same entries with these vectors and derived values in place of its own."""
+        other = copy(self)
+        other._vectors, other._derived = dict(vectors), dict(derived)
+        return other
+
+    @decides_no_value
+    def _register(self) -> None:
+        register_cache(self.forget, key="a query, and how it is searched", entries=REMEMBERED + WORKED_OUT)
+
+    @decides_no_value
     def forget(self) -> None:
-        """Give up what is remembered by query; it is found again, and is the same."""
+        """Empty what is remembered by query; it is found again, and is the same."""
         self._remembered.clear()
         self._worked_out.clear()
 
@@ -285,3 +305,4 @@ class Index:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
+        self._register()

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.runs.pipeline import Pipeline
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.types import Passages, Question, Span
 
 

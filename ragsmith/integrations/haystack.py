@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.integrations.found import found
-from ragsmith.runs.pipeline import Pipeline
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict

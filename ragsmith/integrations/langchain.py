@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ragsmith.errors import MissingExtra
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.integrations.found import found
-from ragsmith.runs.pipeline import Pipeline
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

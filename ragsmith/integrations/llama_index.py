@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragsmith.errors import MissingExtra
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.integrations.found import Found, asked, found, parts
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
 from ragsmith.pipelines.trace import Trace
-from ragsmith.runs.pipeline import Pipeline
 
 try:
     from llama_index.core.base.base_query_engine import BaseQueryEngine

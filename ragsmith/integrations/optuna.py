@@ -26,7 +26,7 @@ from ragsmith.evaluation.evaluation import evaluation_of
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.pipelines.further import SETTINGS
-from ragsmith.runs.record import RunRecord, searches
+from ragsmith.records.record import RunRecord, searches
 from ragsmith.store.store import ProposalRow, RunRow, Store, opened
 from ragsmith.strategies.tpe import quiet
 from ragsmith.techniques.families import FAMILIES
@@ -59,13 +59,13 @@ def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
     """
     with opened(cache, read_only=True) as store:  # a cache that is not there is not made
         run = _chosen(store, run_key)
-        with quiet(), study_tables(store._location, store.place) as tables:
+        with quiet(), study_tables(store.location, store.place) as tables:
             return _mirror(store, run, tables)
 
 
 def mirror_all(cache: Store | str | Path) -> list[Mirror]:
     """Mirror every run of a cache, by the time it started; see `mirror_run`. Studies of runs that are gone go, too."""
-    with opened(cache, read_only=True) as store, quiet(), study_tables(store._location, store.place) as tables:
+    with opened(cache, read_only=True) as store, quiet(), study_tables(store.location, store.place) as tables:
         runs = searches(store)
         _delete_others(tables.storage, {run.key for run in runs})
         return [_mirror(store, run, tables) for run in runs]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import pairwise
 
+from ragsmith.caches import bounded_cache
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
@@ -165,14 +166,14 @@ def _is_supported(model: OfflineModel, claim: str, passages: Sequence[str]) -> b
 # The same passages are shown by thousands of pipelines, and the same sentences in thousands of passages.
 
 
-@lru_cache(maxsize=1 << 12)
+@bounded_cache(1 << 12, key="a passage")
 def _texts(passage: str) -> frozenset[str]:
     """The sentences of a passage, and their clauses."""
     cut = _sentences(passage)
     return frozenset([*cut, *(clause for sentence in cut for clause in _clauses(sentence))])
 
 
-@lru_cache(maxsize=1 << 12)
+@bounded_cache(1 << 12, key="a passage")
 def _places(passage: str) -> tuple[_AnswerStatement, ...]:
     """What the places of a passage state: its sentences, their clauses, and sentences with the one that follows."""
     cut = _sentences(passage)
@@ -181,12 +182,12 @@ def _places(passage: str) -> tuple[_AnswerStatement, ...]:
     return (*whole, *parts, *(_AnswerStatement.joined(*two) for two in pairwise(whole)))
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="a sentence")
 def _statement(text: str) -> _AnswerStatement:
     return _AnswerStatement(frozenset(terms(text)), numbers(text), denies(text))
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="a sentence")
 def _clauses(sentence: str) -> tuple[str, ...]:
     """Cut a sentence where both parts are long enough to say something; the joint itself is left out."""
     found, start = [], 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import HIGHEST, JUDGE, LOWEST
-from ragsmith.measures.judge_cases import CASES, JudgeCase
+from ragsmith.measures.judge_cases import JudgeCase, judge_cases
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input
@@ -66,7 +66,7 @@ class JudgeChecked:
 
 def asked() -> tuple[JudgeQuestion, ...]:
     """Every verdict that a check asks for: each costs one call."""
-    return tuple(one for number in range(len(CASES)) for one in _of_case(number))
+    return tuple(one for number in range(len(judge_cases())) for one in _of_case(number))
 
 
 def check_judge(model: LanguageModel) -> JudgeChecked:
@@ -105,14 +105,14 @@ def _read(reply: str) -> float | None:
 
 
 def _of_case(number: int) -> Iterator[JudgeQuestion]:
-    case = CASES[number]
+    case = judge_cases()[number]
     answers = {
         "reference": case.reference,
         "paraphrase": case.paraphrase,
         "reversed": _reversed(case.reference),
         "negated": case.reference.replace(*case.denial),
         "wrong number": case.reference.replace(*case.number),
-        "unrelated": CASES[number - 1].reference,
+        "unrelated": judge_cases()[number - 1].reference,
         "injected": INJECTED,
     }
     for kind, answer in answers.items():
@@ -134,7 +134,7 @@ def _summed(marked: Iterable[tuple[JudgeQuestion, float | None]]) -> JudgeChecke
     given = {place: mark for place, mark in marks.items() if mark is not None}
     errors, flips = Counter(dict.fromkeys(WRONG, 0)), Counter(dict.fromkeys(TWICE, 0))
     compared = repeated = 0
-    for case in range(len(CASES)):
+    for case in range(len(judge_cases())):
         pairs = [((case, wrong), (case, right)) for wrong in WRONG for right in RIGHT]
         for wrong, right in pairs:
             if wrong in given and right in given:

@@ -4,11 +4,11 @@ The values depend on the embedder: report it alongside.
 """
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import Embedder
@@ -36,7 +36,7 @@ def pair_cosines(vectors: ArrayLike) -> list[float]:
     return cosines
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, key="a number of passages")
 def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the positions above the diagonal of an ``n`` × ``n`` matrix: each pair once."""
     rows, columns = np.triu_indices(n, 1)

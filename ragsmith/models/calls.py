@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
@@ -39,35 +38,6 @@ class StoredCall:
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class BatchedRequest:
-    """A request that went off in a batch: the file that it stands in, the batch ("" until it is known), and its limit.
-
-    ``key`` says what is asked, and where; the limit on tokens is no part of it.
-    """
-
-    key: str
-    file: str
-    batch: str
-    max_tokens: int
-
-
-class BatchMemory(Protocol):
-    """Where the requests are kept that went off in a batch, and whose replies nobody has yet."""
-
-    def find(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
-        """Those of the requests that went off, by key."""
-        ...
-
-    def keep(self, requests: Collection[BatchedRequest]) -> None:
-        """Keep several, in the place of those there; durable when this returns."""
-        ...
-
-    def forget(self, keys: Collection[str]) -> None:
-        """Some were answered, or never will be."""
-        ...
 
 
 class ChatModel(Protocol):

@@ -29,8 +29,6 @@ NONE = "none"
 """The name of a model that a run does without."""
 QUESTIONS_IN_FLIGHT = 64
 """More than a provider is asked at once: some questions compute, or wait for what another asks."""
-QUESTIONS_IN_BATCHES = 512
-"""And more where requests are collected into batches, which take as long for many as for few."""
 FOLLOWING = ("judge", "controller")
 """Roles that the language model plays where no other is named."""
 
@@ -171,17 +169,7 @@ class ModelNames:
 
     def workers(self) -> int:
         """How many workers suit these models: a process for each core, or a number of questions in flight."""
-        if self.batched:
-            return QUESTIONS_IN_BATCHES
         return QUESTIONS_IN_FLIGHT if self.waits else os.cpu_count() or 1
-
-    @property
-    def batched(self) -> frozenset[str]:
-        """The names of models that are asked in batches, in whatever role they are."""
-        chosen = [self.of(role) for role in self.named]
-        return frozenset(m.name for m in chosen if m.options.get("batch")) - frozenset(
-            m.name for m in chosen if not m.options.get("batch")
-        )
 
     def check(self) -> None:
         """Find out that every role can be given its model.

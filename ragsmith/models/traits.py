@@ -51,7 +51,7 @@ class Traits:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Traits:
         """From what was kept."""
-        return cls(frozenset(plain["refuses"]), plain["thinking_tokens"], plain.get("begins_in_thought", False))
+        return cls(frozenset(plain["refuses"]), plain["thinking_tokens"], plain["begins_in_thought"])
 
 
 class Learner:

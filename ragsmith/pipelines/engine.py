@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from ragsmith.digest import decides_no_value
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
@@ -34,6 +35,9 @@ from ragsmith.types import Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries,
 if TYPE_CHECKING:  # how models are reached and counted is no part of what a pipeline does, nor of its fingerprint
     from ragsmith.gateway.gateway import Gateway
     from ragsmith.models.roles import Models
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,7 @@ class Engine:
         self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0],))
         self.requested = 0
         self.collection_usage = Meter()
-        self.kept: dict[type, Any] = {}
-        """What others know of outputs by their numbers, which mean nothing beyond this engine; by its class."""
+        self._companions: dict[type, Any] = {}
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()
@@ -114,13 +117,20 @@ class Engine:
         self._ways: dict[Candidate, _Way] = {}
         self._corpus = Held(corpus, 0)
         self._lock = threading.Lock()
-        if gateway.room is not None:
-            gateway.room.others.append(self._forget_rankings)
 
-    def _forget_rankings(self) -> None:
-        """Give up the rankings that indexes keep, which are bounded by number only."""
-        for index in self._indexes.values():
-            index.forget()
+    @decides_no_value
+    def companion(self, kind: type[T]) -> T:
+        """The one object of class ``kind`` that holds what is derived from outputs by their numbers in this engine."""
+        with self._lock:
+            if kind not in self._companions:
+                self._companions[kind] = kind()
+            found: T = self._companions[kind]
+            return found
+
+    @decides_no_value
+    def share_companions(self, other: Engine) -> None:
+        """Use the companions of an engine whose outputs this one measures."""
+        self._companions = other._companions
 
     def index(self, gene: Gene) -> Index:
         """The index of a pre-embedding gene."""

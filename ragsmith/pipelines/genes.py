@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
 from ragsmith.pipelines.further import SETTINGS, Setting
@@ -59,7 +60,7 @@ class Fit:
             raise ValueError("'fitted' must have 'numbers' and 'held_out'") from error
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="a question")
 def mark(question: str) -> str:
     """Twelve digits that stand for the wording of a question, whatever its case and spacing."""
     return digest("question", " ".join(question.casefold().split()))[:12]

@@ -163,7 +163,7 @@ class Space:
     def _leaving_out(self, name: str) -> Space:
         family, dot, option = name.partition(".")
         its = family_named(family, "--without")
-        options, option = self.options[FAMILIES.index(its)], its.current(option)
+        options = self.options[FAMILIES.index(its)]
         known = {gene.technique.name for gene in options}
         if not dot and "none" not in known:
             raise SpaceError(f"--without {family}: a pipeline needs one; leave single options out, as {family}.OPTION")

@@ -193,7 +193,7 @@ class _Reader:
                 listed_names = names if isinstance(names, list) else [names]
                 if not listed_names or not all(isinstance(name, str) for name in listed_names):
                     raise self._tree.error(path, f"forbid {family} by the name of a technique, or a list of names")
-                banned = frozenset(map(family_named(family, "").current, listed_names))
+                banned = frozenset(listed_names)
                 unknown = sorted(banned - known[family])
                 if unknown:
                     raise self._tree.error(path, f"{family} has no option {', '.join(unknown)} in this space")

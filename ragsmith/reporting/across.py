@@ -11,8 +11,8 @@ from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.pooling import Pooled, pooled
 from ragsmith.diagnosis.transfer import Transferred
+from ragsmith.records.record import RunRecord
 from ragsmith.reporting.values import RunReport
-from ragsmith.runs.record import RunRecord
 
 RIVALS: Mapping[str, str] = {"naive": "naive RAG", "bm25": "BM25", "recommended": "the recommended pipeline"}
 """What the winners are pooled against."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragsmith.records.audit import Audit, Finding, Pair
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
 from ragsmith.reporting.charts import ForestPlot, ForestRow
 from ragsmith.reporting.markdown import document
 from ragsmith.reporting.page import rendered
 from ragsmith.reporting.plots import MOST_OPTIONS, forest, kind_of
 from ragsmith.reporting.sections import with_terms
-from ragsmith.runs.audit import Audit, Finding
-from ragsmith.runs.pairs import Pair
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, counts, figures, prose, texts
 

@@ -11,6 +11,9 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
 from ragsmith.pipelines.genes import label
+from ragsmith.records.front import front
+from ragsmith.records.objectives import costs
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
 from ragsmith.reporting.pipeline_rows import best_so_far, by_group, gain, latencies, options, ranking, row
 from ragsmith.reporting.question_results import questions
@@ -29,9 +32,6 @@ from ragsmith.reporting.values import (
     TimedPipeline,
 )
 from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals, same_as
-from ragsmith.runs.front import front
-from ragsmith.runs.objectives import costs
-from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.store.store import Store
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Literal
 
 from ragsmith.comparison.looks import Look
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.measures.judge_cases import CASES
-from ragsmith.measures.judge_check import JudgeChecked, check_judge
-from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.measures.embedded_judge import check_embedded_judge
+from ragsmith.measures.judge_check import JudgeChecked
+from ragsmith.records.record import CROSSFIT, ExcludedQuestion
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import Aside, FailureGroup, ModelUsed
-from ragsmith.runs.record import CROSSFIT, SetAside
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -59,12 +56,7 @@ def judged(run: RunData) -> JudgeChecked | None:
     if run.fitness.ranks:
         return None
     embedded = described("judge", run.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
-    return _embedded_judged() if embedded else run.judged
-
-
-@cache
-def _embedded_judged() -> JudgeChecked:
-    return check_judge(ExtractiveModel([case.reference for case in CASES], WordLlamaEmbedder()))
+    return check_embedded_judge() if embedded else run.judged
 
 
 def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
@@ -84,7 +76,7 @@ def aside(run: RunData) -> tuple[Aside, ...]:
         ("search", run.terms),
         ("test", run.terms_of_test),
     )
-    return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
+    return tuple(Aside(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
 def _drafted(run: RunData) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import fsum
 
 import numpy as np
 
+from ragsmith.caches import bounded_cache
 from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.evaluation.baselines import Activity
 from ragsmith.evaluation.evaluation import Evaluation
@@ -19,6 +19,7 @@ from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.stations import COLD, STATIONS, WARM, WHOLE, Timing
+from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
     SHOWN,
@@ -32,7 +33,6 @@ from ragsmith.reporting.values import (
     SpaceOption,
     TimedPipeline,
 )
-from ragsmith.runs.record import ProbeRecord
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
 
@@ -40,7 +40,7 @@ COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scor
 """What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
 
 
-@lru_cache(maxsize=1000)
+@bounded_cache(1000, key="the values of a row")
 def _interval(values: tuple[float, ...]) -> tuple[float, float]:
     """See `bootstrap_interval`. Pipelines that differ late in the pipeline retrieve the same."""
     return bootstrap_interval(values)

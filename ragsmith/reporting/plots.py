@@ -7,6 +7,7 @@ from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.records.objectives import costs
 from ragsmith.reporting.charts import (
     Cloud,
     CloudPoint,
@@ -19,7 +20,6 @@ from ragsmith.reporting.charts import (
     Steps,
 )
 from ragsmith.reporting.values import TITLES, PipelineRow, RunReport, SpaceOption
-from ragsmith.runs.objectives import costs
 from ragsmith.text import numbers
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}

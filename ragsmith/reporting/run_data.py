@@ -12,11 +12,10 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
+from ragsmith.records.latency import kept_latencies, kept_timings
+from ragsmith.records.record import DatasetRecord, RunRecord, searches
+from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import PipelineRow, RunHeader
-from ragsmith.runs.kept import Kept
-from ragsmith.runs.latency import kept_latencies, kept_timings
-from ragsmith.runs.out_of_fold import fold_winners, out_of_fold
-from ragsmith.runs.record import DatasetRecord, RunRecord, searches
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
@@ -72,7 +71,7 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
 class RunData:
     """The pipelines and answers that a run refers to; those that are ``known`` are not read again.
 
-    Where they are the ``whole`` of it, as `Kept` reads them, nothing is.
+    Where they are the ``whole`` of it, as `StoredRun` reads them, nothing is.
     """
 
     def __init__(self, store: Store, about: RunHeader, known: Evaluations, *, whole: bool = False) -> None:
@@ -82,7 +81,7 @@ class RunData:
         self.search = record.split.search
         self.test = record.split.test
         self.fitness = record.settings.fitness
-        kept = Kept(store, about.run, about.digest, record)
+        kept = StoredRun(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
         runs = (other for other in searches(store) if other.dataset == about.digest)

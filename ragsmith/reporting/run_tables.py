@@ -11,6 +11,8 @@ from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
+from ragsmith.records.objectives import costs
+from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting.plots import names
 from ragsmith.reporting.values import (
     SHOWN,
@@ -32,8 +34,6 @@ from ragsmith.reporting.wording import (
     identifier,
     questions_in_words,
 )
-from ragsmith.runs.objectives import costs
-from ragsmith.runs.record import CROSSFIT, RunRecord
 from ragsmith.text import numbers
 from ragsmith.text.table import Column, Table, counts, figures, prose, texts
 

@@ -9,7 +9,6 @@ from typing import Any
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across
-from ragsmith.reporting.side_by_side import SideBySide
 from ragsmith.reporting.values import PipelineRow, RunReport
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
@@ -48,18 +47,6 @@ ACTIVITY: Mapping[str, Path] = {
     "proposed_with": "option.effect.with_n",
     "fitness_without": "option.effect.without_mean",
     "proposed_without": "option.effect.without_n",
-}
-
-SIDE_BY_SIDE: Mapping[str, Path] = {
-    "question": "id",
-    **{name: name for name in ("type", "group", "gain")},
-    **{
-        f"{side}_{part}": f"{side}.{part}"
-        for side in ("first", "second")
-        for part in ("fitness", "retrieval", "generation", "answer")
-    },
-    "text": "question",
-    "reference": "reference",
 }
 
 PARTS: Mapping[str, Path] = {
@@ -150,11 +137,6 @@ def questions_csv(report: RunReport) -> str:
         name: ("its", "measures", name) for name in sorted({name for one in report.answered for name in one.measures})
     }
     return to_csv(records, columns)
-
-
-def side_by_side_csv(found: SideBySide) -> str:
-    """Two pipelines question by question, what the first gains most on top."""
-    return to_csv(found.questions, SIDE_BY_SIDE)
 
 
 def groups_csv(report: RunReport) -> str:

@@ -17,7 +17,7 @@ from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeChecked
-from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
+from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -67,7 +67,7 @@ class Aside:
 
     question: str
     split: Literal["search", "test"]
-    why: SetAside
+    why: ExcludedQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,10 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import label
+from ragsmith.records.record import CROSSFIT, MADE_OF, RunRecord
 from ragsmith.reporting.facts import described
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import TITLES, Cheapest
-from ragsmith.runs.looking import MADE_OF
-from ragsmith.runs.record import CROSSFIT, RunRecord
 
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
 

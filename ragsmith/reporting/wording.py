@@ -15,8 +15,8 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
+from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
-from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.text import numbers
 
 SELECTED = (

@@ -9,76 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from random import Random
 
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.baselines import Activity, Probe, baseline, probes_of
+from ragsmith.evaluation.baselines import SHOWS_IN, Activity, Probe, baseline, probes_of, with_needed
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import make_gene
-from ragsmith.pipelines.space import Space
-from ragsmith.runs.pairs import Pair, pairs_of, trials_of
-from ragsmith.runs.requirements import (
+from ragsmith.exported.requirements import (
     refuse_missing_answers,
     refuse_missing_models,
     refuse_missing_packages,
     refuse_too_large,
 )
+from ragsmith.pipelines.differences import difference
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.space import Space
+from ragsmith.records.audit import Audit, Finding, Pair
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What an option does by itself.
-
-    ``activity`` is the share of the compared questions for which its stage's output changes. The counts are what it
-    adds per question. ``fitness`` and ``retrieval`` are the paired differences; ``p`` is that of the fitness, adjusted
-    by Holm for all options of the audit. They are about the questions that both pipelines finished, and None where
-    one of them failed on more than it may; ``failed`` counts the others.
-    """
-
-    family: str
-    option: str
-    difference: str
-    compared: int
-    failed: int
-    activity: float | None
-    calls: float | None
-    texts_embedded: float | None
-    pairs_scored: float | None
-    fitness: Paired | None
-    retrieval: Paired | None
-    p: float | None
-    analysis_only: bool = False
-    same_as: str | None = None
-    """An earlier option with the same results on every question."""
-
-    @property
-    def inert(self) -> bool:
-        """Whether it changed nothing that it could have changed."""
-        return self.activity == 0
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What every option of a space does by itself, on ``questions`` search questions; ``models`` are ids by role.
-
-    ``pairs`` has every two options of a family.
-    """
-
-    dataset: str
-    space: str
-    questions: int
-    models: Mapping[str, str]
-    findings: tuple[Finding, ...]
-    pairs: tuple[Pair, ...] = ()
 
 
 def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
@@ -185,3 +139,45 @@ def _adjusted(findings: Sequence[Finding]) -> list[Finding]:
     raw = [f.fitness.p for f in findings if f.fitness is not None and not f.analysis_only]
     adjusted = dict(zip(places, holm(raw), strict=True))
     return [replace(finding, p=adjusted.get(i)) for i, finding in enumerate(findings)]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Two pipelines that differ in one option of ``family`` alone, and the names of the two options."""
+
+    family: str
+    names: tuple[str, str]
+    pipelines: tuple[Candidate, Candidate]
+
+
+def trials_of(space: Space) -> list[Trial]:
+    """Every two options of each family in naive RAG; where one of them comes after another option, both behind that.
+
+    Options that the constraints of the space forbid there are left out.
+    """
+    plain = space.settled(baseline("naive"))
+    found = []
+    for place, options in enumerate(space.options):
+        for genes in combinations(dict.fromkeys(options), 2):
+            around = plain
+            for gene in genes:
+                around = with_needed(around, gene, space)
+            one, other = ((*around[:place], gene, *around[place + 1 :]) for gene in genes)
+            if space.allows(one) and space.allows(other):
+                found.append(Trial(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
+    return found
+
+
+def pairs_of(trials: Sequence[Trial], found: Mapping[Candidate, Evaluation]) -> tuple[Pair, ...]:
+    """What came of ``trials``; ``found`` has the evaluation of each of their pipelines."""
+    return tuple(_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
+
+
+def _pair(trial: Trial, one: Evaluation, other: Evaluation) -> Pair:
+    both = [(one.records[q], other.records[q]) for q in one.questions if q in one.records and q in other.records]
+    if not both:
+        return Pair(trial.family, *trial.names, 0, None, None)
+    stage = SHOWS_IN.get(trial.family, trial.family)
+    outputs = sum(a["stages"][stage] != b["stages"][stage] for a, b in both)
+    results = sum((a["retrieved"], a["answer"]) != (b["retrieved"], b["answer"]) for a, b in both)
+    return Pair(trial.family, *trial.names, len(both), outputs / len(both), results / len(both))

@@ -183,7 +183,7 @@ class _Check:
     def asked(self, one: _Asked) -> Checked:
         """Ask a model."""
         role = one.role
-        chosen = one.chosen.changed(batch=None)  # nobody waits hours for a check
+        chosen = one.chosen
         if chosen.name == NONE:
             return Checked(role, chosen.name, NONE)
         name, loader = "", None

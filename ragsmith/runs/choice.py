@@ -30,7 +30,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import Removal, SetAside
+from ragsmith.records.record import AblationStep, ExcludedQuestion
 from ragsmith.techniques.families import FAMILIES
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
@@ -116,8 +116,8 @@ def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
 
 def _mostly(failures: Iterable[Record], *more: str) -> str:
     """What most failures are, by class and stage, with the words of the first, and what can be done about them."""
-    groups: dict[tuple[str, str], list[SetAside]] = {}
-    for why in map(SetAside.of, failures):
+    groups: dict[tuple[str, str], list[ExcludedQuestion]] = {}
+    for why in map(ExcludedQuestion.of, failures):
         groups.setdefault((why.kind, why.stage), []).append(why)
     most = max(groups.values(), key=len)
     stage = most[0].stage
@@ -128,21 +128,11 @@ def _mostly(failures: Iterable[Record], *more: str) -> str:
     return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
 
 
-def single(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluation]:
-    """Those that have one option which ``naive``, the run's naive RAG, has not."""
-
-    def changed(evaluation: Evaluation) -> int:
-        pairs = zip(evaluation.candidate, naive.candidate, strict=True)
-        return sum(gene.technique.name != plain.technique.name for gene, plain in pairs)
-
-    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
-
-
 @dataclass(frozen=True, slots=True)
 class _Trial:
     """A pipeline with one gene less, what it is behind the leader, and how sure that is."""
 
-    removal: Removal
+    removal: AblationStep
     evaluation: Evaluation
     paying: bool
 
@@ -158,7 +148,7 @@ def simplified(
     evaluate: Callable[[Sequence[Candidate]], Sequence[Evaluation]],
     alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
-) -> tuple[Evaluation, tuple[Removal, ...]]:
+) -> tuple[Evaluation, tuple[AblationStep, ...]]:
     """``leader`` without the genes that do not pay, and everything that was tried on the way.
 
     ``evaluate`` evaluates candidates on the search questions, ``alike`` one that does the same as another; it is None
@@ -235,14 +225,16 @@ def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluat
     return _Trial(removal, simpler, paying)
 
 
-def _removal(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness) -> Removal:
+def _removal(
+    place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness
+) -> AblationStep:
     """What ``simpler`` loses against the leader, and saves against ``current``, of which it differs in one gene."""
     both = common([simpler, current, leader])
     loss, error = _behind(leader, simpler, both, fitness)
     calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
     gene, now = current.candidate[place], simpler.candidate[place]
     instead = str(now) if now.technique == gene.technique else ""
-    return Removal(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)
+    return AblationStep(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)
 
 
 def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> tuple[float, float]:

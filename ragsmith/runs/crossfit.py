@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 from ragsmith.comparison.looks import Look
 from ragsmith.datasets.splits import Split, undivided
@@ -27,9 +26,9 @@ from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.looking import look_at
-from ragsmith.runs.record import Account, Fold, RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Run, Step, stamp
+from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics
+from ragsmith.runs.final_comparison import count_test_use
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Outcome, Run, Step, stamp
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 
@@ -52,11 +51,12 @@ class Crossfit:
         store: Store,
         settings: RunSettings,
         *,
-        on_step: Callable[[Step], None] | None = None,
+        execution: Execution | None = None,
+        allowance: Allowance | None = None,
+        callbacks: Callbacks | None = None,
         now: Callable[[], float] = time.time,
-        **options: Any,
     ) -> None:
-        """Prepare it; ``options`` are those of `Run`.
+        """Prepare it; the arguments are those of `Run`.
 
         Raises:
             UsageError: as for `Run`, or the questions cannot be dealt out.
@@ -73,11 +73,10 @@ class Crossfit:
         self._space = space
         self._store = store
         self._settings = settings
-        self._on_step = on_step or (lambda step: None)
+        self._execution, self._allowance, self._callbacks = execution, allowance, callbacks or Callbacks()
         self._now = now
         self._started = now()
-        self._options = options
-        self._run = self._search(replace(setup, divided=undivided(setup.dataset)), on_step=on_step)
+        self._run = self._search(replace(setup, divided=undivided(setup.dataset)), self._callbacks)
         self.key = self._run.key
 
     @property
@@ -118,7 +117,7 @@ class Crossfit:
         why = (parts[-1].outcome.why if parts else "") or self._run.why if state == "interrupted" else ""
         return self._sum(replace(outcome, state=state, why=why), parts)
 
-    def _search(self, setup: Setup, *, on_step: Callable[[Step], None] | None, within: str = "", **more: Any) -> Run:
+    def _search(self, setup: Setup, callbacks: Callbacks, within: str = "") -> Run:
         """A search on a setup with a split of its own, in the time that is left."""
         settings = self._settings
         if settings.time_limit is not None:
@@ -129,19 +128,22 @@ class Crossfit:
             self._space,
             self._store,
             settings,
-            on_step=on_step,
+            execution=self._execution,
+            allowance=self._allowance,
+            callbacks=callbacks,
             now=self._now,
             within=within,
-            **{**self._options, **more},
         )
 
     def _tested(self, number: int, split: Split) -> _Part:
         """Search on the questions of the other folds, and test on those of this one."""
 
         def say(step: Step) -> None:
-            self._on_step(replace(step, phase=f"fold {number} of {len(self._splits)}, {step.phase}"))
+            if self._callbacks.on_step:
+                self._callbacks.on_step(replace(step, phase=f"fold {number} of {len(self._splits)}, {step.phase}"))
 
-        run = self._search(replace(self._setup, divided=split), on_step=say, within=self.key, on_start=None)
+        callbacks = replace(self._callbacks, on_start=None, on_step=say)
+        run = self._search(replace(self._setup, divided=split), callbacks, within=self.key)
         outcome = run.go()
         stored = self._store.run(run.key)
         record = RunRecord.read(stored.value) if stored else None
@@ -172,7 +174,7 @@ class Crossfit:
         total = self._sum(outcome, parts)
         work = total.work
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
-        account = replace(Account(total.computed, total.reused, *stages), spent=total.spent)
+        account = replace(RunStatistics(total.computed, total.reused, *stages), spent=total.spent)
         ended = replace(record, folds=folds, account=account)
         if any(fold.entrants for fold in folds):
             ended = replace(ended, look=self._looked(ended))
@@ -190,7 +192,7 @@ class Crossfit:
         compared = {role: [described.get(fold.entrants.get(role, "")) for fold in record.folds] for role in roles}
         day = stamp(self._now())[:10]
         fitness = self._settings.fitness
-        return look_at(self._store, self._setup, fitness, self.key, compared, record.tested, day)
+        return count_test_use(self._store, self._setup, fitness, compared, record.tested, day)
 
     @staticmethod
     def _sum(outcome: Outcome, parts: Sequence[_Part]) -> Outcome:

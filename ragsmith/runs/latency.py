@@ -1,21 +1,15 @@
-"""How long pipelines take: measured once, kept apart from results, and read by whoever goes on."""
+"""Measure how long pipelines take: once a question, kept apart from results, and read by the same search again."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.latency import timed_on
-from ragsmith.pipelines.stations import COLD, WARM, Timing
-from ragsmith.runs.record import RunRecord
+from ragsmith.records.latency import median_seconds
 from ragsmith.store.store import LatencyRow, Store
-
-BY_STATION = "latency"
-"""The kind of finding that ``evaluate --latency`` leaves: machine to question to state to station to seconds."""
 
 
 class Latencies:
@@ -42,7 +36,7 @@ class Latencies:
                 rows[question] = self._failed.get((key, question)) or self._measured(evaluation, question)
             if rows[question].state == "failed":
                 return None
-        return _median(rows, questions)
+        return median_seconds(rows, questions)
 
     def _measured(self, evaluation: Evaluation, question: str) -> LatencyRow:
         found = self._evaluator.timed(evaluation.candidate, question)
@@ -51,44 +45,3 @@ class Latencies:
         if row.state == "failed":
             self._failed[evaluation.key, question] = row
         return row
-
-
-def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
-    """The seconds of those pipelines of a run that were timed on all that they were to be timed on, by key."""
-    asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
-    machine = record.settings.measured_on
-    rows = store.latencies(asked, machine) if machine else {}
-    found = {key: _median(rows[key], asked[key]) for key in rows}
-    return {key: seconds for key, seconds in found.items() if seconds is not None}
-
-
-def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[Timing]) -> None:
-    """Keep what ``evaluate --latency`` measured, in the place of what it measured on that kind of machine before."""
-    seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-    for timing in timings:
-        seconds[timing.question][timing.state] = dict(timing.seconds)
-    before: Any = store.findings(BY_STATION, [evaluation]).get(evaluation, {})
-    store.put_finding(BY_STATION, evaluation, dataset, {**before, machine: dict(seconds)})
-
-
-def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[Timing]]]:
-    """The same by evaluation and kind of machine, sorted by question; what was never timed is left out."""
-    found: dict[str, Any] = store.findings(BY_STATION, evaluations)
-    return {
-        evaluation: {
-            machine: [
-                Timing(question, state, seconds[question][state])
-                for question in sorted(seconds)
-                for state in (WARM, COLD)
-                if state in seconds[question]
-            ]
-            for machine, seconds in sorted(by_machine.items())
-        }
-        for evaluation, by_machine in found.items()
-    }
-
-
-def _median(rows: Mapping[str, LatencyRow], questions: Sequence[str]) -> float | None:
-    """Over ``questions``; None where one is not known, or there is none."""
-    known = [rows[question].value for question in questions if question in rows and rows[question].state == "ok"]
-    return median(known) if known and len(known) == len(questions) else None

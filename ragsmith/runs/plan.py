@@ -1,9 +1,9 @@
 """Plan: what a search would ask of models, before anything is spent.
 
 The search is rehearsed on a sample of the questions, with others in the place of the models that cost something
-(`stand_ins`): what these would have been asked is counted, and what the cache already holds is read from it. What a
-request takes is measured on replies in the cache, or assumed (`expected`). Replies and scores decide where a search
-goes, so a plan is an estimate.
+(`stub_models`): what these would have been asked is counted, and what the cache already holds is read from it. What a
+request takes is measured on replies in the cache, or assumed (`token_estimates`). Replies and scores decide where a
+search goes, so a plan is an estimate.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
 from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -36,18 +37,17 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.expected import Expected, expected_of
-from ragsmith.runs.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
-from ragsmith.runs.requirements import searchable
-from ragsmith.runs.run import Run
-from ragsmith.runs.stand_ins import (
+from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
+from ragsmith.runs.run import Execution, Run
+from ragsmith.runs.stub_models import (
     RERANKED,
-    Tallies,
-    Tally,
+    RequestCount,
+    RequestCounts,
     added,
     collection_requests,
-    stand_ins,
+    stub_models,
 )
+from ragsmith.runs.token_estimates import TokenEstimate, token_estimate
 from ragsmith.store.store import Store
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
@@ -257,9 +257,11 @@ def plan(
     for model in each_model.values():
         own = {request: tally for (name, request), tally in whole.items() if name == model.id}
         if own:
-            expected[model.id], notes[model.id] = expected_of(model, stored.get(model.id, ()), own, latency, in_flight)
+            expected[model.id], notes[model.id] = token_estimate(
+                model, stored.get(model.id, ()), own, latency, in_flight
+            )
 
-    def lines_of(tallies: Tallies, rehearsed: int) -> tuple[Line, ...]:
+    def lines_of(tallies: RequestCounts, rehearsed: int) -> tuple[Line, ...]:
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
@@ -325,7 +327,7 @@ def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
 class _Timed:
     """What all rehearsals asked anew to time pipelines, how many these were, and on how many questions in all."""
 
-    tallies: Tallies = field(default_factory=dict)
+    tallies: RequestCounts = field(default_factory=dict)
     pipelines: int = 0
     questions: int = 0
 
@@ -339,8 +341,8 @@ class _Rehearsed:
     """
 
     pipelines: int
-    alone: Tallies
-    beside: Tallies
+    alone: RequestCounts
+    beside: RequestCounts
     looks: tuple[float, float] | None = None
 
 
@@ -358,7 +360,7 @@ def _rehearsed(
     On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one,
     and show how far searches differ.
     """
-    tallies: Tallies = {}
+    tallies: RequestCounts = {}
     gateway = Gateway()
     engines: dict[tuple[int, int, ModelNames], Engine] = {}
     anew: dict[int, Models] = {}
@@ -371,7 +373,7 @@ def _rehearsed(
             chunks = its.corpus.chunks
             real, texts = its.loaded_models, [chunk.text for chunk in chunks]
             stand_in = partial(
-                stand_ins, raced=settings.racing is not None, languages=[chunk.language for chunk in chunks]
+                stub_models, raced=settings.racing is not None, languages=[chunk.language for chunk in chunks]
             )
             engines[asked] = Engine(its.corpus, stand_in(real, texts, store, stored, tallies), gateway)
             anew[id(engines[asked])] = stand_in(real, texts, scratch, stored, timed.tallies)
@@ -400,7 +402,13 @@ def _rehearsed(
             overlap, gap = setup.chunk_overlap, setup.gap
             rehearsal = _Rehearsal(dataset, *of_setup, chunk_overlap=overlap, gap=gap, shared=shared)
             of_rehearsal = partial(latency_of, rehearsal=rehearsal.searching(space.settings))
-            outcome = Run(rehearsal, space, scratch, replace(settings, control=control), latency_of=of_rehearsal).go()
+            outcome = Run(
+                rehearsal,
+                space,
+                scratch,
+                replace(settings, control=control),
+                execution=Execution(latency_of=of_rehearsal),
+            ).go()
             asked = dict(tallies)
             tallies.clear()
             pipelines = len({key for key, _ in outcome.evaluations})
@@ -454,11 +462,13 @@ def _ranges(each: Sequence[Totals]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _lines(tallies: Tallies, expected: Mapping[str, Expected], share: float, prices: Prices) -> tuple[Line, ...]:
+def _lines(
+    tallies: RequestCounts, expected: Mapping[str, TokenEstimate], share: float, prices: Prices
+) -> tuple[Line, ...]:
     """What was tallied on the sample, for all questions; what the collection needs does not grow with them."""
     once = collection_requests()
 
-    def line(model: str, request: str, tally: Tally) -> Line:
+    def line(model: str, request: str, tally: RequestCount) -> Line:
         scale = 1.0 if request in once else 1 / share
         usage, price = expected[model].usage(request, tally, scale), prices.of(model)
         return Line(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ragsmith.caches import bounded_cache
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.digest import digest
 from ragsmith.effects import (
@@ -29,10 +30,10 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.pipeline import dataset_location, export_yaml
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def _known_of_others(setup: Setup) -> Knowledge | None:
     return others if len(others.observed) >= FEWEST else None
 
 
-@lru_cache(maxsize=1)
+@bounded_cache(1, key="the corpora left out")
 def _without(own: tuple[int, ...]) -> Knowledge:
     """What was learned on data sets with other documents than those of a sample; it remembers what it worked out."""
     return read().without(own)

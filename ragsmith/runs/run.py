@@ -34,25 +34,31 @@ from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import best
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
+from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
-from ragsmith.gateway.owners import this_process
+from ragsmith.gateway.leases import this_process
 from ragsmith.models.roles import Models
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.arm import Batch, Met, batches, finishers
-from ragsmith.runs.choice import choose, simplified, single
+from ragsmith.records.front import cheapest, points, single
+from ragsmith.records.objectives import LatencyOf, costs_of, on_this_machine
+from ragsmith.records.record import (
+    CROSSFIT,
+    HELD_OUT,
+    DatasetRecord,
+    ExcludedQuestion,
+    RunRecord,
+    RunSettings,
+    RunStatistics,
+)
+from ragsmith.records.stored_run import StoredRun
+from ragsmith.runs.choice import choose, simplified
 from ragsmith.runs.diagnosing import diagnose
-from ragsmith.runs.finals import Finals
-from ragsmith.runs.front import cheapest, points
-from ragsmith.runs.kept import Kept
+from ragsmith.runs.final_comparison import FinalComparison, count_test_use
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.looking import look_at
-from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
-from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
-from ragsmith.runs.record import CROSSFIT, HELD_OUT, Account, DatasetRecord, RunRecord, RunSettings, SetAside
-from ragsmith.runs.requirements import searchable
+from ragsmith.runs.search_loop import Batch, SeenCandidates, batches, finishers, warm_start
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -61,7 +67,7 @@ from ragsmith.types import Example
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a run tells whoever watches it."""
+    """A step of a run, as its callback gets it."""
 
     phase: str
     number: int
@@ -76,7 +82,7 @@ Pulse = Callable[[], tuple[Activity, Spent]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run tells whoever watches it before it begins; ``steps`` is how many there are at most, where known."""
+    """What the callback gets before a run begins; ``steps`` is how many there are at most, where known."""
 
     setup: Setup
     space: Space
@@ -118,12 +124,12 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
-    ("ragsmith.runs.arm", "batches"),
-    ("ragsmith.runs.prelude", "prelude"),
+    ("ragsmith.runs.search_loop", "batches"),
+    ("ragsmith.runs.search_loop", "warm_start"),
     ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplified"),
-    ("ragsmith.runs.objectives", "costs_of"),
-    ("ragsmith.runs.front", "cheapest"),
+    ("ragsmith.records.objectives", "costs_of"),
+    ("ragsmith.records.front", "cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
     ("ragsmith.effects.recommending", "prior_for"),
     ("ragsmith.effects.corpus", "corpus_of"),
@@ -152,6 +158,45 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Execution:
+    """How a run computes what is missing; results do not depend on it.
+
+    ``memory`` is how many bytes all processes may have together; by default the machine says. What is missing is
+    computed on ``cluster``, if there is one. ``retry_failed`` asks again what earlier runs found hopeless to ask. By
+    ``clock`` what has ended is stored every so often, and latency is measured where it is an objective, unless
+    ``latency_of`` says what it is.
+    """
+
+    workers: int = 1
+    memory: int | None = None
+    cluster: Cluster | None = None
+    retry_failed: bool = False
+    clock: Clock = time.perf_counter
+    latency_of: LatencyOf | None = None
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a run may spend on requests: ``limits``, over all resumes, and ``prices`` to count cost by.
+
+    ``accept_spent`` says what was spent where the cache was damaged and does not know any more.
+    """
+
+    limits: Limits | None = None
+    prices: Prices | None = None
+    accept_spent: Spent | None = None
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """What a run reports on the way: how it begins, each step, and how many answers of how many in the step."""
+
+    on_start: Callable[[Start], None] | None = None
+    on_step: Callable[[Step], None] | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
+
 class Run:
     """One run, on what is loaded already: `ragsmith.search` loads it, and hands out what was found."""
 
@@ -162,28 +207,15 @@ class Run:
         store: Store,
         settings: RunSettings | None = None,
         *,
-        workers: int = 1,
-        on_step: Callable[[Step], None] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-        on_start: Callable[[Start], None] | None = None,
-        limits: Limits | None = None,
-        prices: Prices | None = None,
-        retry_failed: bool = False,
-        accept_spent: Spent | None = None,
+        execution: Execution | None = None,
+        allowance: Allowance | None = None,
+        callbacks: Callbacks | None = None,
         now: Callable[[], float] = time.time,
-        clock: Clock = time.perf_counter,
-        latency_of: LatencyOf | None = None,
-        memory: int | None = None,
-        cluster: Cluster | None = None,
         within: str = "",
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
-        ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
-        stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
-        ``memory`` is how many bytes all processes may have together; by default the machine says.
-        What is missing is computed on ``cluster``, if there is one. A run ``within`` another, of that key, spends what
-        that one may, and is reported by it.
+        A run ``within`` another, of that key, spends what that one may, and is reported by it.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -199,21 +231,21 @@ class Run:
         self._store = store
         self.key = run_key(setup, space, self._settings)
         self._within = within
-        self._budget = Budget(store, within or self.key, limits, prices, accept_spent)
+        execution, allowance = execution or Execution(), allowance or Allowance()
+        self._callbacks = callbacks or Callbacks()
+        self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
         self._evaluator = Evaluator(
             setup,
             store,
-            workers,
-            on_progress,
+            execution.workers,
+            self._callbacks.on_progress,
             self._budget,
-            retry_failed=retry_failed,
+            retry_failed=execution.retry_failed,
             ranks=ranks,
-            clock=clock,
-            memory=memory,
-            cluster=cluster,
+            clock=execution.clock,
+            memory=execution.memory,
+            cluster=execution.cluster,
         )
-        self._on_step = on_step or (lambda step: None)
-        self._on_start = on_start or (lambda start: None)
         self._now = now
         self._started = now()
         self._split: Split = setup.split
@@ -222,8 +254,10 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        self._latency_of = latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
-        self._met = Met(self._settings.fitness, self._settings.may_miss)
+        self._latency_of = (
+            execution.latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
+        )
+        self._seen = SeenCandidates(self._settings.fitness, self._settings.may_miss)
         self._tested: list[Evaluation] = []  # on the test questions
 
     @property
@@ -241,12 +275,14 @@ class Run:
         # of several threads the sums differ in their last digits, and on matrices of a hundred rows they only wait
         with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             steps = self._settings.steps
-            self._on_start(
-                Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
-            )
+            if on_start := self._callbacks.on_start:
+                on_start(Start(self._setup, self._space, steps, self._pulse))
             data = self._setup.dataset  # what it is called may have changed since it was last searched
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
             return self._ended() or self._finished()
+
+    def _pulse(self) -> tuple[Activity, Spent]:
+        return self._evaluator.activity(), self._budget.spent
 
     def _ended(self) -> Outcome | None:
         """How the run ended before; None where it has not, or where going through it again may end otherwise.
@@ -260,7 +296,7 @@ class Run:
         record = RunRecord.read(before.value)
         if (record.program, record.split) != (self._record.program, self._record.split):
             return None
-        kept = Kept(self._store, self.key, self._setup.dataset.digest, record)
+        kept = StoredRun(self._store, self.key, self._setup.dataset.digest, record)
         found = kept.whole()
         if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
             return None
@@ -294,7 +330,7 @@ class Run:
             state = "interrupted"
             raise
         finally:
-            self._account(work)
+            self._update_statistics(work)
             ended = state in ("finished", "running")
             if not finished_before or (ended and self._ends_otherwise(before)):
                 if ended:
@@ -321,18 +357,18 @@ class Run:
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record
-        if not Kept(self._store, self.key, self._setup.dataset.digest, kept).lists_all:
+        if not StoredRun(self._store, self.key, self._setup.dataset.digest, kept).lists_all:
             return True
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
         return ends[0] != ends[1]
 
-    def _account(self, work: Work | None) -> None:
-        """Put down what was done, and what failed."""
-        aside = self._met.terms.aside | self._met.terms_of(self._tested).aside
+    def _update_statistics(self, work: Work | None) -> None:
+        """Update the run statistics, and what failed."""
+        aside = self._seen.terms.aside | self._seen.terms_of(self._tested).aside
         self._record = replace(
             self._record,
-            account=Account.of(self._evaluator, work, self._budget.spent),
-            aside={question: SetAside.of(failure) for question, failure in aside.items()},
+            account=RunStatistics.of(self._evaluator, work, self._budget.spent),
+            aside={question: ExcludedQuestion.of(failure) for question, failure in aside.items()},
             failed=sum(len(evaluation.failures) for evaluation in self._evaluator.evaluations.values()),
             unfinished=self._evaluator.unfinished,
         )
@@ -340,9 +376,11 @@ class Run:
     def _search(self) -> Evaluation | None:
         known = self._known()
         expected = self._prior if self._settings.begin_with_known else None
-        proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known)
+        proposed = self._search_loop(
+            self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known
+        )
         drawn = self._control(len({one.behaviour for one in proposed}))
-        terms = self._met.terms
+        terms = self._seen.terms
         self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
             replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
             for row, raced in zip(self._proposals, proposed, strict=True)
@@ -357,9 +395,9 @@ class Run:
         self._record = replace(self._record, leader=choice.highest.key, estimated=estimated)
         try:
             winner = self._simplified(choice.chosen)
-            by_key = {one.key: one for one in self._met.evaluations}
+            by_key = {one.key: one for one in self._seen.evaluations}
             baselines = {name: by_key[key] for name, key in self._record.baselines.items()}
-            finals = Finals(
+            finals = FinalComparison(
                 winner,
                 leader=choice.highest,
                 estimated=choice.estimated,
@@ -383,14 +421,14 @@ class Run:
 
         def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
             found = self._evaluator.evaluate(candidates, self._split.search)
-            self._meet([Raced.through(evaluation) for evaluation in found])
+            self._record_results([Raced.through(evaluation) for evaluation in found])
             return found
 
-        winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._met.terms)
+        winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._seen.terms)
         self._record = replace(self._record, winner=winner.key, removals=removals)
         if self._settings.timed:  # they are on the front, too
             tried = {removal.key for removal in removals}
-            for one in {one.key: one for one in self._met.evaluations if one.key in tried}.values():
+            for one in {one.key: one for one in self._seen.evaluations if one.key in tried}.values():
                 self._latency_of(one)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
@@ -402,12 +440,12 @@ class Run:
         rule, is evaluated, and what left a race is completed. Where nothing was to be left out, or the time is over,
         nothing is. It decides nothing, and is met by nobody: what it shows came too late to win.
         """
-        met = {one.key: one for one in self._met.evaluations if one.questions == winner.questions}
+        met = {one.key: one for one in self._seen.evaluations if one.questions == winner.questions}
         if self._settings.simplify and not self._late():
             missing = lacking(winner.candidate, self._space, met.values())
             met |= {one.key: one for one in self._evaluator.evaluate(missing, self._split.search)}
         seconds_of = self._latency_of if self._settings.timed else None
-        data, terms = self._setup.dataset, self._met.terms
+        data, terms = self._setup.dataset, self._seen.terms
         clusters = self._record.split.search_groups or Clusters.alone(winner.questions)
         found = ablation_of(
             winner, met.values(), self._space, terms, dataset=data.name, clusters=clusters, seconds_of=seconds_of
@@ -426,20 +464,20 @@ class Run:
             if found.phenotype != other.on(found.questions).phenotype:
                 return None
             if asked >= len(order):
-                self._meet([Raced.through(found)])
+                self._record_results([Raced.through(found)])
                 return found
             asked *= 2
 
     def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
         """The cheapest shown to be less than the margin behind, of who was able to win and what was tried with it."""
         tried = {removal.key for removal in self._record.removals}
-        everyone = {one.key: one for one in [*able, *(one for one in self._met.evaluations if one.key in tried)]}
-        terms = self._met.terms_of(list(everyone.values()))
+        everyone = {one.key: one for one in [*able, *(one for one in self._seen.evaluations if one.key in tried)]}
+        terms = self._seen.terms_of(list(everyone.values()))
         return cheapest(points(list(everyone.values()), terms), winner, terms, self._settings.margin)
 
     @cached_property
     def _prior(self) -> Prior | None:
-        """What to expect of pipelines before any is evaluated; None where nobody asks for it, or nobody knows."""
+        """The prior over pipelines before any is evaluated; None where none is used, or too little is known."""
         settings = self._settings
         if not settings.begin_with_known and settings.choose == "mean":
             return None
@@ -475,10 +513,10 @@ class Run:
     def _known(self) -> dict[Genome, Raced]:
         """Evaluate what is known before the search; a strategy is told of what is in the space, and it may win."""
         settings, space = self._settings, self._space
-        found = prelude(
+        found = warm_start(
             self._evaluator, self._races(), self._split.search, space, self._recommended(), probes=settings.probes
         )
-        self._meet([raced for _, raced in found.raced])
+        self._record_results([raced for _, raced in found.raced])
         known = found.within(space)
         self._record = replace(
             self._record,
@@ -501,13 +539,13 @@ class Run:
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(self._setup, self._space, self._settings.fitness)
 
-    def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
+    def _search_loop(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
         """Race what ``strategy`` proposes until it is done, or at a limit."""
         proposed: list[Raced] = []
         weighs = self._settings.weighs and not control
         costs = partial(costs_of, self._settings, self._latency_of) if weighs else None
         try:
-            for batch in batches(strategy, self._races(), self._space.candidate, known, self._met, costs):
+            for batch in batches(strategy, self._races(), self._space.candidate, known, self._seen, costs):
                 if not control:
                     self._keep(len(proposed), batch)
                 proposed += batch.raced
@@ -519,7 +557,7 @@ class Run:
             if not proposed and not control:
                 raise
             self._stopped, self.why = True, str(stop)
-        self._record = replace(self._record, dropped=self._met.dropped)
+        self._record = replace(self._record, dropped=self._seen.dropped)
         if not control:
             self._record = replace(self._record, history=tuple(strategy.history))
         return proposed
@@ -538,20 +576,24 @@ class Run:
         settings = self._settings
         if settings.control != "random" or settings.strategy == "random" or self._stopped or not budget:
             return []
-        drawn = self._arm(self._strategy("random", budget), {}, control=True)
+        drawn = self._search_loop(self._strategy("random", budget), {}, control=True)
         self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))
         return drawn
 
-    def _meet(self, raced: Sequence[Raced]) -> None:
-        """Note what came of candidates."""
-        self._met.add(raced)
-        self._record = replace(self._record, dropped=self._met.dropped)
+    def _record_results(self, raced: Sequence[Raced]) -> None:
+        """Record race results."""
+        self._seen.add(raced)
+        self._record = replace(self._record, dropped=self._seen.dropped)
 
     def _say(self, strategy: Strategy, step: int, evaluated: int, *, control: bool) -> None:
         score, candidate = None, None
         if best := strategy.best():
             score, candidate = best[1], self._space.candidate(best[0])
         self._on_step(Step("random control" if control else "search", step, evaluated, score, candidate))
+
+    def _on_step(self, step: Step) -> None:
+        if self._callbacks.on_step:
+            self._callbacks.on_step(step)
 
     def _keep(self, position: int, batch: Batch) -> None:
         """Store what was proposed, from ``position`` on, as the rows of the run."""
@@ -565,11 +607,11 @@ class Run:
         if self._incremental:
             self._store.put_proposals(self.key, rows)
 
-    def _test(self, finals: Finals) -> None:
+    def _test(self, finals: FinalComparison) -> None:
         """Evaluate the winner, and what it has to beat, on the test questions."""
         if not self._split.test:
             return
-        entrants = finals.entrants()
+        entrants = finals.candidates()
         self._tested = self._evaluator.evaluate(list(entrants.values()), self._split.test)
         tested = {name: one.key for name, one in zip(entrants, self._tested, strict=True)}
         self._record = replace(self._record, test=tested)
@@ -577,7 +619,7 @@ class Run:
             setup, ids = self._setup, [example.id for example in self._split.test]
             compared = {name: configuration(one) for name, one in entrants.items()}
             day = stamp(self._now())[:10]
-            look = look_at(self._store, setup, self._settings.fitness, self.key, compared, ids, day)
+            look = count_test_use(self._store, setup, self._settings.fitness, compared, ids, day)
             self._record = replace(self._record, look=look)
         self._on_step(Step("test questions", 0, len(entrants), None, None))
 

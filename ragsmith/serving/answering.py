@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.caches import empty_caches
 from ragsmith.diagnosis.explaining import Explained, explained
-from ragsmith.gateway.caches import empty_caches, give_back
-from ragsmith.gateway.memo import Entry, Weighed
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.gateway.memory import give_back
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.serving.conversation import Turn, self_contained
 from ragsmith.serving.quoting import Quote, quoted
 from ragsmith.serving.workers import Stop
@@ -90,8 +90,7 @@ class Answerer:
         self.setup = pipeline.setup
         self.waits = pipeline.setup.loaded_models.waits
         self._opened = ExitStack()
-        self._rankings = _Rankings()
-        self._base = pipeline.setup.engine(store, room=self._rankings)
+        self._base = pipeline.setup.engine(store)
         self._base.share_collection(pipeline.engine)
         self._answers = 0
         self._lock = threading.Lock()
@@ -178,7 +177,6 @@ class Answerer:
 
     def _clear(self) -> None:
         """Give up what is remembered of questions, as far as it can be found again."""
-        self._rankings.give_up()
         empty_caches()
         give_back()
 
@@ -232,23 +230,6 @@ def _best(hits: Sequence[Hit], span: Span) -> Hit | None:
     return next(
         (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None
     )
-
-
-class _Rankings:
-    """The room of an engine that remembers nothing itself: it is only told to give up what indexes remember."""
-
-    level = 0.0
-
-    def __init__(self) -> None:
-        self.others: list[Any] = []
-
-    def admit(self, entries: dict[Any, Entry[Any]], key: Any, entry: Entry[Any], weighed: Weighed | None) -> None:
-        """Nothing is weighed: the collection stays, and requests have rooms of their own."""
-
-    def give_up(self) -> None:
-        """Have rankings given up, which are bounded by number only."""
-        for forget in self.others:
-            forget()
 
 
 def plain(value: Any) -> Any:

@@ -15,23 +15,23 @@ from sqlalchemy.exc import OperationalError
 from ragsmith.errors import StoreError, WrongStore
 from ragsmith.models.calls import Json
 from ragsmith.store.engine import (
-    alone_at,
     create_file,
     enter_wal,
     file_engine,
+    is_unused,
     lacks_log,
     leave_wal,
     log_of,
-    nobody_has_open,
     parse,
     refuse_foreign,
     server_engine,
     shown_url,
     speaking_of,
+    take_advisory_lock,
 )
-from ragsmith.store.rows import Value, batches, insertion, label, seal, unseal
-from ragsmith.store.schema import APPLICATION_ID, Migration, migrate, refuse_newer, stored_version
-from ragsmith.store.shapes import SHAPES, Shape
+from ragsmith.store.rows import Value, add_checksum, batches, insertion, label, verify_checksum
+from ragsmith.store.schema import APPLICATION_ID, create_tables, refuse_other_format, stored_format
+from ragsmith.store.validation import VALIDATORS, Validator
 
 BATCH = 500
 """Keys in one statement."""
@@ -40,13 +40,13 @@ URGENT_SECONDS = 2.0
 """A server may have no second connection for us, so our other threads are waited for first: they are soon done."""
 
 
-class _Mine(threading.local):
+class _ThreadConnection(threading.local):
     """The connection that a thread uses at the moment."""
 
     connection: Connection | None = None
 
     @contextmanager
-    def holding(self, connection: Connection) -> Iterator[None]:
+    def using(self, connection: Connection) -> Iterator[None]:
         before, self.connection = self.connection, connection
         try:
             yield
@@ -68,13 +68,14 @@ class Database:
         *,
         path: Path | None = None,
         read_only: bool = False,
+        validators: Mapping[str, Validator] = VALIDATORS,
     ) -> None:
         self.name = name
         self.path = path
         self.read_only = read_only
         self.log_is_gone = False
         self.damaged: dict[str, None] = {}
-        self.shapes: Mapping[str, Shape] = SHAPES
+        self.validators = validators
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
         server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
@@ -82,37 +83,36 @@ class Database:
         self._lock = threading.Lock()
         # a server has few connections for everybody: all threads of a process take turns at one
         self._turn = self._lock if server else nullcontext()
-        self._mine = _Mine()
+        self._current = _ThreadConnection()
         self._closed = False
 
     @classmethod
     def open(
-        cls, location: str | Path | URL, *, read_only: bool, timeout: float, migrations: Sequence[Migration]
+        cls,
+        location: str | Path | URL,
+        *,
+        read_only: bool,
+        timeout: float,
+        validators: Mapping[str, Validator] = VALIDATORS,
     ) -> Self:
-        """Open, create or bring forward; ``timeout`` is how many seconds to wait for another writer."""
+        """Open or create; ``timeout`` is how many seconds to wait for another writer."""
         parsed = parse(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
-            database = cls(engine, shown_url(parsed), read_only=read_only)
+            database = cls(engine, shown_url(parsed), read_only=read_only, validators=validators)
         else:
             with speaking_of(str(parsed)):
-                database = cls._open_file(parsed, read_only, timeout)
+                database = cls._open_file(parsed, read_only, timeout, validators)
         with ExitStack() as on_error:
             on_error.callback(database._engine.dispose)
-            database._bring_forward(migrations, timeout)
+            database._prepare_tables()
             if database.path and not read_only:
-                with speaking_of(database.name):
-                    if database.log_is_gone:  # unless somebody has just begun one
-                        database._engine.dispose()
-                        database.log_is_gone = nobody_has_open(database.path)
-                    enter_wal(database.path, timeout=timeout)
-                with database.reading() as connection:
-                    stored_version(connection)  # begins the log: a file that is in use has one
+                database._begin_log(database.path, timeout)
             on_error.pop_all()
         return database
 
     @classmethod
-    def _open_file(cls, path: Path, read_only: bool, timeout: float) -> Self:
+    def _open_file(cls, path: Path, read_only: bool, timeout: float, validators: Mapping[str, Validator]) -> Self:
         if not path.exists():
             if read_only:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
@@ -120,24 +120,30 @@ class Database:
         refuse_foreign(path)
         log_is_gone = not read_only and lacks_log(path, timeout=timeout)
         engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
-        database = cls(engine, str(path), path=path, read_only=read_only)
+        database = cls(engine, str(path), path=path, read_only=read_only, validators=validators)
         database.log_is_gone = log_is_gone
         return database
 
-    def _bring_forward(self, migrations: Sequence[Migration], timeout: float) -> None:
+    def _prepare_tables(self) -> None:
         with self.reading() as connection:
-            version = stored_version(connection)
-        refuse_newer(version, migrations, self.name)
-        if version == len(migrations):
+            found = stored_format(connection)
+        refuse_other_format(found, self.name)
+        if found:
             return
-        if self.read_only and version == 0:
+        if self.read_only:
             raise WrongStore(f"{self.name} holds no cache: run a search first or name another cache")
-        if self.read_only:  # an older one is brought forward, and read then
-            Database.open(self.location, read_only=False, timeout=timeout, migrations=migrations).close()
-            return
         with self.writing() as connection:
             _refuse_foreign_content(connection, self.name)
-            migrate(connection, migrations, self.name)
+            create_tables(connection, self.name)
+
+    def _begin_log(self, path: Path, timeout: float) -> None:
+        with speaking_of(self.name):
+            if self.log_is_gone:  # unless another process has just begun one
+                self._engine.dispose()
+                self.log_is_gone = is_unused(path)
+            enter_wal(path, timeout=timeout)
+        with self.reading() as connection:
+            stored_format(connection)  # begins the log: a file that is in use has one
 
     @property
     def location(self) -> Path | URL:
@@ -153,10 +159,10 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """One consistent view of the database; in a transaction of this thread, what that sees."""
         self._check_open()
-        if self._mine.connection is not None:
-            yield self._mine.connection
+        if self._current.connection is not None:
+            yield self._current.connection
             return
-        with self._turn, speaking_of(self.name), self._reader.connect() as connection, self._mine.holding(connection):
+        with self._turn, speaking_of(self.name), self._reader.connect() as connection, self._current.using(connection):
             yield connection
 
     @contextmanager
@@ -170,12 +176,12 @@ class Database:
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
-        has_turn = self._mine.connection is not None and self._turn is self._lock
+        has_turn = self._current.connection is not None and self._turn is self._lock
         with (
             nullcontext() if has_turn else self._held(URGENT_SECONDS if urgent else None),
             speaking_of(self.name),
             self._writer.begin() as connection,
-            self._mine.holding(connection),
+            self._current.using(connection),
         ):
             yield connection
 
@@ -193,7 +199,7 @@ class Database:
     def writing_alone(self, *what: str) -> Iterator[Connection]:
         """A transaction that reads before it writes: no other process is in one for the same at the same time."""
         with self.writing() as connection:
-            alone_at(connection, *what)
+            take_advisory_lock(connection, *what)
             yield connection
 
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
@@ -207,9 +213,9 @@ class Database:
 
     def intact(self, table: Table, row: Sequence[Any]) -> list[Json] | None:
         """The decoded columns of a row as read; None when it is not what was written, or not of its table's form."""
-        values = unseal(table, row)
-        shape = self.shapes.get(table.name)
-        return values if values is not None and (shape is None or shape(values)) else None
+        values = verify_checksum(table, row)
+        is_valid = self.validators.get(table.name)
+        return values if values is not None and (is_valid is None or is_valid(values)) else None
 
     def fetch_keyed(
         self, connection: Connection, table: Table, keys: Iterable[str], *, column: str = "key"
@@ -235,7 +241,9 @@ class Database:
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
         for row in sorted(rows, key=lambda row: tuple(row[: len(table.primary_key)])):
-            (repairs if self.damaged and label(table, row) in self.damaged else regular).append(seal(table, row))
+            (repairs if self.damaged and label(table, row) in self.damaged else regular).append(
+                add_checksum(table, row)
+            )
         written = 0
         if regular:
             statement = insertion(table, self.dialect, replacing=replacing, final=final)
@@ -276,7 +284,7 @@ def _reading_engine(path: Path, timeout: float) -> Engine:
     engine = file_engine(path, timeout=timeout, options="mode=ro")
     try:
         with engine.connect() as connection:
-            stored_version(connection)
+            stored_format(connection)
     except OperationalError:
         engine.dispose()
         log = log_of(path)

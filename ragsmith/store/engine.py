@@ -139,7 +139,7 @@ def _when_there_is_room(name: str, patience: float, refused: type[Exception], co
         pause = min(2 * pause, 2.0)
 
 
-def alone_at(connection: Connection, *what: str) -> None:
+def take_advisory_lock(connection: Connection, *what: str) -> None:
     """Wait until no other transaction holds ``what``, and hold it to the end of ours.
 
     A lock on a row is not enough on a server: of a row that is not there yet, two transactions would both be the first.
@@ -266,7 +266,7 @@ def lacks_log(path: Path, *, timeout: float) -> bool:
         return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
-def nobody_has_open(path: Path) -> bool:
+def is_unused(path: Path) -> bool:
     """Whether no connection is open to a file in WAL mode, which then leaves it."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
         return _unless_busy(connection, "PRAGMA journal_mode = DELETE")

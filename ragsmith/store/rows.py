@@ -1,7 +1,7 @@
 """The rows of the store: what callers see of them, and the checksum that each one carries on disk.
 
-SQLite does not notice a flipped bit in a value, so a row is believed only when its checksum, over the table, the
-version of the format and every column, agrees.
+SQLite does not notice a flipped bit in a value, so a row is believed only when its checksum, over the name of the
+table and every column, agrees.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ from ragsmith.models.calls import Json
 
 if TYPE_CHECKING:  # most caches are files: the dialect of a server is imported where there is one
     from sqlalchemy.dialects import postgresql
-
-FORMAT = 1
-"""Part of every checksum. Raising it needs a migration that writes the checksums again."""
-
 
 Value: TypeAlias = str | int | float | None
 """What a column holds."""
@@ -145,7 +141,7 @@ def settled(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
     return replace(new, attempts=old.attempts + new.attempts)
 
 
-def seal(table: Table, row: Sequence[object]) -> dict[str, Value]:
+def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
     """The columns of ``row``, in the order of the table, ready to be written.
 
     Raises TypeError or ValueError, naming the place, for a value that has no canonical JSON form.
@@ -154,7 +150,7 @@ def seal(table: Table, row: Sequence[object]) -> dict[str, Value]:
     return dict(zip(_names(table), [*values, _checksum(table.name, values)], strict=True))
 
 
-def unseal(table: Table, row: Sequence[Value]) -> list[Json] | None:
+def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
     """The columns of a row as read, checked and decoded; None when it is not what was written."""
     *values, checksum = row
     try:
@@ -228,7 +224,7 @@ def _as_double(value: object) -> float:
 def _checksum(table: str, values: Sequence[Value]) -> str:
     texts = [value if isinstance(value, str) else repr(value) for value in values]
     kinds = ",".join([f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True)])
-    whole = f"{table}/{FORMAT}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
+    whole = f"{table}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -21,11 +21,12 @@ from sqlalchemy.engine import URL
 from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, UsageError
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
-from ragsmith.gateway.owners import Owner
-from ragsmith.models.calls import BatchedRequest, Json, StoredCall
+from ragsmith.gateway.leases import Lease
+from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
-from ragsmith.store.engine import alone_at, parse
+from ragsmith.store.engine import parse, take_advisory_lock
+from ragsmith.store.maintenance import Damage, Statistics, damaged_rows, statistics
 from ragsmith.store.rows import (
     DatasetRow,
     DiagnosisRow,
@@ -36,14 +37,13 @@ from ragsmith.store.rows import (
     ResultRow,
     RunRow,
     RunState,
+    add_checksum,
     batches,
     columns_of,
     insertion,
-    seal,
     settled,
 )
 from ragsmith.store.schema import (
-    BATCHED_REQUEST,
     CLAIM,
     DATASET,
     DIAGNOSIS,
@@ -52,21 +52,17 @@ from ragsmith.store.schema import (
     FINDING,
     FIT,
     LATENCY,
+    LEASE,
     LOOK,
     LOOKED,
-    MIGRATIONS,
     MODEL_CALL,
-    PAYMENT,
-    PROCESS,
     PROPOSAL,
     RESULT,
     RUN,
     TRAITS,
-    Migration,
 )
-from ragsmith.store.shapes import SHAPES, VECTOR_TASKS, Shape
-from ragsmith.store.spending import Spendings
-from ragsmith.store.upkeep import Damage, Statistics, damaged_rows, statistics
+from ragsmith.store.spending import SpendLedger
+from ragsmith.store.validation import VALIDATORS, VECTOR_TASKS, Validator
 
 __all__ = [
     "Damage",
@@ -158,30 +154,28 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._spendings = Spendings(database)
+        self._ledger = SpendLedger(database)
         self._vector_lengths: dict[str, int] = {}
 
     @classmethod
     def open(
         cls,
-        location: str | Path,
+        location: str | Path | URL,
         *,
         read_only: bool = False,
         timeout: float = TIMEOUT,
-        migrations: Sequence[Migration] = MIGRATIONS,
-        shapes: Mapping[str, Shape] = SHAPES,
+        validators: Mapping[str, Validator] = VALIDATORS,
     ) -> Self:
-        """Open the file, made on first use, or the PostgreSQL URL ``location``, and bring an older schema forward.
+        """Open the file, made on first use, or the PostgreSQL URL ``location``.
 
-        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server, and
-        ``shapes`` says what the rows of each table look like: one that does not counts as damaged. Raises StoreError
-        when the place cannot be used, belongs to another program or was written by a newer ragsmith (it is then left
-        untouched), and MissingExtra without the driver of a server.
+        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server. ``validators``
+        say what the rows of each table look like: one that does not counts as damaged. Raises StoreError when the place
+        cannot be used, belongs to another program or has another format (it is then left untouched), and MissingExtra
+        without the driver of a server.
         """
-        database = Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations)
-        database.shapes = shapes
+        database = Database.open(location, read_only=read_only, timeout=timeout, validators=validators)
         store = cls(database)
-        if lost := store._spendings.lost_log():
+        if lost := store._ledger.doubt_after_lost_log():
             warnings.warn(lost, Notice, stacklevel=2)
         return store
 
@@ -203,8 +197,8 @@ class Store:
         return self._database.name
 
     @property
-    def _location(self) -> Path | URL:
-        """Where a mirror of this store is written to; the URL of a server has its password."""
+    def location(self) -> Path | URL:
+        """The file, or the URL of the server with its password."""
         return self._database.location
 
     @property
@@ -219,24 +213,24 @@ class Store:
         return self.get_calls([key]).get(key)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """Those of the calls that are there, by key."""
+        """Those of the calls that are there, by key; a vector of another length than most of its model is damaged."""
         with self._database.reading() as connection:
-            return self._calls(connection, keys)
-
-    def _calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """Those of the calls that are there; a vector of another length than most of its model counts as damaged."""
-        found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
-        for key, call in list(found.items()):
-            if call.task in VECTOR_TASKS and isinstance(call.value, str):
-                length = func.length(MODEL_CALL.c.value)
-                if call.model not in self._vector_lengths:
-                    of_model = select(length).where(MODEL_CALL.c.model == call.model)
-                    usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
-                    self._vector_lengths[call.model] = connection.execute(usual).scalar_one()
-                if len(call.value) + len('""') != self._vector_lengths[call.model]:
+            found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
+            for key, call in list(found.items()):
+                is_vector = call.task in VECTOR_TASKS and isinstance(call.value, str)
+                if is_vector and len(call.value) + len('""') != self._vector_length(connection, call.model):
                     self._database.damaged.setdefault(f"{MODEL_CALL.name}:{key}")
                     del found[key]
         return found
+
+    def _vector_length(self, connection: Connection, model: str) -> int:
+        """The length of most vectors of a model, as they are stored."""
+        if model not in self._vector_lengths:
+            length = func.length(MODEL_CALL.c.value)
+            of_model = select(length).where(MODEL_CALL.c.model == model)
+            usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
+            self._vector_lengths[model] = connection.execute(usual).scalar_one()
+        return self._vector_lengths[model]
 
     def some_calls(self, model: str, most: int) -> list[StoredCall]:
         """Up to ``most`` calls of a model, as good as drawn at random: the first by their keys, which are digests."""
@@ -249,59 +243,53 @@ class Store:
         """Keep several in one transaction, and with them what a run has paid."""
         rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
-            if rows and payment is not None and payment.settled != NOTHING_SPENT:
+            if payment is not None and payment.amount != NOTHING_SPENT:
                 with suppress(SpendingDamaged):  # paid replies are kept all the same; the next reservation says it
-                    self._spendings.settle(connection, payment.run, payment.settled)
+                    self._ledger.settle(connection, payment.run, payment.amount)
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
-            if rows and payment is not None and payment.amount != NOTHING_SPENT:
-                paid = (payment.run, rows[0][0], *columns_of(payment.amount))
-                self._database.put(connection, PAYMENT, [paid], replacing=True)
             for batch in batches([row[0] for row in rows], BATCH):
                 for table in (CLAIM, FAILED_CALL):
                     connection.execute(delete(table).where(table.c.key.in_(batch)))
 
     def has_reply(self, model: str, task: str | None) -> bool:
         """Whether there is any reply of a model, to a task if one is named."""
-        named = (
-            MODEL_CALL.c.model == model if task is None else (MODEL_CALL.c.model == model) & (MODEL_CALL.c.task == task)
-        )
+        statement = select(MODEL_CALL.c.key).where(MODEL_CALL.c.model == model).limit(1)
+        if task is not None:
+            statement = statement.where(MODEL_CALL.c.task == task)
         with self._database.reading() as connection:
-            return connection.execute(select(MODEL_CALL.c.key).where(named).limit(1)).first() is not None
+            return connection.execute(statement).first() is not None
 
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
         """Those of the requests that failed, by key."""
-        with self._database.reading() as connection:
-            return self._failed_calls(connection, keys)
+        found = (FailedCall(*row) for row in self._keyed(FAILED_CALL, keys))
+        return {one.key: one for one in found if one.kind in CLASSES}
 
     def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
         """Keep several in one transaction; attempts and costs are added to those that are there."""
         with self._database.writing_alone("failed_call") as connection:
-            kept = self._failed_calls(connection, [one.key for one in failed])
+            kept = self.failed_calls(one.key for one in failed)
             summed = [one.after(kept[one.key]) if one.key in kept else one for one in failed]
             self._database.put(connection, FAILED_CALL, map(columns_of, summed), replacing=True)
 
-    def _failed_calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, FailedCall]:
-        rows = [FailedCall(*row) for row in self._database.fetch_keyed(connection, FAILED_CALL, keys)]
-        return {one.key: one for one in rows if one.kind in CLASSES}
-
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
+        self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there; one transaction.
 
-        A claim ends with the reply, with `give_up`, or when ``is_gone`` says so of its owner, who holds claims on those
-        keys. ``beat`` is written with the claims.
+        A claim ends with the reply, with `release`, or when ``is_gone`` says so of its owner, who holds claims on those
+        keys. ``lease`` is written with the claims.
         """
         database = self._database
         with database.writing() as connection:
-            if beat is not None:
-                database.put(connection, PROCESS, [columns_of(beat)], replacing=True)
-            calls = self._calls(connection, keys)
+            if lease is not None:
+                database.put(connection, LEASE, [columns_of(lease)], replacing=True)
+            calls = self.get_calls(keys)
             wanted = [key for key in sorted(set(keys)) if key not in calls]  # in one order: nobody waits crosswise
             holders = self._holders(connection, wanted)
             gone = self._gone(connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone)
             if gone or None in holders.values():
-                alone_at(connection, "claim")  # of two who take over, the second sees what the first has put there
+                # of two processes that take over, the second sees what the first has written
+                take_advisory_lock(connection, "claim")
                 holders = self._holders(connection, wanted)
                 damaged = [key for key, holder in holders.items() if holder is None]
                 left = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
@@ -310,8 +298,9 @@ class Store:
             mine = {key for key, holder in holders.items() if holder == owner}
             if free:  # as late as can be: others who want one of these wait from here to the end of the transaction
                 statement = insertion(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
-                mine.update(connection.execute(statement, [seal(CLAIM, (key, owner)) for key in free]).scalars())
-                late = self._calls(connection, mine)  # on a server some may have come since the first look
+                rows = [add_checksum(CLAIM, (key, owner)) for key in free]
+                mine.update(connection.execute(statement, rows).scalars())
+                late = self.get_calls(mine)  # on a server some may have come since the first look
                 if late:
                     connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(late), CLAIM.c.owner == owner))
                 calls |= late
@@ -323,75 +312,50 @@ class Store:
         return {row.key: row.owner if self._database.intact(CLAIM, tuple(row)) else None for row in rows}
 
     def _gone(
-        self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Owner, Collection[str]], bool]
+        self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> set[str]:
         """Those of the holders of claims, by the keys of these, that do not live any more."""
         keys: dict[str, list[str]] = {}
         for key, token in holders.items():
             keys.setdefault(token, []).append(key)
-        rows = self._database.fetch_keyed(connection, PROCESS, keys, column="owner") if keys else ()
-        # one whose row is damaged or gone is heard of again with its next beat, if it lives
-        known = dict.fromkeys(keys, Owner("")) | {row[0]: Owner(*row) for row in rows}
+        rows = self._database.fetch_keyed(connection, LEASE, keys, column="owner") if keys else ()
+        # one whose row is damaged or gone is heard of again with its next heartbeat, if it lives
+        known = dict.fromkeys(keys, Lease("")) | {row[0]: Lease(*row) for row in rows}
         return {token for token in keys if is_gone(replace(known[token], token=token), keys[token])}
 
-    def beat(self, owner: Owner) -> None:
-        """Let others see that ``owner`` lives; it waits for no other thread."""
+    def renew(self, lease: Lease) -> None:
+        """Let other processes see that the one of ``lease`` lives; it waits for no other thread."""
         with self._database.writing(urgent=True) as connection:
-            self._database.put(connection, PROCESS, [columns_of(owner)], replacing=True)
+            self._database.put(connection, LEASE, [columns_of(lease)], replacing=True)
 
-    def give_up(self, owner: str, key: str | None = None) -> None:
+    def release(self, owner: str, key: str | None = None) -> None:
         """End a claim without a reply; without a key, all of ``owner``, which ends."""
         with self._database.writing() as connection:
             if key is not None:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
                 return
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
-        with self._database.writing() as connection:  # of its own: one with a beat in it may wait for these claims
-            # also of those that were killed: a process that lives writes its row again with its next beat
-            connection.execute(delete(PROCESS).where(PROCESS.c.owner.not_in(select(CLAIM.c.owner))))
-
-    # What went off in a batch
-
-    def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
-        """Those of the requests that went off in a batch, by key."""
-        with self._database.reading() as connection:
-            rows = [BatchedRequest(*row) for row in self._database.fetch_keyed(connection, BATCHED_REQUEST, keys)]
-        return {request.key: request for request in rows}
-
-    def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
-        """Keep several in one transaction, in the place of those there."""
-        with self._database.writing() as connection:
-            self._database.put(connection, BATCHED_REQUEST, map(columns_of, requests), replacing=True)
-
-    def drop_batched_requests(self, keys: Collection[str]) -> None:
-        """Forget several."""
-        with self._database.writing() as connection:
-            for part in batches(sorted(keys), BATCH):
-                connection.execute(delete(BATCHED_REQUEST).where(BATCHED_REQUEST.c.key.in_(part)))
+        with self._database.writing() as connection:  # of its own: one with a lease in it may wait for these claims
+            # also of those that were killed: a process that lives writes its row again with its next heartbeat
+            connection.execute(delete(LEASE).where(LEASE.c.owner.not_in(select(CLAIM.c.owner))))
 
     # What was learnt of models
 
     def traits(self, model: str) -> Traits | None:
         """What is known of the model of this id."""
-        with self._database.reading() as connection:
-            return self._traits(connection, model)
+        return next((Traits.read(value) for _, value in self._keyed(TRAITS, [model], column="model")), None)
 
     def put_traits(self, model: str, traits: Traits) -> None:
         """Add to what is known of the model of this id."""
         with self._database.writing_alone("traits", model) as connection:
-            known = self._traits(connection, model) or Traits()
+            known = self.traits(model) or Traits()
             self._database.put(connection, TRAITS, [(model, (known | traits).plain())], replacing=True)
-
-    def _traits(self, connection: Connection, model: str) -> Traits | None:
-        rows = self._database.fetch_keyed(connection, TRAITS, [model], column="model")
-        return next((Traits.read(value) for _, value in rows), None)
 
     # Data sets and evaluations
 
     def put_dataset(self, digest: str, name: str, value: Json) -> None:
         """Keep what is known of a data set; its last name and value stay."""
-        with self._database.writing() as connection:
-            self._database.put(connection, DATASET, [(digest, name, value)], replacing=True)
+        self._put(DATASET, [(digest, name, value)])
 
     def datasets(self) -> list[DatasetRow]:
         """Every data set, by name."""
@@ -399,12 +363,11 @@ class Store:
 
     def put_evaluations(self, rows: Iterable[EvaluationRow]) -> None:
         """Keep what evaluations are, in one transaction; of two under the same key the first one stays."""
-        with self._database.writing() as connection:
-            self._database.put(connection, EVALUATION, map(columns_of, rows))
+        self._put(EVALUATION, map(columns_of, rows), replacing=False)
 
     def evaluation(self, key: str) -> EvaluationRow | None:
         """The evaluation under ``key``."""
-        return next((EvaluationRow(*row) for row in self._all(EVALUATION, EVALUATION.c.key == key)), None)
+        return next((EvaluationRow(*row) for row in self._keyed(EVALUATION, [key])), None)
 
     def evaluations(self, dataset: str) -> list[EvaluationRow]:
         """Every evaluation on the data set of this digest, by key."""
@@ -415,28 +378,26 @@ class Store:
 
     def put_fit(self, key: str, dataset: str, value: Json) -> Json:
         """Keep what was learned on a data set; the first one under a key stays, and is returned."""
-        with self._database.writing() as connection:
-            self._database.put(connection, FIT, [(key, dataset, value)])
+        self._put(FIT, [(key, dataset, value)], replacing=False)
         return self.fits([key]).get(key, value)
 
     def fits(self, keys: Iterable[str]) -> dict[str, Json]:
         """Those that are there, by key."""
-        with self._database.reading() as connection:
-            return {key: value for key, _, value in self._database.fetch_keyed(connection, FIT, keys)}
+        return {key: value for key, _, value in self._keyed(FIT, keys)}
 
     # What was spent
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """See `ragsmith.gateway.budget.Ledger`: several processes keep one limit together."""
-        return self._spendings.spend(key, amount, limits)
+        return self._ledger.spend(key, amount, limits)
 
     def spending(self, key: str) -> Spending:
         """See `ragsmith.gateway.budget.Ledger`: the record of a run is read and checked from its first row on."""
-        return self._spendings.state(key)
+        return self._ledger.state(key)
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
         """See `ragsmith.gateway.budget.Ledger`."""
-        return self._spendings.accept(key, spent)
+        return self._ledger.accept(key, spent)
 
     # Results
 
@@ -455,7 +416,7 @@ class Store:
             kept = self._same_results(connection, rows)
             if all(settled(kept.get((row.evaluation, row.question)), row) is None for row in rows):
                 return list(kept.values())  # equal searches side by side need not wait for each other
-            alone_at(connection, "result")
+            take_advisory_lock(connection, "result")
             kept = self._same_results(connection, rows)
             changed: dict[tuple[str, str], ResultRow] = {}
             for row in rows:
@@ -483,38 +444,33 @@ class Store:
         """The same also after this was closed: the place is opened once more, for reading."""
         if not self._database.closed:
             return self.results(evaluation)
-        database = Database.open(self._location, read_only=True, timeout=TIMEOUT, migrations=MIGRATIONS)
-        database.shapes = self._database.shapes
-        with Store(database) as store:
+        database = self._database
+        with Store.open(database.location, read_only=True, validators=database.validators) as store:
             return store.results(evaluation)
 
     def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
         """The finished questions of several evaluations; every one asked for has an entry, in the order asked."""
         found: dict[str, dict[str, ResultRow]] = {key: {} for key in evaluations}
-        with self._database.reading() as connection:
-            for row in self._database.fetch_keyed(connection, RESULT, found, column="evaluation"):
-                found[row[0]][row[1]] = ResultRow(*row)
+        for row in self._keyed(RESULT, found, column="evaluation"):
+            found[row[0]][row[1]] = ResultRow(*row)
         return found
 
     # What was worked out of results
 
     def put_finding(self, kind: str, key: str, dataset: str, value: Json) -> None:
         """Keep what was worked out; what is there under this kind and key gives way."""
-        with self._database.writing() as connection:
-            self._database.put(connection, FINDING, [(kind, key, dataset, value)], replacing=True)
+        self._put(FINDING, [(kind, key, dataset, value)])
 
     def findings(self, kind: str, keys: Iterable[str]) -> dict[str, Json]:
         """Those of a kind that are there, by key."""
-        with self._database.reading() as connection:
-            rows = list(self._database.fetch_keyed(connection, FINDING, keys))
-        return {key: value for of_kind, key, _, value in rows if of_kind == kind}
+        return {key: value for of_kind, key, _, value in self._keyed(FINDING, keys) if of_kind == kind}
 
     # How long pipelines take
 
     def put_latency(self, row: LatencyRow) -> LatencyRow:
         """Keep how long a pipeline takes for a question; seconds that are known already stay, and are returned."""
         with self._database.writing_alone("latency", row.evaluation) as connection:
-            kept = self._latencies(connection, [row.evaluation], row.machine)[row.evaluation].get(row.question)
+            kept = self.latencies([row.evaluation], row.machine)[row.evaluation].get(row.question)
             if kept is not None and kept.state == "ok":
                 return kept
             self._database.put(connection, LATENCY, [columns_of(row)], replacing=True)
@@ -522,14 +478,8 @@ class Store:
 
     def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, dict[str, LatencyRow]]:
         """What is there for a kind of machine, by question; every evaluation asked for has an entry."""
-        with self._database.reading() as connection:
-            return self._latencies(connection, evaluations, machine)
-
-    def _latencies(
-        self, connection: Connection, evaluations: Iterable[str], machine: str
-    ) -> dict[str, dict[str, LatencyRow]]:
         found: dict[str, dict[str, LatencyRow]] = {key: {} for key in evaluations}
-        for values in self._database.fetch_keyed(connection, LATENCY, found, column="evaluation"):
+        for values in self._keyed(LATENCY, found, column="evaluation"):
             row = LatencyRow(*values)
             if row.machine == machine:
                 found[row.evaluation][row.question] = row
@@ -540,15 +490,13 @@ class Store:
     def put_diagnoses(self, rows: Sequence[DiagnosisRow]) -> None:
         """Keep why questions went as they did, in the place of what was kept of them before."""
         if rows:
-            with self._database.writing() as connection:
-                self._database.put(connection, DIAGNOSIS, [columns_of(row) for row in rows], replacing=True)
+            self._put(DIAGNOSIS, map(columns_of, rows))
 
     def diagnoses(self, evaluations: Iterable[str]) -> dict[str, dict[str, Json]]:
         """What is there, by question; every evaluation asked for has an entry."""
         found: dict[str, dict[str, Json]] = {key: {} for key in evaluations}
-        with self._database.reading() as connection:
-            for key, question, value in self._database.fetch_keyed(connection, DIAGNOSIS, found, column="evaluation"):
-                found[key][question] = value
+        for key, question, value in self._keyed(DIAGNOSIS, found, column="evaluation"):
+            found[key][question] = value
         return found
 
     # Looks at test questions
@@ -566,14 +514,14 @@ class Store:
     ) -> None:
         """Begin a run, or take it up again: the time it first started stays, the rest is as now given."""
         with self._database.writing_alone("run", key) as connection:
-            for row in self._database.fetch_keyed(connection, RUN, [key]):
-                started = RunRow(*row).started or started
+            if (before := self.run(key)) is not None:
+                started = before.started or started
             self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
 
     def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
         """Record how a run goes or went. Raises StoreError when there is no such run."""
         with self._database.writing_alone("run", key) as connection:
-            old = next((RunRow(*row) for row in self._database.fetch_keyed(connection, RUN, [key])), None)
+            old = self.run(key)
             if old is None:
                 raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
             row = (key, old.dataset, state, value, old.started, finished)
@@ -581,7 +529,7 @@ class Store:
 
     def run(self, key: str) -> RunRow | None:
         """The run under ``key``."""
-        return next((RunRow(*row) for row in self._all(RUN, RUN.c.key == key)), None)
+        return next((RunRow(*row) for row in self._keyed(RUN, [key])), None)
 
     def runs(self) -> list[RunRow]:
         """Every run, by the time it started."""
@@ -600,7 +548,7 @@ class Store:
         rows = self._all(PROPOSAL, PROPOSAL.c.run == run, order=(PROPOSAL.c.position,))
         return [ProposalRow(*row[1:]) for row in rows]
 
-    # Upkeep
+    # Maintenance
 
     def statistics(self) -> Statistics:
         """Rows and bytes of each table, the size of the file, and the damaged rows met so far; ready for JSON."""
@@ -609,6 +557,14 @@ class Store:
     def verify(self) -> list[Damage]:
         """Read everything and say which rows are damaged, and what that costs."""
         return damaged_rows(self._database)
+
+    def _put(self, table: Table, rows: Iterable[Sequence[object]], *, replacing: bool = True) -> None:
+        with self._database.writing() as connection:
+            self._database.put(connection, table, rows, replacing=replacing)
+
+    def _keyed(self, table: Table, keys: Iterable[str], *, column: str = "key") -> list[list[Json]]:
+        with self._database.reading() as connection:
+            return list(self._database.fetch_keyed(connection, table, keys, column=column))
 
     def _all(
         self,

@@ -12,6 +12,7 @@ search is resumed by replaying it on stored results.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import Notice, UsageError
 
 Genome = tuple[int, ...]
 """The index of the chosen option for each gene, 0-based."""
@@ -55,6 +56,9 @@ class Dropped:
 Told = float | Dropped | None
 """What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
 
+
+IDLE_STEPS = 1000
+"""Populations in a row in which every genome is known, after which a search ends."""
 
 Costs = tuple[float, ...]
 """What a genome costs, lower is better: a number for each objective beside the score."""
@@ -169,13 +173,17 @@ class SteppedSearch(ABC):
         """Yield populations of feasible genomes. On return from a yield, ``told`` and ``history[-1]`` cover them."""
 
     def propose(self) -> tuple[Genome, ...]:
-        """See `Strategy.propose`."""
-        while not (waiting := self._waiting()):
+        """See `Strategy.propose`; the search ends after `IDLE_STEPS` populations in a row of known genomes."""
+        for _ in range(IDLE_STEPS):
+            if waiting := self._waiting():
+                return waiting
             self._record()
             if self.remaining == 0 or (step := next(self._plan, None)) is None:
                 return ()
             self._open(step)
-        return waiting
+        words = f"the strategy {self.name} proposed nothing new {IDLE_STEPS:,} times in a row: the search ends here"
+        warnings.warn(words, Notice, stacklevel=2)
+        return ()
 
     def tell(
         self,

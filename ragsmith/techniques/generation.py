@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.text.blocks import blocks
@@ -112,13 +113,13 @@ _NUMBER = re.compile(
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+")
 
 
-@lru_cache(maxsize=1 << 12)  # each question is asked of thousands of pipelines
+@bounded_cache(1 << 12, key="a question")  # each question is asked of thousands of pipelines
 def wants_explanation(question: str) -> bool:
     """Whether a question asks how or why, for a comparison or an overview, rather than for a fact."""
     return _EXPLAIN.search(question) is not None
 
 
-@lru_cache(maxsize=1 << 8)  # about 20 KB each; answer, review and revision read the same context one after the other
+@bounded_cache(1 << 8, key="a model and a context")  # about 20 KB each
 def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The distinct sentences of the blocks of ``context`` in reading order, and the positions of their blocks."""
     first: dict[str, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -11,7 +10,8 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from ragsmith.digest import fingerprint
-from ragsmith.errors import MissingExtra, SpaceError
+from ragsmith.errors import SpaceError
+from ragsmith.extensions import Package
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.plugins import KINDS, Range, is_of, load_plugins, tools_of
@@ -61,20 +61,6 @@ class Fitting:
     signals: Callable[..., Signals] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
-    """What is imported as ``module`` and comes with an ``extra`` of this package; ``name`` is what it is called."""
-
-    module: str
-    name: str
-    extra: str
-
-    def check(self) -> None:
-        """Raise MissingExtra unless it is installed."""
-        if importlib.util.find_spec(self.module) is None:
-            raise MissingExtra(self.name, self.extra)
-
-
 @dataclass(frozen=True)
 class Technique:
     """A registered function, and what its signature says about it.
@@ -88,8 +74,6 @@ class Technique:
     choices: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     fitting: Fitting | None = None
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    formerly: tuple[str, ...] = ()
-    """Names that it had in files of earlier versions."""
     packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
     """By parameter and value, what has to be installed for it."""
     most_chunks: int | None = None
@@ -205,7 +189,6 @@ class Family(Generic[F]):
         choices: Mapping[str, tuple[Parameter, ...]] | None = None,
         fitting: Fitting | None = None,
         after: Mapping[str, tuple[str, ...]] | None = None,
-        formerly: tuple[str, ...] = (),
         packages: Mapping[str, Mapping[Parameter, Package]] | None = None,
         most_chunks: int | None = None,
     ) -> Callable[[F], F]:
@@ -213,15 +196,14 @@ class Family(Generic[F]):
 
         ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
         its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
-        of which one has to come before this one, and ``formerly`` names that it had before: files that say them are
-        still read, and no technique of this package is ever called so again. ``packages`` says what is not installed by
-        default and a value of a parameter needs. With more than ``most_chunks`` it is refused before a search starts.
+        of which one has to come before this one. ``packages`` says what is not installed by default and a value of a
+        parameter needs. With more than ``most_chunks`` it is refused before a search starts.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            rest = choices or {}, fitting, after or {}, formerly, packages or {}, most_chunks
+            rest = choices or {}, fitting, after or {}, packages or {}, most_chunks
             made = Technique(self.name, fn, paper, *rest)
             if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
                 made.check_parameters()
@@ -236,15 +218,9 @@ class Family(Generic[F]):
         Raises:
             SpaceError: there is none; the message names the known ones.
         """
-        if found := self.techniques.get(self.current(name)):
+        if found := self.techniques.get(name):
             return found
         raise SpaceError(f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}")
-
-    def current(self, name: str) -> str:
-        """What the technique is called now that files of earlier versions call ``name``; else ``name`` itself."""
-        if name in self.techniques:
-            return name
-        return next((technique.name for technique in self.techniques.values() if name in technique.formerly), name)
 
 
 def load_techniques() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+
+from ragsmith.caches import bounded_cache
 
 _LINE_START = r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _FORGED = re.compile(rf"({_LINE_START}[^\S\n]*[\u200b-\u200f\u2060\ufeff]*)\[(\d+)\]", re.MULTILINE)
@@ -19,7 +20,7 @@ def numbered(texts: Iterable[str]) -> str:
     return "\n\n".join(f"[{n}] {_harmless(text)}" for n, text in enumerate(texts, 1))
 
 
-@lru_cache(maxsize=1 << 13)  # the same passages are shown by thousands of pipelines
+@bounded_cache(1 << 13, key="a text")  # the same passages are shown by thousands of pipelines
 def _harmless(text: str) -> str:
     return _FORGED.sub(r"\1(\2)", text).strip()
 

@@ -1,11 +1,13 @@
-"""JSON, parsed strictly, and checks of their fields; every problem is one sentence."""
+"""JSON and JSON Lines, parsed strictly, and checks of their fields; every problem is one sentence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from ragsmith.text.files import FORBIDDEN, TextError, control, shown
+from ragsmith.text.files import FORBIDDEN, TextError, control, read_text, shown
 from ragsmith.text.strict_yaml import unknown_key_message
 
 Record = Mapping[str, object]
@@ -34,6 +36,42 @@ def parse_record(line: str) -> dict[str, object]:
     if not isinstance(record, dict):
         raise TextError(f"{kind(record)} stands here instead of a JSON object; write {{...}}")
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """The ``text`` of a file, its objects by the number of their line, from 1, and a sentence for each broken line."""
+
+    text: str
+    records: Mapping[int, dict[str, object]]
+    mistakes: Mapping[int, str]
+
+
+def read_json_lines(path: Path, limit: int) -> JsonLines:
+    """Read a file of at most ``limit`` bytes; one that is not there has no lines.
+
+    What is wrong with the file as a whole is a mistake of line 0.
+    """
+    if not path.exists() and not path.is_symlink():
+        return JsonLines("", {}, {})
+    try:
+        text = read_text(path, limit=limit)
+    except TextError as error:
+        return JsonLines("", {}, {0: error.at(path.name)})
+    records: dict[int, dict[str, object]] = {}
+    mistakes: dict[int, str] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                records[number] = parse_record(line)
+            except TextError as error:
+                mistakes[number] = f"{path.name}:{number}: {error.reason}"
+    return JsonLines(text, records, mistakes)
+
+
+def json_lines(records: Iterable[Record]) -> str:
+    """The text of a file of ``records``."""
+    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
 
 
 def key_problems(record: Record, *, required: Sequence[str], optional: Sequence[str] = ()) -> Iterator[str]:

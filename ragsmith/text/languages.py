@@ -6,20 +6,23 @@ a language without one keeps its words as they are.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 import Stemmer
 
+from ragsmith.caches import bounded_cache
+from ragsmith.text.data_files import read_data
 from ragsmith.text.scripts import runs, scripts
-from ragsmith.text.stop_words import STOP_WORDS_BY_LANGUAGE
 
 ENGLISH = "en"
 UNKNOWN = "und"
 """What BCP 47 calls a language that is not determined."""
+STOP_WORDS_DIGEST = "3a28f552b8b0646f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +182,20 @@ def _speaking(script: str) -> dict[str, list[str]]:
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language, in the form in which texts are compared; none if it is not known."""
-    return frozenset(word for listed in STOP_WORDS_BY_LANGUAGE.get(language, ()) for word in runs(listed))
+    return frozenset(word for listed in _listed_stop_words().get(language, "").split() for word in runs(listed))
 
 
-@lru_cache(maxsize=1 << 16)
+@cache
+def _listed_stop_words() -> dict[str, str]:
+    """Articles, pronouns, prepositions, conjunctions and auxiliaries by language, in lower case and NFC.
+
+    Of languages that are written without blanks between words, pairs of characters, too.
+    """
+    found: dict[str, str] = json.loads(read_data("ragsmith.text", "stop_words.json", STOP_WORDS_DIGEST))
+    return found
+
+
+@bounded_cache(1 << 16, key="a word and its language")
 def stem(word: str, language: str = ENGLISH) -> str:
     """Return the stem of a word in lower case; the word itself in a language that the stemming library lacks."""
     stemmer = _stemmer(language)

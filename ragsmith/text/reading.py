@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 
+from ragsmith.caches import bounded_cache
 from ragsmith.text.languages import stem
 from ragsmith.text.words import STOP_WORDS
 
@@ -109,7 +109,7 @@ class Reading:
             self._add("number", str(total + part))
 
 
-@lru_cache(maxsize=1 << 13)
+@bounded_cache(1 << 13, key="a text")
 def read(text: str) -> Reading:
     """Read ``text``; equal texts share a reading, which nobody changes.
 
@@ -139,7 +139,7 @@ def _plain(text: str) -> str:
     return _DENYING.sub("not", text)
 
 
-@lru_cache(maxsize=1 << 15)
+@bounded_cache(1 << 15, key="a token")
 def _classified(token: str) -> tuple[str, str]:
     """Kind and value of a token; function words have the kind ""."""
     if token in _SMALL or token in _LARGE:

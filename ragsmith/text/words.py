@@ -6,9 +6,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from itertools import zip_longest
 
+from ragsmith.caches import bounded_cache
 from ragsmith.text.languages import ENGLISH, lower, stem, stop_words
 from ragsmith.text.scripts import composed, runs
 
@@ -43,7 +44,7 @@ def content_words(text: str, language: str = ENGLISH) -> list[str]:
     return [word for word in dict.fromkeys(words(text, language)) if word not in stops]
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="a text and its language")
 def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
     """Return the words without stop words, stemmed (Snowball): what BM25 and word overlap count.
 
@@ -56,7 +57,7 @@ def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
     return tuple([stem(word, language) for word in words(_with_parts(composed(text)), language) if word not in stops])
 
 
-@lru_cache(maxsize=1 << 12)
+@bounded_cache(1 << 12, key="a text and languages")
 def terms_in_any(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the terms that a text has if it is in one of ``languages``: each as often as the one has it most often."""
     found: Counter[str] = Counter()
@@ -153,7 +154,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return list(_sentences(text))
 
 
-@lru_cache(maxsize=1 << 13)
+@bounded_cache(1 << 13, key="a text")
 def _sentences(text: str) -> tuple[tuple[int, int], ...]:
     return tuple((start + a, start + b) for start, end in _blocks(text) for a, b in _split(text[start:end]))
 
@@ -192,7 +193,7 @@ def _wraps(line: str, gap: str, following: str) -> bool:
     return following[:1].islower() or line[-1].isalpha() or line[-1] in ",.?!"
 
 
-@lru_cache(maxsize=1 << 15)  # blocks come again in every text that is put together from them
+@bounded_cache(1 << 15, key="a block of text")  # blocks come again in every text that is put together from them
 def _split(block: str) -> tuple[tuple[int, int], ...]:
     """The sentences of one block."""
     found = []

@@ -194,12 +194,18 @@ def test_questions_join_those_that_were_drafted_and_are_the_test(ragsmith: Comma
     mine = written / "mine"
     mine.mkdir()
     (written / "pages").rename(mine / "documents")
-    assert ragsmith("dataset", "draft", mine, "--questions", "6").code == 0
-    drafted = (mine / "questions.jsonl").read_text("utf-8")
-    first = json.loads(drafted.splitlines()[0])
+    first = {
+        "id": "draft-1",
+        "question": "How do bicycles travel?",
+        "answer": "Without being charged.",
+        "evidence": [{"text": "Bicycles travel free of charge"}],
+        "origin": {"by": "drafted", "method": "factual"},
+    }
+    drafted = f"{json.dumps(first)}\n"
+    (mine / "questions.jsonl").write_text(drafted)
     rows = [
         {"id": first["id"], "question": "Who wrote a diary of storms?", "answer": "Keeper Tomas Rell."},
-        {"question": first["question"].upper(), "answer": first["answer"], "quote": first["evidence"][0]["text"]},
+        {"question": first["question"].upper(), "answer": first["answer"], "quote": "Bicycles travel free of charge"},
         {"question": "What do bicycles cost?", "quote": "Bicycles travel free of charge"},
     ]
     rows[0]["quote"] = "Keeper Tomas Rell wrote a diary of storms"

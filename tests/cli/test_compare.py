@@ -393,8 +393,6 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
         ("gate", winner, "--against", "a.yaml"),
         ("gate", "a.yaml", "--against", winner),
         ("ablate", winner, "--part", "test"),
-        ("evaluate", winner, "--protocol", "hetdocqa"),
-        ("evaluate", "a.yaml", "--protocol", "hetdocqa", "--against", winner),
     ):
         shown = ragsmith(*asked, "--workers", 1)
         assert shown.code == 2, asked

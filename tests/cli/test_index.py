@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.exported.collection import Collection
 from ragsmith.index.shelf import Shelf
-from ragsmith.runs.collected import Collection
 
 DOCUMENTS = {
     "harbour": "The harbour of Aldham has levied salt dues since 1402. The master collects the salt dues.",

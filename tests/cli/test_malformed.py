@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from dataset_folder import small_dataset
-from test_datasets_malformed import MALFORMED as DATASETS
+from test_datasets_malformed import CASES as DATASETS
 from test_space import MALFORMED as SPACES
 
 Command = Callable[..., Any]

@@ -14,7 +14,7 @@ from postgres_server import Server
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import mirror_run
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

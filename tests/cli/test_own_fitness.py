@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.runs.record import RunRecord
+from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter, post_generation
 from ragsmith.techniques.registry import Technique

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effects import main as learn_effects
 
 from ragsmith.effects.knowledge import SHIPPED
 from ragsmith.effects.recommending import Recommendation, alike
@@ -108,15 +109,26 @@ def test_a_file_is_learned_and_used(ragsmith: Command, tiny_folder: Path, tiny_s
     for file in (tiny_folder / "documents").iterdir():
         (other / "documents" / file.name).write_text(file.read_text() + "\nNothing more is known of it.\n")
     made = tmp_path / "effects.json"
-    learning = ("effects", "learn", tiny_folder, other, "--space", tiny_space, "--pipelines", 6)
-    ended = ragsmith(*learning, "-o", made, "--cache", tmp_path / "c.sqlite", "--workers", 1)
-    assert ended.code == 0, ended.err
-    assert "6 pipelines" in ended.err
+    learn_effects(
+        [
+            "--own",
+            str(tiny_folder),
+            str(other),
+            "--space",
+            str(tiny_space),
+            "--pipelines",
+            "6",
+            "-o",
+            str(made),
+            "--cache",
+            str(tmp_path / "c.sqlite"),
+        ]
+    )
     named = ragsmith("recommend", "law", "--effects", made, "--space", tiny_space, "-o", tmp_path / "w.yaml")
     assert named.code == 0, named.err
 
 
-def test_one_data_set_is_refused(ragsmith: Command, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
-    learning = ("effects", "learn", tiny_folder, "--space", tiny_space, "--pipelines", 2)
-    ended = ragsmith(*learning, "--cache", tmp_path / "c.sqlite", "--workers", 1)
-    assert (ended.code, "2 data sets or more" in ended.err) == (2, True)
+def test_one_data_set_is_refused(tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
+    learning = ["--own", str(tiny_folder), "--space", str(tiny_space), "--cache", str(tmp_path / "c.sqlite")]
+    with pytest.raises(SystemExit, match="2 data sets or more"):
+        learn_effects(learning)

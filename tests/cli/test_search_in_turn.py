@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.api.searching_each import Searched
 from ragsmith.datasets.bundled import domains
 from ragsmith.errors import BudgetExhausted
-from ragsmith.reporting.result import Result
 from ragsmith.text.redaction import remember_secret
 
 Command = Callable[..., Any]

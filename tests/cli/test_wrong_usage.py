@@ -34,8 +34,8 @@ WRONG = [
     (("search", "--dataset"), "--dataset has no value: give one after it"),
     (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and what comes after it"),
     (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` says what it takes"),
-    (("effects", "lern"), "ragsmith effects has no command 'lern': did you mean learn?"),
-    (("effects", "gaze"), "ragsmith effects has no command 'gaze': it has learn, show"),
+    (("effects", "sho"), "ragsmith effects has no command 'sho': did you mean show?"),
+    (("effects", "gaze"), "ragsmith effects has no command 'gaze': it has show"),
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
@@ -56,7 +54,6 @@ def test_bundled_questions_about_few_documents_count_by_section(name: str, part:
     found = Clusters.of(data, questions)
     assert len(by_document(questions)) < FEWEST_GROUPS <= len(found.groups)
     assert found.questions == len(questions)
-    assert Clusters.read(asdict(found)) == found
 
 
 @pytest.mark.parametrize("name", domains())
@@ -73,4 +70,3 @@ def test_nothing_known_is_each_question_by_itself() -> None:
     found = Clusters.alone(["b", "a"])
     assert (found.numbers(["b", "a"]), found.linked_by[:7]) == ([0, 1], "nothing")
     assert str(Clusters.alone(["a"])) == "1 question (1 group)"
-    assert Clusters.read(None) is None

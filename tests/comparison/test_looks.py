@@ -20,7 +20,6 @@ from ragsmith.comparison.looks import ALPHA, Look, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
-from ragsmith.store.schema import MIGRATIONS, list_looks_by_question
 from ragsmith.store.store import TIMEOUT, Store
 
 DAY = "2026-11-23"
@@ -77,20 +76,6 @@ def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monke
     with Store.open(cache) as store:
         assert counted(store, "another", ["x", "y0"], DAY) == Look(4, 2, 0, remembered=False)
         assert not store.damaged
-
-
-def test_a_cache_of_an_earlier_version_knows_its_looks_by_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ledgers.VARIABLE, "off")
-    cache = tmp_path / "cache.sqlite"
-    look(cache, "a", ["x", "y"]), look(cache, "b", ["x"])
-    with closing(sqlite3.connect(cache)) as connection:
-        connection.execute("DROP TABLE looked")
-        connection.execute(f"PRAGMA user_version = {MIGRATIONS.index(list_looks_by_question)}")
-        connection.commit()
-    assert look(cache, "c", ["x", "z"]) == Look(3, 2, 1, remembered=False)
-    assert look(cache, "b", ["x"]) == Look(2, 1, 0, remembered=False)
 
 
 def test_without_a_ledger_the_cache_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Path) -> None:

@@ -14,7 +14,7 @@ from first_law import first_law
 from numpy.typing import NDArray
 from passages import PARAGRAPHS, PASSAGES
 
-from ragsmith.api.given import say_what_is_not_covered, setup_of
+from ragsmith.api.given import Resources, say_what_is_not_covered
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.errors import Notice
@@ -150,12 +150,12 @@ def test_languages_that_the_embedder_does_not_know_are_said(recwarn: pytest.Warn
     with pytest.warns(
         Notice, match=r"^of 4 documents 1 in German, 1 in sw: the embedder wordllama knows English alone"
     ):
-        say_what_is_not_covered(setup_of(found, None, None, None, None))
+        say_what_is_not_covered(Resources().setup(found))
     with pytest.warns(
         Notice, match=r"^of 4 documents 1 in sw: the embedder given:.* knows English, German, Turkish alone"
     ):
-        say_what_is_not_covered(setup_of(found, {"embedder": OneOfMany()}, None, None, None))
+        say_what_is_not_covered(Resources(models={"embedder": OneOfMany()}).setup(found))
     recwarn.clear()
-    say_what_is_not_covered(setup_of(dataset(ENGLISH), None, None, None, None))
-    say_what_is_not_covered(setup_of("law", None, None, None, None))
+    say_what_is_not_covered(Resources().setup(dataset(ENGLISH)))
+    say_what_is_not_covered(Resources().setup("law"))
     assert not recwarn

@@ -83,7 +83,9 @@ def test_without_questions_it_says_what_to_type(nested: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         ragsmith.load_dataset(nested)
     (mistake,) = caught.value.mistakes
-    assert mistake.startswith(f"questions.jsonl: is missing; draft questions with  ragsmith dataset draft {nested} ,")
+    assert mistake.startswith(
+        f"questions.jsonl: is missing; draft questions with  ragsmith dataset draft {nested} --llm MODEL ,"
+    )
 
 
 def test_documents_without_questions_have_the_titles_and_the_name_of_their_manifest(nested: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 import ragsmith
 from ragsmith.deploying.kit import Kit
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.run import Run
-from ragsmith.runs.winner import write_winner
 from ragsmith.store.store import Store
 
 ROOT = Path(ragsmith.__file__).resolve().parent.parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, kept, lacking, wanted
 from ragsmith.diagnosis.changes import outs, swaps, units
-from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
@@ -174,8 +172,6 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     assert (row["groups"], row["fitness_low"] == "") == (str(groups), not known)
     row = next(csv.DictReader(interactions_csv(found).splitlines()))
     assert (row["groups"], row["beyond_high"] == "") == (str(groups), not known)
-    earlier = replace(worth, low=0.1, high=0.2)  # as an earlier version kept it
-    assert Estimate.read(asdict(earlier)) == (earlier if known else replace(worth, low=None, high=None))
 
 
 def test_what_cannot_stand_without_a_part_goes_with_it() -> None:

@@ -19,10 +19,10 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
 from ragsmith.types import Document, Example, Span

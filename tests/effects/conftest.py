@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from learning import sample_of
 
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.knowledge import Knowledge, Observed
-from ragsmith.effects.learning import sample_of
 from ragsmith.effects.terms import GROUPS, Labels, ModelClasses, labels_of
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space

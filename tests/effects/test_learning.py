@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from learning import deviations, groups_of, learn, sample_of
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.overlap import sample_of as sample_of_documents
 from ragsmith.datasets.splits import split
 from ragsmith.effects.knowledge import Knowledge, read
-from ragsmith.effects.learning import deviations, groups_of, learn, sample_of
 from ragsmith.effects.recommending import COST_CLASSES
 from ragsmith.effects.terms import labels_of
 from ragsmith.errors import UsageError

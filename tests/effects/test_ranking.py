@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from weights import learn_weights, observations
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.effects.knowledge import START, Knowledge
-from ragsmith.effects.ranking import learn_weights, observations
 from ragsmith.effects.showing import weights_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.general_weights import SHIPPED, GeneralWeights, shipped

@@ -206,8 +206,8 @@ def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Pa
         ('{"format": 1,\n"code": }', ":2: not valid JSON: Expecting value at column 9"),
         ('{"format": NaN}', ": not valid JSON: NaN is not a number"),
         ("[]", ": a list stands here instead of a JSON object"),
-        ('{"format": 99}', ": this ragsmith reads format 2 of learned effects, not 99: "),
-        ('{"format": 2}', ": this is no file of learned effects: the key 'options' is missing"),
+        ('{"format": 99}', ": this ragsmith reads format 1 of learned effects, not 99: "),
+        ('{"format": 1}', ": this is no file of learned effects: the key 'options' is missing"),
     ],
 )
 def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read(file)
     assert str(refused.value).startswith(f"{file}{said}")
-    assert str(refused.value).endswith("`ragsmith effects learn` makes one")
+    assert str(refused.value).endswith("`tools/effects.py` makes one")
     with pytest.raises(UsageError, match="there is no such file"):
         read(tmp_path / "none.json")
 
@@ -256,7 +256,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(
     file.write_text(json.dumps(plain))
     with pytest.raises(UsageError) as refused:
         read(file)
-    said = f"{file}: {place} is not what a file of learned effects has there: `ragsmith effects learn` makes one"
+    said = f"{file}: {place} is not what a file of learned effects has there: `tools/effects.py` makes one"
     assert str(refused.value) == said
 
 

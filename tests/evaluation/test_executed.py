@@ -30,7 +30,6 @@ MACHINERY = {
     *("digest", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.testbed", "evaluation.threads"),
     *(
-        "gateway.batched",
         "gateway.desk",
         "gateway.failures",
         "gateway.gateway",
@@ -45,8 +44,8 @@ MACHINERY = {
 whether a module that is added here can change what is returned."""
 
 ELSEWHERE = {
-    *("gateway.batching", "gateway.claims", "gateway.owners"),
-    *("store.database", "store.engine", "store.rows", "store.shapes", "store.store"),
+    *("gateway.batching", "gateway.claims", "gateway.leases"),
+    *("store.database", "store.engine", "store.rows", "store.store", "store.validation"),
 }
 """More of it, for models that are waited for: it joins requests, and keeps replies."""
 

@@ -176,15 +176,11 @@ def test_a_function_that_fails_for_one_question_only_is_a_user_s_mistake(own: Pa
 
 def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: Path, tmp_path: Path) -> None:
     for given in (Fitness(), Fitness(Weights(3, 1)), Fitness.of(f"{own}:geometric")):
-        assert Fitness.read({"fitness": given.plain()}) == given
+        assert Fitness.read(given.plain()) == given
     folder = tmp_path / "reports" / "toy"
     kept = Fitness.of(f"{own}:geometric").plain(folder)
     assert kept["file"] == "../../my_fitness.py"
-    assert Fitness.read({"fitness": kept}, folder)(MEASURES) == pytest.approx(math.sqrt(R * G))
-
-
-def test_what_version_0_1_kept_is_read() -> None:
-    assert Fitness.read({"weights": {"retrieval": 3, "generation": 1}}) == Fitness(Weights(3, 1))
+    assert Fitness.read(kept, folder)(MEASURES) == pytest.approx(math.sqrt(R * G))
 
 
 @pytest.mark.parametrize(
@@ -193,11 +189,11 @@ def test_what_version_0_1_kept_is_read() -> None:
         {},
         {"weights": {"retrieval": 1}},
         {"weights": {"retrieval": "1", "generation": 0}},
-        {"fitness": "paper"},
-        {"fitness": {"file": "a.py"}},
+        "paper",
+        {"file": "a.py"},
     ],
 )
-def test_anything_else_is_refused(settings: dict[str, Any]) -> None:
+def test_anything_else_is_refused(settings: Any) -> None:
     with pytest.raises(ValueError, match="must"):
         Fitness.read(settings)
 
@@ -213,10 +209,10 @@ def test_the_identity_does_not_depend_on_where_the_file_lies(own: Path, tmp_path
 
 def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path) -> None:
     kept = Fitness.of(f"{own}:geometric").plain()
-    changed = Fitness.read({"fitness": {**kept, "digest": "0" * 16}})
+    changed = Fitness.read({**kept, "digest": "0" * 16})
     with pytest.raises(UsageError, match="has changed since pipelines were ranked by it"):
         changed(MEASURES)
-    gone = Fitness.read({"fitness": {**kept, "file": str(own.with_name("gone.py"))}})
+    gone = Fitness.read({**kept, "file": str(own.with_name("gone.py"))})
     with pytest.raises(UsageError, match=r"gone\.py"):
         gone(MEASURES)
 
@@ -278,7 +274,7 @@ def test_a_named_fitness_is_kept_by_its_name(tmp_path: Path) -> None:
     reading = Fitness.of("reading")
     assert reading.plain(tmp_path) == {"name": "reading"}
     for fitness in (reading, reading.about("retrieval")):
-        assert Fitness.read({"fitness": fitness.plain()}) == fitness == pickle.loads(pickle.dumps(fitness))
+        assert Fitness.read(fitness.plain()) == fitness == pickle.loads(pickle.dumps(fitness))
     assert reading.identity["digest"]
     assert reading.formula == "reading, worked out for each question"
     assert Fitness.of("paper") == Fitness()

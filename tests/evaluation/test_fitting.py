@@ -14,9 +14,10 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
-from ragsmith.runs.pipeline import Pipeline, export_yaml
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter, query_expansion, retrieval
 from ragsmith.techniques.registry import Fitting, Technique

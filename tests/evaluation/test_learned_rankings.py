@@ -18,8 +18,9 @@ from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import export_yaml
 from ragsmith.pipelines.genes import Candidate, Fit, configuration, facing, mark, read_configuration
-from ragsmith.runs.pipeline import Pipeline, export_yaml
 from ragsmith.store.store import Store
 from ragsmith.techniques.listwise import solve
 from ragsmith.testing import example_documents

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from copy import copy
 
 import numpy as np
 
-from ragsmith.gateway.caches import FEWEST, empty_caches, give_back
+from ragsmith.caches import MIN_CACHE_ENTRIES, bounded_cache, empty_caches
+from ragsmith.gateway.memory import give_back
+from ragsmith.index.index import Index
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
 from ragsmith.models.protocols import Vectors
 from ragsmith.text.words import terms
+from ragsmith.types import Chunk, Hits, IndexEntry
 
-MANY = 2 * FEWEST
+MANY = 2 * MIN_CACHE_ENTRIES
 
 
 class Reader:
     """Remembers for itself, as models do."""
 
     def __init__(self) -> None:
-        self.read = lru_cache(maxsize=MANY)(self._read)
+        self.read = bounded_cache(MANY, key="a number")(self._read)
 
     def _read(self, number: int) -> int:
         return -number
-
-
-Reader.__module__ = Reader._read.__module__ = "ragsmith.models.reader"
 
 
 def filled() -> Reader:
@@ -71,31 +72,37 @@ def test_what_is_known_of_sentences_is_given_up_and_found_again() -> None:
     assert sorted(embedder.embedded) == ["bells", "bells", "salt", "salt"]
 
 
-def test_caches_that_the_collector_leaves_alone_are_emptied_and_left_alone_again() -> None:
+def test_an_object_that_is_gone_takes_its_caches_along() -> None:
     reader = filled()
-    gc.freeze()
-    try:
-        empty_caches()
-        assert reader.read.cache_info().currsize == 0
-        assert gc.get_freeze_count()
-    finally:
-        gc.unfreeze()
-
-
-def test_caches_of_others_without_a_bound_and_of_few_entries_are_left_alone() -> None:
-    others = lru_cache(maxsize=MANY)(abs)
-    others.__module__ = "elsewhere"
-    unbounded = cache(lambda number: number)
-    unbounded.__module__ = "ragsmith.text.words"
-    few = lru_cache(maxsize=MANY)(hash)
-    few.__module__ = "ragsmith.text.words"
-    for number in range(MANY):
-        others(number)
-        unbounded(number)
-        few(number % (FEWEST // 2))
+    gone = weakref.ref(reader)
+    del reader
+    gc.collect()
     empty_caches()
-    assert others.cache_info().currsize == unbounded.cache_info().currsize == MANY
-    assert few.cache_info().currsize == FEWEST // 2
+    assert gone() is None
+
+
+def test_what_an_index_remembers_by_query_is_found_again_also_of_a_copy() -> None:
+    index = Index((IndexEntry(("salt and bells",), Chunk("0", "harbour", 0, 0, 14, "salt and bells")),))
+    for one in (index, copy(index)):
+        searched: list[str] = []
+
+        def search(queries: Sequence[str], searched: list[str] = searched) -> list[Hits]:
+            searched += queries
+            return [() for _ in queries]
+
+        one.remembered("by hand", ["salt"], 1, search)
+        one.remembered("by hand", ["salt"], 1, search)
+        empty_caches()
+        one.remembered("by hand", ["salt"], 1, search)
+        assert searched == ["salt", "salt"]
+
+
+def test_caches_of_few_entries_are_left_alone() -> None:
+    few = bounded_cache(MANY, key="a number")(hash)
+    for number in range(MIN_CACHE_ENTRIES // 2):
+        few(number)
+    empty_caches()
+    assert few.cache_info().currsize == MIN_CACHE_ENTRIES // 2
 
 
 def test_memory_can_be_given_back_at_any_time() -> None:

@@ -18,7 +18,7 @@ from stored import Locked, put_call
 from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.claims import PAUSE_SECONDS, Grouped, claimed
 from ragsmith.gateway.desk import Desk
-from ragsmith.gateway.owners import LOOK_SECONDS, Owner, this_process
+from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
 from ragsmith.store.store import Store
@@ -26,7 +26,7 @@ from ragsmith.store.store import Store
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def never(owner: Owner, keys: Collection[str]) -> bool:
+def never(owner: Lease, keys: Collection[str]) -> bool:
     return False
 
 
@@ -41,8 +41,8 @@ def gone_pid() -> int:
 
 def claim(store: Store, owner: str, *keys: str, process: str = "elsewhere:1", gone: str = "") -> set[str]:
     """Claim keys as another process does, which is the only one that beats."""
-    beat = Owner(owner, process, 1)
-    return store.claim_many(keys, owner, beat=beat, is_gone=lambda other, _: other.token == gone)[0]
+    lease = Lease(owner, process, 1)
+    return store.claim_many(keys, owner, lease=lease, is_gone=lambda other, _: other.token == gone)[0]
 
 
 def at_once(work: Callable[[int], None], workers: int) -> None:
@@ -77,33 +77,33 @@ def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
     assert claim(store, "a", "k") == {"k"}, "one's own"
     assert claim(store, "b", "k", "m") == {"m"}
     assert claim(store, "b", "k", gone="a") == {"k"}
-    store.give_up("a", "k")  # no longer its own
+    store.release("a", "k")  # no longer its own
     assert claim(store, "c", "k") == set()
-    store.give_up("b", "k")
+    store.release("b", "k")
     assert claim(store, "c", "k") == {"k"}
     put_call(store, "k", "m", "t", "reply")
-    free, found = store.claim_many(["k", "x"], "d", beat=None, is_gone=never)
+    free, found = store.claim_many(["k", "x"], "d", lease=None, is_gone=never)
     assert (free, found["k"].value) == ({"x"}, "reply")
-    store.give_up("a")
+    store.release("a")
     assert claim(store, "d", "l", "m") == {"l"}, "whoever leaves holds nothing"
 
 
 def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_about_too(store: Store) -> None:
-    asked: list[Owner] = []
+    asked: list[Lease] = []
     wanted: list[list[str]] = []
 
-    def note(owner: Owner, keys: Collection[str]) -> bool:
+    def note(owner: Lease, keys: Collection[str]) -> bool:
         asked.append(owner)
         wanted.append(sorted(keys))
         return False
 
-    store.claim_many(["k"], "a", beat=Owner("a", "host:7:1:here", 3), is_gone=never)
-    store.claim_many(["l"], "b", beat=None, is_gone=never)
-    store.claim_many(["k", "l"], "c", beat=None, is_gone=note)
-    store.beat(Owner("a", "host:7:1:here", 4))
-    store.claim_many(["k"], "c", beat=None, is_gone=note)
-    assert sorted(asked[:2], key=lambda owner: owner.token) == [Owner("a", "host:7:1:here", 3), Owner("b")]
-    assert asked[2:] == [Owner("a", "host:7:1:here", 4)]
+    store.claim_many(["k"], "a", lease=Lease("a", "host:7:1:here", 3), is_gone=never)
+    store.claim_many(["l"], "b", lease=None, is_gone=never)
+    store.claim_many(["k", "l"], "c", lease=None, is_gone=note)
+    store.renew(Lease("a", "host:7:1:here", 4))
+    store.claim_many(["k"], "c", lease=None, is_gone=note)
+    assert sorted(asked[:2], key=lambda owner: owner.token) == [Lease("a", "host:7:1:here", 3), Lease("b")]
+    assert asked[2:] == [Lease("a", "host:7:1:here", 4)]
     assert sorted(wanted) == [["k"], ["k"], ["l"]]
 
 
@@ -135,11 +135,11 @@ def while_claiming(
 ) -> tuple[set[str], dict[str, StoredCall]]:
     """What a process gets where something happens after it has looked who holds what."""
 
-    def look(owner: Owner, keys: Collection[str]) -> bool:
+    def look(owner: Lease, keys: Collection[str]) -> bool:
         happens()
         return gone
 
-    return store.claim_many(["k", *keys], "late", beat=None, is_gone=look)
+    return store.claim_many(["k", *keys], "late", lease=None, is_gone=look)
 
 
 def test_a_reply_that_comes_between_is_handed_over_and_not_claimed(two: tuple[Store, Store]) -> None:
@@ -174,15 +174,15 @@ def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) ->
 def test_whoever_leaves_while_it_is_taken_for_dead_stops_nobody(two: tuple[Store, Store]) -> None:
     """Its claims are waited for by a process whose own row it clears away."""
     one, another = two
-    one.beat(Owner("late", "elsewhere:2", 1))
-    leaving = threading.Thread(target=another.give_up, args=("other",))
+    one.renew(Lease("late", "elsewhere:2", 1))
+    leaving = threading.Thread(target=another.release, args=("other",))
 
-    def leave(owner: Owner, keys: Collection[str]) -> bool:
+    def leave(owner: Lease, keys: Collection[str]) -> bool:
         leaving.start()
         leaving.join(0.5)
         return True
 
-    assert one.claim_many(["k"], "late", beat=Owner("late", "elsewhere:2", 2), is_gone=leave)[0] == {"k"}
+    assert one.claim_many(["k"], "late", lease=Lease("late", "elsewhere:2", 2), is_gone=leave)[0] == {"k"}
     leaving.join(10)
     assert not leaving.is_alive()
 
@@ -200,7 +200,7 @@ def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) 
                 left = {f"{batch}-{i}" for i in range(32)}
                 while left and not errors:
                     try:
-                        free, found = store.claim_many(sorted(left), f"owner {n}", beat=None, is_gone=never)
+                        free, found = store.claim_many(sorted(left), f"owner {n}", lease=None, is_gone=never)
                         store.put_calls([StoredCall(key, "m", "t", "reply") for key in free])
                     except StoreError as error:
                         errors.append(error)
@@ -268,7 +268,7 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
 
 def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
     assert claim(store, "other", "k")
-    later = threading.Timer(0.2, store.give_up, ("other", "k"))
+    later = threading.Timer(0.2, store.release, ("other", "k"))
     later.start()
     with claimed(Grouped(store), "k", lambda: False) as found:
         assert found is None
@@ -300,7 +300,7 @@ def test_whoever_leaves_gives_everything_up(store: Store) -> None:
     assert claim(store, "other", "k", "l") == set()
     grouped.leave()
     assert claim(store, "other", "k", "l") == {"k", "l"}
-    assert store.statistics()["tables"]["process"]["rows"] == 1
+    assert store.statistics()["tables"]["lease"]["rows"] == 1
 
 
 def test_a_late_reply_does_no_harm(store: Store) -> None:
@@ -310,7 +310,7 @@ def test_a_late_reply_does_no_harm(store: Store) -> None:
     with store._database.writing() as connection:
         connection.execute(delete(CLAIM))
     assert claim(store, "other", "k") == {"k"}
-    late.give_up("k")
+    late.release("k")
     assert claim(store, "another", "k") == set(), "it is not the late one's to give up any more"
     put_call(store, "k", "m", "t", "first")
     late.put_calls([StoredCall("k", "m", "t", "late")])

@@ -20,7 +20,7 @@ from ragsmith.gateway.budget import Payment
 from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.failures import FailedCall, Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.owners import Owner
+from ragsmith.gateway.leases import Lease
 from ragsmith.gateway.results import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
@@ -104,15 +104,15 @@ class Calls:
         return any(call.model == model and task in (None, call.task) for call in self.rows.values())
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
+        self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         found = self.get_calls(keys)
         return set(keys) - found.keys(), found
 
-    def beat(self, owner: Owner) -> None:
+    def renew(self, lease: Lease) -> None:
         pass
 
-    def give_up(self, owner: str, key: str | None = None) -> None:
+    def release(self, owner: str, key: str | None = None) -> None:
         pass
 
 
@@ -443,7 +443,7 @@ def test_a_text_that_cannot_be_embedded_fails_its_collection_and_those_before_it
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
     key = result_key("embedder", "paid", "7", "text")
-    store.claim_many([key], "other", beat=Owner("other", "elsewhere:1"), is_gone=lambda owner, keys: False)
+    store.claim_many([key], "other", lease=Lease("other", "elsewhere:1"), is_gone=lambda owner, keys: False)
     vector = base64.b64encode(direction(70).tobytes()).decode()
     later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.caches import register_cache
 from ragsmith.errors import WrongOption
 from ragsmith.gateway.memo import Entry, Memo
 from ragsmith.gateway.memory import (
@@ -130,16 +131,27 @@ def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
     assert entries
 
 
-def test_others_are_asked_to_give_up_what_they_keep_only_where_there_is_too_much() -> None:
-    asked: list[int] = []
+class Keeper:
+    """Notes how many entries there were when its cache was emptied."""
+
+    def __init__(self, entries: dict[Hashable, Entry[Any]]) -> None:
+        self.asked: list[int] = []
+        self._entries = entries
+
+    def empty(self) -> None:
+        self.asked.append(len(self._entries))
+
+
+def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
     entries: dict[Hashable, Entry[Any]] = {}
     memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 64 * KIB * len(entries))
-    memory.others.append(lambda: asked.append(len(entries)))
+    keeper = Keeper(entries)
+    register_cache(keeper.empty, key="", entries=1)
     for n in range(2000):
         entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
-    assert asked
-    assert min(asked) >= (150 - 100) * 16  # a quarter of the limit is held back
+    assert keeper.asked
+    assert min(keeper.asked) >= (150 - 100) * 16  # a quarter of the limit is held back
 
 
 @pytest.mark.parametrize(("limit", "needed"), [(40 * MIB, True), (200 * MIB, False)])

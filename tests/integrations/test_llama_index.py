@@ -35,6 +35,7 @@ from ragsmith.errors import (
     UsageError,
 )
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.integrations.llama_index import (
     as_query_engine,
@@ -48,7 +49,6 @@ from ragsmith.models.llama_index import LlamaIndexChat, LlamaIndexEmbedder
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.families import passage_filter
 from ragsmith.types import Hits, Modality, Question
 

@@ -32,9 +32,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
-from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
+from ragsmith.store.schema import APPLICATION_ID, FORMAT
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES
@@ -312,7 +312,7 @@ def test_the_cache_is_what_it_was(cache: Path, key: str, tiny_setup: Setup, spac
     with closing(sqlite3.connect(cache)) as connection:
         pragmas = ("journal_mode", "user_version", "application_id", "integrity_check")
         values = [connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]
-        assert values == ["delete", len(MIGRATIONS), APPLICATION_ID, "ok"]
+        assert values == ["delete", FORMAT, APPLICATION_ID, "ok"]
         assert before <= set(connection.execute(ours))
     with Store.open(cache) as store:
         assert store.verify() == []

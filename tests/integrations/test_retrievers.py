@@ -15,8 +15,8 @@ import yaml
 
 from ragsmith.errors import StageFailed, UsageError
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.families import passage_filter
 from ragsmith.types import Hits, Question
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
-from ragsmith.measures.judge_cases import CASES
+from ragsmith.measures.judge_cases import judge_cases
 from ragsmith.measures.judge_check import INJECTED, TWICE, JudgeQuestion, asked, check_judge, judge_checked
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
@@ -36,7 +36,7 @@ def fair(one: JudgeQuestion) -> float:
     return 0.25 if one.kind in WRONG else 0.75
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", judge_cases())
 def test_a_case_has_one_place_for_each_change(case: Any) -> None:
     for old, new in (case.denial, case.number):
         assert case.reference.count(old) == 1
@@ -44,7 +44,7 @@ def test_a_case_has_one_place_for_each_change(case: Any) -> None:
 
 
 def test_every_verdict_is_another_request() -> None:
-    assert len(PLACES) == len(asked()) == 9 * len(CASES) == 180
+    assert len(PLACES) == len(asked()) == 9 * len(judge_cases()) == 180
 
 
 def test_a_fair_judge_never_errs() -> None:

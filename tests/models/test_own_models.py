@@ -60,7 +60,7 @@ def forget_results(cache: Path) -> None:
 
 def account(ragsmith: Command) -> dict[str, Any]:
     """What the last run made, by kind of model."""
-    from ragsmith.runs.record import RunRecord  # noqa: PLC0415
+    from ragsmith.records.record import RunRecord  # noqa: PLC0415
     from ragsmith.store.store import Store  # noqa: PLC0415
 
     with Store.open("cache.sqlite", read_only=True) as store:

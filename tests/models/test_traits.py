@@ -17,7 +17,6 @@ def test_traits_join_and_come_back_as_they_were_kept() -> None:
     assert (both | Traits(begins_in_thought=True)) == Traits(both.refuses, 512, True)
     for traits in (both, Traits(begins_in_thought=True)):
         assert Traits.read(traits.plain()) == traits
-    assert Traits.read({"refuses": [], "thinking_tokens": 8}) == Traits(thinking_tokens=8)  # of an earlier version
     assert Traits.read(both.plain()) == both
 
 

@@ -68,7 +68,6 @@ def test_what_is_dropped_is_run_again_to_the_same_end(models: Models, pipeline: 
 
         def __init__(self) -> None:
             self.level = 0.0
-            self.others: list[Callable[[], None]] = []
 
         def admit(self, entries: dict[Any, Any], key: Any, *_: object) -> None:
             del entries[key]

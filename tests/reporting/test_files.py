@@ -15,6 +15,7 @@ from html_page import HtmlPage
 from toy import put_toy
 
 from ragsmith.comparison.advice import NextStep
+from ragsmith.records.record import AblationStep
 from ragsmith.reporting import RunReport, load_report, report_json, summary_lines, write_report
 from ragsmith.reporting.blocks import Plot
 from ragsmith.reporting.charts import Steps
@@ -24,7 +25,6 @@ from ragsmith.reporting.page import report_page
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Besides, Score
-from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
 from ragsmith.text.numbers import probability, share, signed
 from ragsmith.text.table import Table, defused
@@ -210,7 +210,7 @@ def test_the_terminal_says_where_the_winner_comes_from(report: RunReport) -> Non
         return next((line for line in lines if line.startswith("the winner ")), "")
 
     winner, by_estimate = report.about.record.winner, replace(report.about.record.settings, choose="estimate")
-    gone = Removal("query_expansion", "hyde", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
+    gone = AblationStep("query_expansion", "hyde", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
     back = replace(gone, family="reranking", option="x(depth=40)", instead="x", loss=0.012, calls=0.0)
     assert said(leader=winner) == said(leader=None) == ""
     assert said(leader="toy: bm25", estimated=winner, settings=by_estimate) == (
@@ -339,7 +339,7 @@ def test_the_summary_has_ranking_baselines_and_verdict(report: RunReport) -> Non
 def test_it_is_said_why_the_winner_is_first_where_others_have_a_higher_fitness(report: RunReport) -> None:
     first, second, *rest = report.ranking
     better = replace(second, ranked_by=None, scores={**second.scores, "fitness": Score(0.701, 0.69, 0.71)})
-    gone = Removal("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
+    gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
     about = replace(report.about, record=replace(report.about.record, removals=(gone,)))
     beaten = replace(report, ranking=(first, better, *rest), about=about)
     said = "he winner stands first, though others have a higher fitness: what does not pay was left out of it"

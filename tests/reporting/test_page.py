@@ -15,6 +15,7 @@ from markup import PAYLOADS
 
 from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
 from ragsmith.evaluation.statistics import paired
+from ragsmith.records.audit import Pair
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
 from ragsmith.reporting.blocks import LISTED, Glossary, TermList, question_list, terms
@@ -47,7 +48,6 @@ from ragsmith.reporting.values import (
 )
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.audit import Audit, Finding
-from ragsmith.runs.pairs import Pair
 from ragsmith.text.terminal import COLUMNS
 
 

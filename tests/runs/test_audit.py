@@ -13,9 +13,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.audit import Audit, Finding, Pair
 from ragsmith.reporting.audit import audit_markdown
-from ragsmith.runs.audit import Audit, Finding, audit, sample
-from ragsmith.runs.pairs import Pair, trials_of
+from ragsmith.runs.audit import audit, sample, trials_of
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique

@@ -15,8 +15,9 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.choice import choose, simplified, single
-from ragsmith.runs.record import Removal
+from ragsmith.records.front import single
+from ragsmith.records.record import AblationStep
+from ragsmith.runs.choice import choose, simplified
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
@@ -66,7 +67,7 @@ class World:
         return Evaluation(label(candidate), candidate, QUESTIONS, records, {})
 
 
-def left(world: World, leader: Candidate) -> tuple[str, tuple[Removal, ...]]:
+def left(world: World, leader: Candidate) -> tuple[str, tuple[AblationStep, ...]]:
     whole = world.evaluation(leader)
     found, removals = simplified(whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.of([whole], FITNESS))
     return label(found.candidate), removals

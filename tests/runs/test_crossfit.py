@@ -14,6 +14,8 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
+from ragsmith.records.stored_run import out_of_fold
 from ragsmith.reporting import load_report
 from ragsmith.reporting.across import across
 from ragsmith.reporting.building import read_report
@@ -22,10 +24,8 @@ from ragsmith.reporting.page import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.out_of_fold import out_of_fold
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings, searches
-from ragsmith.runs.run import Outcome, Step, run_key
+from ragsmith.runs.run import Allowance, Callbacks, Outcome, Step
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.text import numbers
@@ -105,7 +105,7 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     assert headline(domain).startswith("What such a search finds, by crossfit: ")
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
-    assert scores_table([domain], "test").cells[0][2] == "24"
+    assert scores_table([domain], "test").rows[0][2] == "24"
     assert "24 questions, out of fold" in report_page(domain)
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
@@ -151,7 +151,7 @@ def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Pa
         domain = load_report(store, "facts")
     together = across([domain])
     assert {one.part for one in together.transfers} == {"search"}
-    assert {cell for row in transfers_table(together, [domain], "test").rows for cell in row[1:]} == {numbers.MISSING}
+    assert {cell for row in transfers_table(together, [domain], "test").cells for cell in row[1:]} == {numbers.MISSING}
 
 
 def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
@@ -183,7 +183,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
         if step.phase == phase:
             raise KeyboardInterrupt
 
-    run = Crossfit(setup, space, store, SETTINGS, on_step=stop)
+    run = Crossfit(setup, space, store, SETTINGS, callbacks=Callbacks(on_step=stop))
     with pytest.raises(KeyboardInterrupt):
         run.go()
     row = store.run(run.key)
@@ -209,7 +209,9 @@ def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store:
             if step.phase == "each option left out":
                 clock[0] = 100.0
 
-        found = Crossfit(setup, space, store, limited, on_step=begin, now=lambda clock=clock: clock[0]).go()
+        found = Crossfit(
+            setup, space, store, limited, now=lambda clock=clock: clock[0], callbacks=Callbacks(on_step=begin)
+        ).go()
         folds.append(len(store.runs()) - 1)
         if found.state == "finished":
             break
@@ -217,12 +219,6 @@ def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store:
     assert found.state == "finished"
     assert folds == sorted(folds)
     assert folds[0] == 0
-
-
-def test_an_ordinary_search_is_another_run(setup: Setup, space: Space) -> None:
-    plain = replace(SETTINGS, verdict="held-out")
-    assert run_key(setup, space, plain) == run_key(setup, space, replace(plain, folds=9))
-    assert run_key(setup, space, plain) != run_key(setup, space, SETTINGS)
 
 
 def test_questions_that_cannot_be_dealt_out_are_refused(setup: Setup, space: Space, store: Store) -> None:
@@ -240,7 +236,7 @@ def test_a_plan_says_as_many_times_as_much(setup: Setup, space: Space, store: St
 
 
 def test_all_searches_spend_from_one_budget(setup: Setup, space: Space, store: Store) -> None:
-    run = Crossfit(setup, space, store, SETTINGS, limits=Limits(calls=9))
+    run = Crossfit(setup, space, store, SETTINGS, allowance=Allowance(limits=Limits(calls=9)))
     store.spend(run.key, Spent(calls=7), Limits())
     found = run.go()
     assert found.spent.calls == 7

@@ -15,9 +15,9 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting import RunReport, load_report
 from ragsmith.runs.diagnosing import diagnose
-from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

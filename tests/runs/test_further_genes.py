@@ -13,22 +13,22 @@ import pytest
 import yaml
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.measures.registry import REGISTERED, Measure
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
-from ragsmith.reporting.result import Result
-from ragsmith.runs.pipeline import Pipeline
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
-from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FILTER
@@ -144,15 +144,6 @@ def test_settings_multiply_the_space(searched: Searched) -> None:
     assert space.genome(space.candidate(last)) == last
 
 
-def test_a_space_without_settings_is_what_it_was(space: Space, tiny_setup: Setup) -> None:
-    naive = baseline("naive")
-    assert space.settled(naive) == naive
-    assert space.of_families() is space
-    assert tiny_setup.searching(space.settings) is tiny_setup
-    assert tiny_setup.of(naive) is tiny_setup
-    assert load_space("paper").size == 46_080
-
-
 @pytest.mark.parametrize(
     ("section", "said"),
     [
@@ -263,48 +254,6 @@ def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path
 
 
 # --- again, interrupted, in processes --------------------------------------------------------------------------------
-
-
-def test_the_same_search_again_computes_nothing(searched: Searched, tiny_setup: Setup) -> None:
-    again = Run(tiny_setup, searched.space, searched.store, SETTINGS)
-    outcome = again.go()
-    assert again.key == searched.run.key
-    assert (outcome.computed, outcome.winner and outcome.winner.key) == (0, searched.winner.key)
-
-
-def test_an_interrupted_search_ends_the_same(searched: Searched, tiny_setup: Setup, store: Store) -> None:
-    ticks = itertools.count()
-    paused = 0
-    for _ in range(20):
-        outcome = Run(
-            tiny_setup,
-            searched.space,
-            store,
-            RunSettings(genetic=SETTINGS.genetic, seed=SETTINGS.seed, time_limit=1),
-            now=lambda: float(next(ticks)),
-        ).go()
-        if outcome.state == "finished":
-            break
-        paused += 1
-    assert paused
-    assert outcome.state == "finished"
-    assert outcome.winner is not None
-    assert outcome.winner.key == searched.winner.key
-    found = rows(store, searched.setup)  # a winner is not taken apart where the time is over, which decides nothing
-    assert found == {key: its for key, its in searched.rows.items() if key in found}
-    assert {row.evaluation for row in store.proposals(outcome.key)} <= found.keys()
-
-
-@pytest.mark.processes
-def test_two_processes_find_the_same_and_embed_nothing_twice(
-    searched: Searched, tiny_setup: Setup, store: Store
-) -> None:
-    searched.ledger.unlink()
-    outcome = Run(tiny_setup, searched.space, store, SETTINGS, workers=2).go()
-    assert outcome.winner is not None
-    assert outcome.winner.key == searched.winner.key
-    assert rows(store, searched.setup) == searched.rows
-    assert set(Counter(searched.ledger.read_text().splitlines()).values()) == {1}
 
 
 def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: Setup, store: Store) -> None:

@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 import yaml
 from fault_replies import chat_reply
+from served import grouped
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, this_machine
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -31,17 +33,16 @@ from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
-from ragsmith.runs.expected import expected_of
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.objectives import on_this_machine
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Run
-from ragsmith.runs.winner import winner_yaml
+from ragsmith.runs.run import Execution, Outcome, Run
+from ragsmith.runs.token_estimates import token_estimate
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
@@ -135,7 +136,9 @@ def made(folder: Path) -> World:
 
 
 def searched(world: World, space: Space, store: Store, settings: RunSettings = SETTINGS, **more: Any) -> Outcome:
-    return Run(world.setup, space, store, settings, **{"workers": 8, "clock": world.reranker.clock, **more}).go()
+    return Run(
+        world.setup, space, store, settings, **grouped(**{"workers": 8, "clock": world.reranker.clock, **more})
+    ).go()
 
 
 def recorded(store: Store, outcome: Outcome) -> RunRecord:
@@ -276,7 +279,7 @@ def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space:
     paths = [tmp_path / f"{workers}.sqlite" for workers in (1, 4)]
     for path, workers in zip(paths, (1, 4), strict=True):
         with Store.open(path) as store:
-            Run(tiny_setup, space, store, SETTINGS, workers=workers, clock=lambda: 0.0).go()
+            Run(tiny_setup, space, store, SETTINGS, execution=Execution(workers=workers, clock=lambda: 0.0)).go()
     for table in ("result", "evaluation", "proposal", "latency"):
         one, four = (rows(path, table) for path in paths)
         assert one == four
@@ -294,20 +297,6 @@ def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, Wor
         assert (written["run"]["latency_questions"], written["run"]["machine"]) == (TIMED, SETTINGS.machine)
     with pytest.raises(UsageError, match=r"the fastest pipeline of this search takes 1\.000 s a question"):
         winner_yaml(store, outcome.key, world.setup, Path(), "latency<=0.5")
-
-
-def test_batches_say_nothing_of_what_a_user_waits_for(tiny_folder: Path) -> None:
-    data = load_dataset(tiny_folder)
-    alone, batched = ModelName("openai:tiny"), ModelName("openai:tiny", batch=True)
-    for given in (
-        {"language_model": batched},
-        {"language_model": batched, "judge": alone},  # a judge that is asked alone makes it no quicker
-        {"language_model": alone, "controller": batched},
-    ):
-        with pytest.raises(UsageError, match="objectives have latency, but openai:tiny is asked in batches"):
-            on_this_machine(SETTINGS, [Setup(data, ModelNames().overridden(given), 100)])
-    nobody_waits = ModelNames().overridden({"language_model": alone, "judge": batched})
-    assert on_this_machine(SETTINGS, [Setup(data, nobody_waits, 100)]).measuring
 
 
 def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
@@ -468,5 +457,5 @@ def test_a_finished_search_is_brought_up_to_date_by_what_can_be_timed_now(
 
 def test_a_plan_takes_seconds_from_replies_that_say_them() -> None:
     replies = [StoredCall(str(seconds), "chat", "answer", "yes", seconds=seconds) for seconds in (0.0, 2.0, 4.0)]
-    found, _ = expected_of(Chat(), replies, {}, None, None)
+    found, _ = token_estimate(Chat(), replies, {}, None, None)
     assert found.latency == 3.0

@@ -21,25 +21,26 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.requirements import searchable
+from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
-from ragsmith.pipelines.genes import Candidate, configuration, make_gene, read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
-from ragsmith.runs.pipeline import Pipeline, export_yaml
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.requirements import searchable
 from ragsmith.runs.run import Outcome, Run, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
-from ragsmith.techniques.families import passage_filter, retrieval
+from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.listwise import solve
 from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.techniques.retrieval import listnet
 from ragsmith.testing import example_documents
-from ragsmith.types import Dataset, Example, Fitted, Hits, Queries, Question, Rankings, Span
+from ragsmith.types import Dataset, Example, Fitted, Queries, Rankings, Span
 
 Build = Callable[..., Candidate]
 Register = Callable[..., Technique]
@@ -111,30 +112,6 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Se
         paused = Run(tiny_setup, space, store, limited, now=lambda: float(next(ticks))).go()
         assert paused.state == "interrupted"
         assert left(store, Run(tiny_setup, space, store, SETTINGS).go()) == whole
-
-
-@pytest.mark.usefixtures("named")
-def test_a_search_that_is_gone_through_again_proposes_what_it_did(
-    tiny_setup: Setup, store: Store, registered: Register, tmp_path: Path
-) -> None:
-    """As a question failed; what was recommended then has its weights in the store, and none in the space."""
-    unlucky = tiny_setup.split.search[0].question
-
-    def flaky(question: Question, hits: Hits) -> Hits:
-        """Keep three, or fail."""
-        if question.text == unlucky:
-            raise LookupError("no luck")
-        return hits[:3]
-
-    registered(passage_filter, flaky)
-    space = space_with(tmp_path, "listnet")
-    more = (*space.options[4], make_gene("passage_filter", "flaky"))
-    space = replace(space, options=(*space.options[:4], more, *space.options[5:]))
-    first = Run(tiny_setup, space, store, SETTINGS).go()
-    went = left(store, first)
-    again = Run(tiny_setup, space, store, SETTINGS).go()
-    assert not again.ended_before
-    assert left(store, again) == went
 
 
 def test_other_weights_are_another_run_where_the_space_orders_by_them(

@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsmith.comparison.looks import Look
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
@@ -44,21 +44,6 @@ def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
     numbers[rivals(first)] = 1
     assert sorted(numbers.values()) == list(range(1, len(numbers) + 1))
     assert len(numbers) > 1
-
-
-def test_searches_that_did_not_count_their_looks_are_counted_by_the_next(
-    tmp_path: Path, tiny_setup: Setup, space: Space
-) -> None:
-    with Store.open(tmp_path / "cache.sqlite") as store:
-        old = Run(tiny_setup, space, store, SETTINGS)
-        outcome = old.go()
-        row = store.run(outcome.key)
-        assert row is not None
-        value = {name: kept for name, kept in row.value.items() if name != "look"}
-        store.update_run(outcome.key, row.state, value, finished=row.finished)
-    found = searched(tmp_path / "cache.sqlite", tiny_setup, space, replace(SETTINGS, seed=50))
-    assert found.look is not None
-    assert found.look.number == 3  # its own, what the search counted then, and what its record does not say
 
 
 def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Setup, space: Space) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragsmith.digest import canonical
-from ragsmith.runs.record import RunRecord
+from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
 Spawn = Callable[..., "subprocess.Popen[str]"]

@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 import ragsmith
+from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness, Weights, composite
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting.result import Result
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, FILTER
@@ -124,32 +124,6 @@ def test_the_winner_is_verified_asked_and_evaluated(found: tuple[Result, Store, 
     assert evaluation.mean("generation") is None
 
 
-def test_the_same_search_again_computes_nothing(found: tuple[Result, Store, Path], tiny_space: Path) -> None:
-    result, store, folder = found
-    again = searched(folder / "data", tiny_space, store)
-    assert (again.key, again.computed) == (result.key, 0)
-    assert [row.label for row in again.ranking] == [row.label for row in result.ranking]
-
-
-@pytest.mark.processes
-def test_two_processes_find_the_same(found: tuple[Result, Store, Path], tiny_space: Path, tmp_path: Path) -> None:
-    result, first, folder = found
-    with Store.open(tmp_path / "other.sqlite") as second:
-        ragsmith.search(
-            folder / "data",
-            space=tiny_space,
-            objective="retrieval",
-            chunk_size=100,
-            population=6,
-            generations=2,
-            seed=7,
-            workers=2,
-            cache=second,
-        )
-        keys = [row.key for row in first.evaluations(result.setup.dataset.digest)]
-        assert first.results_many(keys) == second.results_many(keys)
-
-
 def test_answers_are_not_scored_where_there_are_none(
     found: tuple[Result, Store, Path], tiny_space: Path, store: Store
 ) -> None:
@@ -164,7 +138,7 @@ def test_a_function_is_handed_what_a_ranking_has(tmp_path: Path) -> None:
     file.write_text(OWN)
     fitness = Fitness.of(f"{file}:last").about("retrieval")
     assert fitness({"recall": 0.25, "map": 0.0, "ndcg": 0.0, "mrr": 0.0}) == 0.75
-    assert Fitness.read({"fitness": fitness.plain()}) == fitness
+    assert Fitness.read(fitness.plain()) == fitness
     with pytest.raises(UsageError, match="asks for a measure that a question lacks: 'judge'"):
         Fitness.of(f"{file}:judged").about("retrieval")
 

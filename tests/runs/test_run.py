@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ragsmith.diagnosis.ablation import kept
-from ragsmith.errors import DatasetError, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_report
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Run, Step, run_key
-from ragsmith.runs.winner import winner_yaml
+from ragsmith.runs.run import Callbacks, Outcome, Run, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -74,7 +73,7 @@ def finished(
     """A run to its end; tests only read what it left."""
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
-        yield opened, Run(tiny_setup, space, opened, SETTINGS, on_step=steps.append).go(), steps
+        yield opened, Run(tiny_setup, space, opened, SETTINGS, callbacks=Callbacks(on_step=steps.append)).go(), steps
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
@@ -205,7 +204,7 @@ def test_the_winner_is_not_taken_apart_once_the_time_is_over(tiny_setup: Setup, 
         with Store.open(tmp_path / f"{name}.sqlite") as store:
             settings = replace(SETTINGS, control="none", probes=False, time_limit=1e3)
             now = lambda clock=clock: clock[0]  # noqa: E731
-            outcome = Run(tiny_setup, space, store, settings, on_step=step, now=now).go()
+            outcome = Run(tiny_setup, space, store, settings, now=now, callbacks=Callbacks(on_step=step)).go()
             assert outcome.state == "finished"
             parts = kept(store, outcome.winner.key).outs
         computed.append((outcome.computed, [part.why_not for part in parts if part.why_not]))
@@ -228,20 +227,6 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     assert again.key == outcome.key
     assert (proposals(store, again), rows(store, tiny_setup), store.run(again.key)) == before
     assert winner_yaml(store, again.key, tiny_setup, Path()) == text
-
-
-@pytest.mark.processes
-def test_two_workers_end_as_one(
-    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
-) -> None:
-    one_store, one, _ = finished
-    two = Run(tiny_setup, space, store, SETTINGS, workers=2).go()
-    assert two.key == one.key
-    assert two.winner == one.winner
-    assert proposals(store, two) == proposals(one_store, one)
-    assert rows(store, tiny_setup) == rows(one_store, tiny_setup)
-    texts = [winner_yaml(s, o.key, tiny_setup, Path()) for s, o in ((store, two), (one_store, one))]
-    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +311,7 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Run(tiny_setup, space, store, SETTINGS, on_progress=interrupt).go()
+        Run(tiny_setup, space, store, SETTINGS, callbacks=Callbacks(on_progress=interrupt)).go()
     run = store.run(whole.key)
     assert run is not None
     assert run.state == "interrupted"
@@ -444,26 +429,7 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
         assert proposals(other, Run(tiny_setup, filters, other, settings).go()) == rows
 
 
-@pytest.mark.parametrize("may_miss", [-0.1, 1.0, float("nan")])
-def test_a_share_is_one(may_miss: float) -> None:
-    with pytest.raises(UsageError, match=r"may_miss is .*: give a share"):
-        RunSettings(may_miss=may_miss)
-
-
 # --- before anything is computed -------------------------------------------------------------------------------------
-
-
-def test_chunks_that_are_too_small_are_refused(tiny_folder: Path) -> None:
-    with pytest.raises(UsageError, match="the chunk size is 50: give at least 100 characters"):
-        prepare(str(tiny_folder), ModelNames(), 50)
-
-
-def test_a_data_set_with_a_mistake_is_refused(tmp_path: Path, tiny_folder: Path) -> None:
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    (folder / "dataset.yaml").write_text(yaml.safe_dump({"name": "broken"}))
-    with pytest.raises(DatasetError):
-        prepare(str(folder), ModelNames(), 900)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunRecord, SetAside
+from ragsmith.records.record import ExcludedQuestion, RunRecord
 from ragsmith.store.store import Store
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -77,7 +77,7 @@ def asked(setup: Setup) -> dict[str, str]:
     return {example.id: example.question for example in sorted(split(setup.dataset).search, key=lambda e: e.id)}
 
 
-def aside(store: Store) -> Mapping[str, SetAside]:
+def aside(store: Store) -> Mapping[str, ExcludedQuestion]:
     """The questions that failed for every pipeline of the one run."""
     [run] = store.runs()
     return RunRecord.read(run.value).aside
@@ -463,7 +463,7 @@ def test_an_interrupt_ends_a_slow_search_and_keeps_what_was_sent(
     os.killpg(process.pid, signal.SIGINT)
     began = time.monotonic()
     _, err = process.communicate(timeout=30)
-    assert time.monotonic() - began < 15  # 2 s on a machine at rest: see bench_faults.py
+    assert time.monotonic() - began < 15  # 2 s on a machine at rest
     assert process.returncode == 130, err
     assert "same command" in err
     assert "Traceback" not in err

@@ -14,14 +14,14 @@ from served import is_judging, said
 
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.plan import plan
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Run
-from ragsmith.runs.winner import winner_yaml
+from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 
 SPACE = """
@@ -54,7 +54,7 @@ def test_both_write_and_the_first_marks(tiny_setup: Setup, searched_space: Space
         setup = replace(tiny_setup, models=ModelNames(base_url=server.url)).searching(searched_space.settings)
         planned = plan(setup, searched_space, store, SETTINGS, sample=1000)
         assert server.log == []
-        run = Run(setup, searched_space, store, SETTINGS, workers=4)
+        run = Run(setup, searched_space, store, SETTINGS, execution=Execution(workers=4))
         outcome = run.go()
         asked = Counter((str((request.body or {})["model"]), said(request)) for request in server.log)
         judged = {str((request.body or {})["model"]) for request in server.log if is_judging(request)}

@@ -21,10 +21,10 @@ from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.check import check_models
 from ragsmith.runs.plan import Plan, plan
-from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import Run
+from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 
 SETTINGS = RunSettings(max_evaluations=4, racing=None, probes=False, simplify=False, begin_with_known=False)
@@ -67,7 +67,7 @@ def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat
         server.answer = answer
         setup = asked(server, tiny_setup)
         found = plan(setup, space, store, settings, sample=1000)
-        Run(setup, space, store, settings, workers=8).go()
+        Run(setup, space, store, settings, execution=Execution(workers=8)).go()
         sent = Counter("judge" if is_judging(request) else "other" for request in server.log)
     assert found.sampled == found.questions
     planned = {line.request: line.calls for line in found.lines}
@@ -142,10 +142,10 @@ def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
 
         server.answer = answer
         with Store.open(tmp_path / "usual.sqlite") as usual:
-            Run(setup, space, usual, SETTINGS, workers=8).go()
+            Run(setup, space, usual, SETTINGS, execution=Execution(workers=8)).go()
             found = plan(setup, space, usual, settings, sample=1000)
         server.answer = worst
-        Run(setup, space, store, SETTINGS, workers=8).go()
+        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
         harsh = plan(setup, space, store, settings, sample=1000)
     assert calls_of(found, "judge") == calls_of(harsh, "judge")
 
@@ -183,7 +183,7 @@ def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Spa
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         before = plan(setup, space, store, SETTINGS, sample=1000)
-        Run(setup, space, store, SETTINGS, workers=8).go()
+        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
         after = plan(setup, space, store, SETTINGS, sample=1000)
     assert after.totals["cached"]
     assert after.totals["calls"] < before.totals["calls"] / 4  # type: ignore[operator]
@@ -209,10 +209,10 @@ def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
         server.answer = answer
         setup = asked(server, tiny_setup)
         assumed = plan(setup, space, store, SETTINGS)
-        Run(setup, space, store, SETTINGS, workers=8).go()
+        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
         begun = len(server.log)
         found = plan(setup, space, store, more, sample=1000)
-        spent = Run(setup, space, store, more, workers=8).go().spent
+        spent = Run(setup, space, store, more, execution=Execution(workers=8)).go().spent
         made = len(server.log) - begun
         replies = store.some_calls("openai:tiny@temperature=0", 10_000)
     mean = sum(reply.output_tokens for reply in replies) / len(replies)
@@ -271,7 +271,7 @@ def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
     with FaultServer() as server:
         server.answer = lambda path, body: finding_fault(answer(path, body))
         setup = asked(server, tiny_setup)
-        Run(setup, strict, store, replace(settings, max_evaluations=1), workers=8).go()
+        Run(setup, strict, store, replace(settings, max_evaluations=1), execution=Execution(workers=8)).go()
         found = plan(setup, strict, store, settings)
     assert calls_of(found, "review_answer") > 0
     assert calls_of(found, "revise_answer") == pytest.approx(calls_of(found, "review_answer"), rel=0.1), (

@@ -14,8 +14,8 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Run
+from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.runs.run import Allowance, Execution, Run
 from ragsmith.store.store import Store
 
 RACING = Racing(block=3, error=0.5, front=1)
@@ -46,12 +46,17 @@ def test_a_race_of_such_pipelines_ends_the_same_after_every_stop(
     (tmp_path / "space.yaml").write_text(SPACE)
     space, settings = load_space(tmp_path / "space.yaml"), RunSettings(racing=RACING, begin_with_known=False)
     with FaultServer() as server, Store.open(tmp_path / "stopped.sqlite") as stopped:
-        whole = Run(asked(server, tiny_setup), space, store, settings, workers=1).go()
+        whole = Run(asked(server, tiny_setup), space, store, settings, execution=Execution(workers=1)).go()
         needed, stops = len(server.log), 0
         for most in range(needed // 8, 2 * needed, needed // 8):
             try:
                 ended = Run(
-                    asked(server, tiny_setup), space, stopped, settings, workers=4, limits=Limits(calls=most)
+                    asked(server, tiny_setup),
+                    space,
+                    stopped,
+                    settings,
+                    execution=Execution(workers=4),
+                    allowance=Allowance(limits=Limits(calls=most)),
                 ).go()
             except BudgetExhausted:
                 stops += 1

@@ -7,7 +7,6 @@ and a key in an address. What is looked for are the first characters of each, as
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -21,20 +20,13 @@ from urllib.parse import quote
 
 import pytest
 from fault_kinds import Fault, completion, endpoint, reply_to
-from fault_server import FaultServer
 from served import Ruled, is_judging
 
 import ragsmith as library
 from ragsmith.cli import run
-from ragsmith.errors import ModelError, ModelUnavailable, StoreError, UsageError
+from ragsmith.errors import StoreError, UsageError
 from ragsmith.integrations.optuna import mirror_all
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
-from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.openai_chat import OpenAIChat
-from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings
-from ragsmith.models.served.policy import Policy
-from ragsmith.models.served.rerank_endpoint import RerankEndpoint
 from ragsmith.store.store import Store
 
 KEYS = {
@@ -281,39 +273,6 @@ def test_a_key_in_an_address_is_refused_and_not_said(
     assert traces(*(ended.out + ended.err for ended in shown), whole(by_name.value), whole(by_names.value)) == set()
     file.unlink()
     assert not list(home.iterdir())
-
-
-def made(server: FaultServer, key: str, policy: Policy) -> list[tuple[Callable[[], Any], str]]:
-    """Calls of every client, with the address that it has."""
-    host = server.root.replace("://", f"://me:{IN_URL}@")
-
-    def at(base_url: str) -> JsonEndpoint:
-        return JsonEndpoint(base_url, key=key, policy=policy)
-
-    chat = OpenAIChat("m", endpoint=at(f"{host}/v1?key={IN_URL}"))
-    vectors = OpenAIEmbeddings("m", endpoint=at(f"{host}/v1"))
-    ranks = RerankEndpoint("m", endpoint=at(f"{host}/v1"))
-    return [
-        (lambda: chat.complete("Say it.", max_tokens=4, sample=0), "openai:m"),
-        (lambda: vectors.embed(["a text"]), "openai:m"),
-        (lambda: ranks.score("query", ["a text"]), "rerank:m"),
-        (lambda: CohereReranker("m", endpoint=at(host)).score("query", ["a text"]), "cohere:m"),
-        (lambda: CohereEmbedder("m", endpoint=at(host)).embed(["a text"]), "cohere:m"),
-    ]
-
-
-@pytest.mark.parametrize("fault", [Fault("key"), Fault(status=401, said="not KEY"), Fault("malformed"), Fault("cut")])
-def test_errors_tracebacks_and_logs_of_clients_have_no_trace(
-    server: Ruled, caplog: pytest.LogCaptureFixture, fault: Fault
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    server.always = fault
-    for call, named in made(server, KEYS["CO_API_KEY"], Policy(attempts=2, pause=0.01)):
-        with pytest.raises((ModelError, ModelUnavailable), match=named) as raised:
-            call()
-        assert traces(whole(raised.value)) == set()
-    assert caplog.records
-    assert traces(caplog.text, *(str(vars(record)) for record in caplog.records)) == set()
 
 
 class Careless:

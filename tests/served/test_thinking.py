@@ -16,9 +16,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.records.stored_run import StoredRun
 from ragsmith.reporting import load_report
 from ragsmith.reporting.run_data import choose_run
-from ragsmith.runs.kept import Kept
 from ragsmith.store.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:openai:ragsmith.errors.Notice")
@@ -118,7 +118,7 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
     taken = [row for key, rows in results.items() if key not in before for row in rows.values()]
     assert all(row.state == "ok" for row in taken)
     about = choose_run(store, "island")
-    named_by_run = Kept(store, about.run, about.digest, about.record).keys  # the winner is taken apart beside it
+    named_by_run = StoredRun(store, about.run, about.digest, about.record).keys  # the winner is taken apart beside it
     cut = sum(row.value.get("cut", False) for key in named_by_run for row in results[key].values())
     [note] = [note for note in load_report(store, "island").notes if "were cut" in note]
     assert note.startswith(f"{cut} answers")

@@ -10,11 +10,11 @@ import pytest
 
 import ragsmith
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.run import Run
-from ragsmith.runs.winner import write_winner
 from ragsmith.serving.app import ServingApp
 from ragsmith.store.store import Store
 

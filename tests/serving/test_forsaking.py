@@ -13,8 +13,8 @@ from served import Ruled, served
 
 from ragsmith.errors import StageFailed
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.runs.pipeline import Pipeline
 from ragsmith.serving.answering import Answerer
 from ragsmith.serving.workers import Stop
 from ragsmith.store.store import Store

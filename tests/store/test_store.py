@@ -27,7 +27,7 @@ from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, 
 VALUE = {"scores": {"f1": 0.1 + 0.2}, "answer": "Straße \0 \ud83d", "cited": [0, 2]}
 
 
-open_store = partial(Store.open, shapes={})  # values as short as can be
+open_store = partial(Store.open, validators={})  # values as short as can be
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from stored import put_call
 
 from ragsmith.errors import MissingExtra, Notice, StoreError
 from ragsmith.store.engine import file_engine
-from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS, forget_cut_replies
+from ragsmith.store.schema import APPLICATION_ID, FORMAT
 from ragsmith.store.store import ResultRow, Store
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
-open_store = partial(Store.open, shapes={})  # values as short as can be
+open_store = partial(Store.open, validators={})  # values as short as can be
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def foreign_wal_database(path: Path) -> None:
     execute(path, "PRAGMA application_id = 7", "PRAGMA journal_mode = WAL", "CREATE TABLE other (x)")
 
 
-def newer_store(path: Path) -> None:
+def another_format(path: Path) -> None:
     make_store(path)
-    execute(path, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    execute(path, f"PRAGMA user_version = {FORMAT + 1}")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,10 @@ def newer_store(path: Path) -> None:
     [
         (foreign_database, "not a ragsmith cache"),
         (foreign_wal_database, "not a ragsmith cache"),
-        (newer_store, "newer ragsmith.*upgrade"),
+        (
+            another_format,
+            "has format 2, and this .* reads format 1: name another cache with --cache, or delete this one",
+        ),
         (lambda path: path.write_text("dear diary\n" * 40), "not a ragsmith cache"),
         (lambda path: path.write_text("x"), "not a ragsmith cache"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\0" * 200), "not a ragsmith cache"),
@@ -126,59 +129,6 @@ def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
     for name in ("a b", "100%", "what?.sqlite", "file#1", "Rhône&mode=ro"):
         make_store(tmp_path / name)
         assert (tmp_path / name).is_file()
-
-
-# Migrations
-
-
-def add_note(connection: sqlalchemy.Connection) -> None:
-    connection.exec_driver_sql("CREATE TABLE note (text TEXT)")
-    connection.exec_driver_sql("INSERT INTO note VALUES ('from version 2')")
-
-
-def fail_half_way(connection: sqlalchemy.Connection) -> None:
-    connection.exec_driver_sql("DROP TABLE model_call")
-    connection.exec_driver_sql("nonsense")
-
-
-def test_an_older_file_is_brought_forward_and_keeps_its_rows(path: Path) -> None:
-    make_store(path)
-    newer = (*MIGRATIONS, add_note)
-    for read_only in (True, False, True):
-        with open_store(path, migrations=newer, read_only=read_only) as store:
-            assert store.get_call("k") is not None
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT text FROM note").fetchall() == [("from version 2",)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
-    with pytest.raises(StoreError, match=f"format {len(newer)}, written by a newer ragsmith"):
-        open_store(path)
-
-
-def test_replies_that_were_cut_are_no_whole_ones_any_more(path: Path) -> None:
-    """Up to version 3 they were kept as such, and would be scored."""
-    kept = {
-        "cut": ("answer", 1024),
-        "whole": ("answer", 1023),
-        "of another task": ("judge", 1024),
-        "not counted": ("answer", 0),
-        "short": ("rewrite_query", 128),
-    }
-    with open_store(path) as store:
-        for key, (task, tokens) in kept.items():
-            put_call(store, key, "openai:tiny", task, "It is", output_tokens=tokens)
-    before = MIGRATIONS.index(forget_cut_replies)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {before}")
-    with open_store(path, migrations=MIGRATIONS[: before + 1]) as store:
-        assert store.get_calls(kept).keys() == {"whole", "of another task", "not counted"}
-
-
-def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    make_store(path)
-    before = contents(path.parent)
-    with pytest.raises(StoreError, match="nonsense"):
-        open_store(path, migrations=(*MIGRATIONS, add_note, fail_half_way))
-    assert contents(path.parent) == before
 
 
 # Reading only

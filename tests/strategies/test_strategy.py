@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import product
 
@@ -15,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from landscapes import additive, even, run
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import Notice, UsageError
 from ragsmith.strategies import PRESETS, STRATEGIES, Dropped, GeneticSettings, Genome, make_strategy
+from ragsmith.strategies.strategy import IDLE_STEPS, Population, SteppedSearch
 
 NAMES = sorted(STRATEGIES)
 SIZES = (4, 1, 5, 3)
@@ -303,3 +305,18 @@ def test_the_budget_is_used_to_the_last_evaluation(name: str, budget: int) -> No
     strategy = make_strategy(name, SIZES, knobs, max_evaluations=budget)
     strategy.tell({(0, 0, 0, 0): 0.1})
     assert len(run(strategy, additive(SIZES, 1))) == budget
+
+
+def test_a_strategy_that_proposes_only_known_genomes_ends_with_a_sentence() -> None:
+    class Stubborn(SteppedSearch):
+        name = "stubborn"
+
+        def steps(self) -> Iterator[Population]:
+            while True:
+                yield Population(((0, 0), (0, 1)))
+
+    strategy = Stubborn((2, 2), max_evaluations=4)
+    strategy.tell(dict.fromkeys(strategy.propose(), 0.5))
+    with pytest.warns(Notice, match="the strategy stubborn proposed nothing new 1,000 times in a row"):
+        assert strategy.propose() == ()
+    assert len(strategy.history) == IDLE_STEPS

@@ -23,8 +23,8 @@ import yaml
 
 import ragsmith
 from ragsmith.datasets.dataset import load_documents
-from ragsmith.runs.collected import Collection
-from ragsmith.runs.indexed import shelf_beside
+from ragsmith.exported.collection import Collection
+from ragsmith.exported.index import shelf_beside
 
 Texts = dict[str, str]
 """Documents by name."""

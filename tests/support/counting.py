@@ -28,16 +28,16 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import Run
-from ragsmith.store.rows import seal, unseal
+from ragsmith.records.record import RunSettings
+from ragsmith.runs.run import Execution, Run
+from ragsmith.store.rows import add_checksum, verify_checksum
 from ragsmith.store.store import Store
 from ragsmith.text import languages, words
 
 COUNTED: dict[str, Callable[..., Any]] = {
     "commits": DefaultDialect.do_commit,
-    "rows encoded": seal,
-    "rows decoded": unseal,
+    "rows encoded": add_checksum,
+    "rows decoded": verify_checksum,
     "stages computed": Engine.call,
     "answers scored": scored,
     "model tasks": ExtractiveModel.run,
@@ -77,7 +77,7 @@ def _search(dataset: str, space: str, cache: Path, settings: RunSettings) -> Non
     """Search as `ragsmith.search` does, with a clock that stands still: no half second ends, whatever the machine."""
     setup = prepare(dataset, ModelNames(), CHUNK_SIZE)
     with Store.open(cache) as store:
-        Run(setup, load_space(space), store, settings, clock=lambda: 0.0).go()
+        Run(setup, load_space(space), store, settings, execution=Execution(clock=lambda: 0.0)).go()
 
 
 def main(dataset: str, space: str) -> None:

@@ -34,7 +34,7 @@ def shown(prompt: str) -> list[str]:
 
 
 def draft_reply(prompt: str, facts: Sequence[str] = ()) -> str:
-    """The reply to a prompt of `ragsmith.labelling.drafting.prompts`; ``facts`` are known without documents."""
+    """The reply to a prompt of `ragsmith.labelling.drafting`; ``facts`` are known without documents."""
     first = prompt.partition(f"\n\n{AGAIN}")[0]
     tried = AGAIN in prompt
     if draw(first, 10, "malformed") == 0 and (not tried or draw(first, 3, "always") == 0):

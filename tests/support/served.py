@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,8 @@ from ragsmith.models.loading import Loader
 from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings
 
@@ -134,8 +134,17 @@ def small(evaluations: int = 8, strategy: str = "genetic") -> RunSettings:
     return RunSettings(strategy, genetic, evaluations, probes=False)
 
 
-def searched(setup: Setup, space: Space, store: Store, **options: Any) -> Outcome:
-    return Run(setup, space, store, options.pop("settings", small()), workers=options.pop("workers", 8), **options).go()
+def searched(setup: Setup, space: Space, store: Store, settings: RunSettings | None = None, **options: Any) -> Outcome:
+    return Run(setup, space, store, settings or small(), **grouped(**{"workers": 8, **options})).go()
+
+
+def grouped(**options: Any) -> dict[str, Any]:
+    """Arguments of `Run`: the fields of its groups of arguments, which are given by their names here, in the groups."""
+    kinds = {"execution": Execution, "allowance": Allowance, "callbacks": Callbacks}
+    names = {field.name: group for group, kind in kinds.items() for field in fields(kind)}
+    given = {group: {name: options[name] for name in options if names.get(name) == group} for group in kinds}
+    rest = {name: value for name, value in options.items() if name not in names}
+    return {**rest, **{group: kinds[group](**values) for group, values in given.items()}}
 
 
 # --- what a search leaves --------------------------------------------------------------------------------------------

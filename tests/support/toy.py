@@ -8,13 +8,13 @@ from typing import Any
 
 from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene
-from ragsmith.runs.record import (
-    Account,
+from ragsmith.records.record import (
     DatasetRecord,
     Division,
     ProbeRecord,
     RunRecord,
     RunSettings,
+    RunStatistics,
     SearchedSpace,
 )
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunState, Store
@@ -166,6 +166,6 @@ def _ended(begun: RunRecord, keys: Mapping[str, str], test: bool) -> RunRecord:
         winner=keys["hybrid"],
         random=(keys["naive"], keys["hybrid reranked"]),
         probes=tuple(ProbeRecord(family, option, keys[label], keys["naive"], "") for family, option, label in probes),
-        account=Account(50, 40, 400, 100, {"language_model": Counts(9, 6, 2, 4)}),
+        account=RunStatistics(50, 40, 400, 100, {"language_model": Counts(9, 6, 2, 4)}),
         test={name: keys[label] for name, label in finalists.items()} if test else {},
     )

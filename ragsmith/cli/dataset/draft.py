@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.dataset.app import commands
-from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, NOTHING_WRITTEN, interrupted_with
+from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, interrupted_with
+from ragsmith.cli.listing import listing
 from ragsmith.cli.options import (
     CACHE,
     BaseUrlOption,
@@ -26,8 +28,9 @@ from ragsmith.cli.options import (
 from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
+    from ragsmith.extensions import Extension
+    from ragsmith.labelling.drafting.asking import Plan
     from ragsmith.labelling.drafting.drafting import Drafted
-    from ragsmith.labelling.drafting.with_model import Plan
 
 
 @dataclass(frozen=True)
@@ -40,26 +43,35 @@ class ChatFlags:
     ] = None
     llm: Annotated[
         str | None,
-        typer.Option("--llm", help="A chat model that drafts and checks, as openai:MODEL. [default: none is asked]"),
+        typer.Option("--llm", help="The chat model that drafts and checks, as openai:MODEL; one has to be named."),
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
-    batch: Annotated[
-        bool,
-        typer.Option("--batch", help="Ask in batches: half the price at OpenAI and others, but each wave takes hours."),
-    ] = False
 
     def by_role(self) -> RoleFlags:
         """The same as flags of all roles, of which drafting has one."""
-        return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens, batch=self.batch)
+        return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens)
 
 
-@commands.command()
+def _methods() -> Iterable[Extension]:
+    from ragsmith.labelling.drafting.registry import METHODS
+
+    return METHODS
+
+
+@commands.command(cls=listing("Methods", _methods))
 @merged
 def draft(
     *,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A data set, which need not have questions yet.")],
     questions: Annotated[int, typer.Option(help="Drafted questions that it shall have.")] = 100,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="A method listed below, as NAME or NAME(option=value); several may be given. [default: all]",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Draws the order in which passages are read.")] = 0,
     chat: ChatFlags,
     budget: BudgetFlags,
@@ -69,14 +81,14 @@ def draft(
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Draft questions with answers and evidence from documents; the same command goes on where it stopped."""
+    """Have a chat model draft questions with answers and evidence; the same command goes on where it stopped."""
     import ragsmith
 
-    voice = None if as_json else _say_progress
-    with interrupted_with(NOT_YET_WRITTEN if chat.llm or chat.models else NOTHING_WRITTEN):
+    with interrupted_with(NOT_YET_WRITTEN):
         drafted = ragsmith.draft_questions(
             folder,
             questions=questions,
+            methods=methods or (),
             seed=seed,
             models=chat.by_role().by_role(),
             base_url=chat.base_url,
@@ -86,7 +98,7 @@ def draft(
             retry_failed=retry_failed,
             cache=cache,
             on_plan=None if as_json else _say_plan,
-            on_progress=voice if chat.llm or chat.models else None,
+            on_progress=None if as_json else _say_progress,
         )
     if as_json:
         say_json(_plain(drafted))
@@ -133,8 +145,7 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
         say(f"  {count:>5} {name}")
     short = wanted - drafted.drafts - len(drafted.added)
     if short > 0 and not drafted.paused:
-        more = "more documents" if drafted.replies.asked else "more documents, or a chat model that drafts (--llm),"
-        say(f"{short} fewer than the {wanted} asked for: no other draft passes, of the passages read; {more} give more")
+        say(f"{short} fewer than the {wanted} asked for: no other draft passes; more documents give more")
     if drafted.refused:
         say(f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}")
     for name, count in drafted.refused.items():
@@ -149,11 +160,10 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
             failure for failure in reversed(drafted.failures) if (failure.prompt, failure.kind) == (prompt, kind)
         )
         say(f"  {count:>5} {prompt}, {kind}: {last.reason}")
-    if drafted.replies.asked:
-        replies, spent = drafted.replies, drafted.spent
-        money = f", {spent.cost:.4f} in money" if spent.cost else ""
-        say(f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now")
-        say(f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}")
+    replies, spent = drafted.replies, drafted.spent
+    money = f", {spent.cost:.4f} in money" if spent.cost else ""
+    say(f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now")
+    say(f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}")
     if drafted.found + len(drafted.added):
         say(f"review it  ragsmith dataset review {shlex.quote(str(folder))}")
         say(f"search it  ragsmith search --dataset {shlex.quote(str(folder))}")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragsmith.cli.dataset.app import commands
-from ragsmith.cli.options import JsonOption
+from ragsmith.cli.listing import listing
+from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json
 
+if TYPE_CHECKING:
+    from ragsmith.extensions import Extension
 
-@commands.command("import")
+
+def _importers() -> Iterable[Extension]:
+    from ragsmith.datasets.importers import IMPORTERS
+
+    return IMPORTERS
+
+
+@commands.command("import", cls=listing("Formats", _importers))
 def import_dataset(
     source: Annotated[Path, typer.Argument(help="Folder of the published files, or the file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],
@@ -21,14 +32,14 @@ def import_dataset(
         typer.Option(
             "--format",
             "--layout",
-            help="autorag, beir, chroma, hotpotqa, legalbench-rag, list, llama-index, ragas, ragsmith, squad or tatqa; "
-            "told from the files if not given.",
+            help="A format listed below, as NAME or NAME(option=value); told from the files if not given.",
         ),
     ] = None,
     documents: Annotated[
         Path | None,
         typer.Option(help="Folder of documents to look for texts in; for list, llama-index and ragas."),
     ] = None,
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Convert a published data set; its gold becomes character spans."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +12,14 @@ import typer
 
 from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
-from ragsmith.cli.options import JsonOption
+from ragsmith.cli.listing import listing
+from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
     from ragsmith.api.taking_in import Intake
     from ragsmith.datasets.intake.intake import Taken
+    from ragsmith.extensions import Extension
 
 EVERY = 200
 """Files after which a line says how far it is."""
@@ -25,12 +27,19 @@ EVERY = 200
 MOST_PAIRS = 10
 
 
-@commands.command()
+def _readers() -> Iterable[Extension]:
+    from ragsmith.datasets.intake.readers.part import READERS
+
+    return READERS
+
+
+@commands.command(cls=listing("Readers", _readers))
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder of files of any kinds, in folders of any depth.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the data set: a new one, or one to update.")
     ],
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a data set of a folder of files of any kind, or bring it up to date; questions come later."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from ragsmith.datasets.anchoring.joining import joined, standing
 from ragsmith.datasets.anchoring.places import Place
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
+from ragsmith.datasets.evidence import evidence_record
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest, written
@@ -22,8 +22,9 @@ from ragsmith.datasets.questions import question_record
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.text.jsonl import json_lines
 from ragsmith.text.writing import write_file
-from ragsmith.types import UNSPECIFIED, Document, Span
+from ragsmith.types import UNSPECIFIED, Document
 
 UNANCHORED = "unanchored.jsonl"
 
@@ -81,12 +82,7 @@ def listed(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, obj
 
 def candidate(place: Place, documents: Mapping[str, Document]) -> dict[str, object]:
     """Return a place as it is listed: evidence, how it was found, and how surely."""
-    return {**_entry(place.span, documents), "how": str(place.how), "score": place.score}
-
-
-def _entry(span: Span, documents: Mapping[str, Document]) -> dict[str, object]:
-    text = documents[span.doc].text[span.start : span.end]
-    return {"doc": span.doc, "start": span.start, "end": span.end, "text": text}
+    return {**evidence_record(place.span, documents[place.span.doc].text), "how": str(place.how), "score": place.score}
 
 
 def _check(documents: Path, output: Path | None) -> None:
@@ -105,8 +101,8 @@ def _join(found: Anchoring, folder: Path, documents: Sequence[Document], about: 
     with locked(folder):  # somebody may be drafting or reviewing
         before, there = standing(folder)
         found = joined(found, there)
-        left = _lines([listed(each, by_id) for each in found.unanchored])
-        rows = _lines([question_record(anchored.example, texts) for anchored in found.anchored])
+        left = json_lines(listed(each, by_id) for each in found.unanchored)
+        rows = json_lines(question_record(anchored.example, texts) for anchored in found.anchored)
         if not (folder / MANIFEST).exists():
             write_file(written(about, {}), folder / MANIFEST)
         if left or (folder / UNANCHORED).exists():
@@ -121,8 +117,8 @@ def _write(
 ) -> None:
     by_id = {document.id: document for document in documents}
     texts = {document.id: document.text for document in documents}
-    rows = _lines([question_record(anchored.example, texts) for anchored in found.anchored])
-    left = _lines([listed(each, by_id) for each in found.unanchored])
+    rows = json_lines(question_record(anchored.example, texts) for anchored in found.anchored)
+    left = json_lines(listed(each, by_id) for each in found.unanchored)
     if not rows:
         write_file(left, output / UNANCHORED)
         return
@@ -140,7 +136,3 @@ def _write(
         write_file(rows, draft / QUESTIONS)
         if left:
             write_file(left, draft / UNANCHORED)
-
-
-def _lines(records: Sequence[Mapping[str, object]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+
+from ragsmith.caches import bounded_cache
 
 _DASHES = frozenset("-‐‑‒–—―−﹣－")
 _UNSPACED = (
@@ -78,7 +79,7 @@ def is_unspaced(character: str) -> bool:
     return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
 
 
-@lru_cache(maxsize=1 << 14)
+@bounded_cache(1 << 14, key="a character")
 def _letters(character: str) -> str:
     """What a character is folded to: letters and digits, one space, or nothing."""
     category = unicodedata.category(character)

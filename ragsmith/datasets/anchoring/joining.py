@@ -12,8 +12,7 @@ from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.places import Missing, Unplaced
 from ragsmith.datasets.questions import FILE, MAX_BYTES
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError, read_text
-from ragsmith.text.jsonl import Record, parse_record
+from ragsmith.text.jsonl import Record, read_json_lines
 
 
 def standing(folder: Path) -> tuple[str, list[Record]]:
@@ -21,22 +20,11 @@ def standing(folder: Path) -> tuple[str, list[Record]]:
 
     Raises ``DatasetError`` with every line that is no JSON object.
     """
-    if not (folder / FILE).exists():
-        return "", []
-    try:
-        text = read_text(folder / FILE, limit=MAX_BYTES)
-    except TextError as error:
-        raise DatasetError([error.at(FILE)]) from None
-    rows: list[Record] = []
-    mistakes: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            rows.extend([parse_record(line)] if line.strip() else [])
-        except TextError as error:
-            mistakes.append(f"{FILE}:{number}: {error.reason}")
-    if mistakes:
-        raise DatasetError(mistakes)
-    return text if not text or text.endswith("\n") else f"{text}\n", rows
+    found = read_json_lines(folder / FILE, MAX_BYTES)
+    if found.mistakes:
+        raise DatasetError(list(found.mistakes.values()))
+    text = found.text
+    return text if not text or text.endswith("\n") else f"{text}\n", list(found.records.values())
 
 
 def joined(found: Anchoring, rows: Sequence[Record]) -> Anchoring:

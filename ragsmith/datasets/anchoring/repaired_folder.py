@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchored_folder import candidate
 from ragsmith.datasets.anchoring.places import How, Place, Unplaced
 from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted, numbers
-from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import KEYS, EvidenceChecker
+from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError, read_text
-from ragsmith.text.jsonl import parse_record
+from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 from ragsmith.types import Document, Span
 
@@ -103,23 +102,17 @@ def repair_folder(folder: Path) -> RepairedFolder:
 def _repair_folder(folder: Path) -> RepairedFolder:
     manifest, wrong = read_manifest(folder) if (folder / MANIFEST).exists() else (None, [])
     documents, mistakes = read_documents(folder, manifest.titles if manifest else None)
-    try:
-        lines = read_text(folder / QUESTIONS, limit=MAX_BYTES).split("\n")
-    except TextError as error:
-        raise DatasetError([*wrong, *mistakes, error.at(QUESTIONS)]) from None
-    records: dict[int, dict[str, object]] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            records |= {number: parse_record(line)} if line.strip() else {}
-        except TextError as error:
-            mistakes.append(f"{QUESTIONS}:{number}: {error.reason}")
-    if wrong or mistakes:
-        raise DatasetError([*wrong, *mistakes])
+    there = read_json_lines(folder / QUESTIONS, MAX_BYTES)
+    if not (folder / QUESTIONS).exists():
+        mistakes.append(f"{QUESTIONS}: is missing")
+    if found_wrong := [*wrong, *mistakes, *there.mistakes.values()]:
+        raise DatasetError(found_wrong)
+    lines, records = there.text.split("\n"), there.records
     known = {id_: document for id_, document in documents.items() if document is not None}
-    found, left = _repaired(records, known, _moved_before(folder))
+    found = _repaired(records, known, _moved_before(folder))
+    left = found.left
     if left:  # first: how far the text around them moved is not seen any more once the others are written anew
-        listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
-        write_file("".join(listed), folder / UNREPAIRED)
+        write_file(json_lines(_listed(each, known) for each in left), folder / UNREPAIRED)
     if found.reworded:  # first, too: once questions.jsonl has the new words, nothing tells them from others
         added = [json.dumps(each.plain(), ensure_ascii=False) for each in found.reworded]
         listing = dict.fromkeys([*_reworded_before(folder), *added])
@@ -139,25 +132,14 @@ def reworded_unseen(folder: Path) -> int:
 
 
 def _reworded_before(folder: Path) -> list[str]:
-    try:
-        text = read_text(folder / REWORDED, limit=MAX_BYTES) if (folder / REWORDED).exists() else ""
-    except TextError:
-        return []
+    text = read_json_lines(folder / REWORDED, MAX_BYTES).text
     return [line for line in text.split("\n") if line.strip()]
 
 
 def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
     """By how much the text around pieces had moved that an earlier repair left; broken lines say nothing."""
-    try:
-        lines = read_text(folder / UNREPAIRED, limit=MAX_BYTES).split("\n") if (folder / UNREPAIRED).exists() else []
-    except TextError:
-        return {}
     found: dict[Stood, tuple[int, ...]] = {}
-    for line in lines:
-        try:
-            record = parse_record(line) if line.strip() else {}
-        except TextError:
-            continue
+    for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
         piece, shifts = _stood(record.get("evidence")), record.get("moved")
         if piece is not None and isinstance(shifts, list):
             found[piece] = tuple(shift for shift in shifts if type(shift) is int)
@@ -173,79 +155,77 @@ def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, ob
     if piece is None:
         return []
     outcome = Repair(list(documents.values())).repair([piece])[piece]
-    return [_entry(place.span, documents) for place in outcome.places] if isinstance(outcome, Repaired) else []
+    return _entries(outcome, documents) if isinstance(outcome, Repaired) else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    changed: Mapping[int, Mapping[str, object]]
-    outcomes: Sequence[Repaired | Unplaced]
-    reworded: Sequence[Reworded]
+def _entries(repaired: Repaired, documents: Mapping[str, Document]) -> list[dict[str, object]]:
+    return [evidence_record(place.span, documents[place.span.doc].text) for place in repaired.places]
+
+
+@dataclass
+class _Repairs:
+    """Repairs the evidence of ``documents``, line by line, and collects what became of it."""
+
+    documents: Mapping[str, Document]
+    repaired: Mapping[Stood, Repaired | Unplaced]
+    around: Mapping[Stood, Collection[int]]
+    checker: EvidenceChecker
+    changed: dict[int, Mapping[str, object]] = field(default_factory=dict)
+    outcomes: list[Repaired | Unplaced] = field(default_factory=list)
+    reworded: list[Reworded] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+
+    def repair(self, number: int, record: Mapping[str, object]) -> None:
+        """Repair the evidence on a line."""
+        evidence = record.get("evidence")
+        if not isinstance(evidence, list):
+            return
+        mended: list[object] = []
+        unsure = False
+        reviewed = bool(_origin(record).keys() & _REVIEW)
+        for at, entry in enumerate(evidence, start=1):
+            piece = _stood(entry)
+            outcome = self.repaired[piece] if piece else None
+            new = _entries(outcome, self.documents) if isinstance(outcome, Repaired) else [entry]
+            problems = [outcome.reason] if isinstance(outcome, Unplaced) else self.checker.spans(new)[1]
+            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
+                self.outcomes.append(outcome)
+            id_ = str(record.get("id", ""))
+            if problems:
+                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
+                shifted = tuple(sorted(self.around[piece])) if piece else None
+                why = problems[0].removeprefix("evidence 1: ")
+                self.left.append(Left(number, id_, at, entry, why, candidates, shifted))
+                new = [entry]
+            elif piece and isinstance(outcome, Repaired) and outcome.how in (How.FUZZY, How.PARTS):
+                now = tuple(str(one["text"]) for one in _entries(outcome, self.documents))
+                self.reworded.append(Reworded(number, id_, at, outcome.how, piece.text, now, reviewed))
+                unsure = True
+            mended += [each for each in new if each not in mended]
+        if mended != evidence:
+            self.changed[number] = {**record, "evidence": mended}
+            if unsure and reviewed:
+                origin = {key: said for key, said in _origin(record).items() if key not in _REVIEW}
+                self.changed[number] = {**self.changed[number], "origin": origin}
 
 
 def _repaired(
     records: Mapping[int, Mapping[str, object]],
     documents: Mapping[str, Document],
     before: Mapping[Stood, tuple[int, ...]],
-) -> tuple[_Found, list[Left]]:
-    entries = {number: record["evidence"] for number, record in records.items() if _has_list(record)}
-    stood = {
-        (number, at): piece
-        for number, evidence in entries.items()
-        for at, entry in enumerate(evidence if isinstance(evidence, list) else [])
-        if (piece := _stood(entry)) is not None
-    }
+) -> _Repairs:
+    listed = [entries for record in records.values() if isinstance(entries := record.get("evidence"), list)]
+    stood = [piece for entries in listed for entry in entries if (piece := _stood(entry))]
     repair = Repair(list(documents.values()))
-    repaired, around = repair.repair(stood.values(), before), repair.around(stood.values(), before)
-    checker = EvidenceChecker(documents)
-    changed: dict[int, Mapping[str, object]] = {}
-    outcomes: list[Repaired | Unplaced] = []
-    left: list[Left] = []
-    reworded: list[Reworded] = []
-    for number, evidence in entries.items():
-        mended: list[object] = []
-        reviewed = bool(_origin(records[number]).keys() & _REVIEW)
-        unsure = False
-        for at, entry in enumerate(evidence if isinstance(evidence, list) else []):
-            piece = stood.get((number, at))
-            outcome = repaired[piece] if piece else None
-            new = (
-                [_entry(place.span, documents) for place in outcome.places]
-                if isinstance(outcome, Repaired)
-                else [entry]
-            )
-            _, problems = checker.spans(new)
-            if isinstance(outcome, Unplaced):
-                problems = [outcome.reason]
-            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
-                outcomes.append(outcome)
-            id_ = str(records[number].get("id", ""))
-            if problems:
-                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
-                shifted = tuple(sorted(around[piece])) if piece else None
-                why = problems[0].removeprefix("evidence 1: ")
-                left.append(Left(number, id_, at + 1, entry, why, candidates, shifted))
-                new = [entry]
-            elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
-                now = tuple(_text(place.span, documents) for place in outcome.places)
-                reworded.append(Reworded(number, id_, at + 1, how, piece.text, now, reviewed))
-                unsure = True
-            mended += [each for each in new if each not in mended]
-        if mended != evidence:
-            changed[number] = {**records[number], "evidence": mended}
-            if unsure and reviewed:
-                origin = {key: said for key, said in _origin(records[number]).items() if key not in _REVIEW}
-                changed[number] = {**changed[number], "origin": origin}
-    return _Found(changed, outcomes, reworded), left
+    found = _Repairs(documents, repair.repair(stood, before), repair.around(stood, before), EvidenceChecker(documents))
+    for number, record in records.items():
+        found.repair(number, record)
+    return found
 
 
 def _origin(record: Mapping[str, object]) -> Mapping[str, object]:
     origin = record.get("origin")
     return origin if isinstance(origin, dict) else {}
-
-
-def _has_list(record: Mapping[str, object]) -> bool:
-    return isinstance(record.get("evidence"), list)
 
 
 def _stood(entry: object) -> Stood | None:
@@ -258,15 +238,6 @@ def _stood(entry: object) -> Stood | None:
     ):
         return None
     return Stood(Span(unicodedata.normalize("NFC", doc), start, end), text)
-
-
-def _entry(span: Span, documents: Documents) -> dict[str, object]:
-    return {"doc": span.doc, "start": span.start, "end": span.end, "text": _text(span, documents)}
-
-
-def _text(span: Span, documents: Documents) -> str:
-    document = documents[span.doc]
-    return document.text[span.start : span.end] if document else ""
 
 
 def _listed(left: Left, documents: Mapping[str, Document]) -> dict[str, object]:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids
-from ragsmith.datasets.importers.rows import named_text
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, named_text
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import stripped, whole
-from ragsmith.errors import DatasetError, MissingExtra
+from ragsmith.errors import DatasetError
+from ragsmith.extensions import Package
 from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
@@ -23,6 +24,16 @@ LAYOUT = "AutoRAG's"
 CORPUS, QUESTIONS = "corpus.parquet", "qa.parquet"
 
 
+def _is_autorag(source: Path) -> bool:
+    return (source / CORPUS).is_file() or (source.suffix.lower() == ".parquet" and source.is_file())
+
+
+@importer(
+    "autorag",
+    recognises=_is_autorag,
+    paper="https://arxiv.org/abs/2410.20878",
+    package=Package("pyarrow", "pyarrow", "parquet"),
+)
 def import_autorag(source: Path) -> Imported:
     """Read ``corpus.parquet`` and ``qa.parquet`` in the folder ``source``; needs pyarrow, the extra ``parquet``.
 
@@ -57,15 +68,13 @@ def import_autorag(source: Path) -> Imported:
         ]
         gold.examples = [example for example in gold.examples if example.answer]
     described = f"{len(documents)} documents with questions, imported from AutoRAG."
-    return gold.imported(source, documents, description=described, licence="not stated")
+    return gold.imported(source, documents, described)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        import pyarrow  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "parquet") from None
+    import pyarrow  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
     if not path.is_file():
         raise TextError(f"{path.name}: is missing; give the folder with {CORPUS} and {QUESTIONS}")
     try:

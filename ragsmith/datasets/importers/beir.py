@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.importers.imported import DocumentNames, Gold, Imported
-from ragsmith.datasets.importers.rows import named_text, read_lines
+from ragsmith.datasets.importers.imported import MAX_LIST_BYTES, DocumentNames, Gold, Imported, named_text, read_lines
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
@@ -22,7 +22,6 @@ from ragsmith.types import UNSPECIFIED, Document, Example
 
 LAYOUT = "BEIR's"
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
-MAX_BYTES = 1 << 30
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search", "test": "test"})
 """The part of a data set that judgements belong to, by the name of their file."""
@@ -44,6 +43,11 @@ def qrels_files(folder: Path) -> list[Path]:
     return [*inner, *beside]
 
 
+def _is_beir(source: Path) -> bool:
+    return (source / CORPUS).is_file() and bool(qrels_files(source))
+
+
+@importer("beir", recognises=_is_beir, paper="https://arxiv.org/abs/2104.08663")
 def import_beir(source: Path) -> Imported:
     """Read the corpus, queries and judgements in the folder ``source``.
 
@@ -84,14 +88,14 @@ def import_beir(source: Path) -> Imported:
     described = (
         f"{len(documents)} documents and {len(gold.examples)} queries with judgements, imported from BEIR's layout."
     )
-    return gold.imported(source, list(documents.values()), description=described, licence="not stated")
+    return gold.imported(source, list(documents.values()), described)
 
 
 def _judged(path: Path) -> Iterator[Judged]:
     """The relevant documents of a file of judgements, in BEIR's form or in TREC's."""
     part = SPLITS.get(path.stem)
     try:
-        lines = read_text(path, limit=MAX_BYTES, links=True).splitlines()
+        lines = read_text(path, limit=MAX_LIST_BYTES, links=True).splitlines()
     except TextError as error:
         raise DatasetError([error.at(path.name)]) from None
     for number, line in enumerate(lines, start=1):

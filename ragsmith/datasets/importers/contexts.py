@@ -13,19 +13,26 @@ from pathlib import Path
 from ragsmith.datasets.anchoring.asked import Asked, Quotation, read_asked
 from ragsmith.datasets.anchoring.places import How, Place, Unplaced
 from ragsmith.datasets.anchoring.quotations import Quotations
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, read_files
-from ragsmith.datasets.importers.rows import named_text
+from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, named_text, numbered, read_files
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import shown
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
 
-LISTS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
+LIST_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".json", ".xlsx"})
+OWN_LIST = "list"
+"""The format of a list of questions of one's own."""
 
 Origins = Mapping[str, Origin]
 """Where questions came from, by identifier; one that a person wrote is absent."""
 
 
+@importer(
+    "ragas",
+    keys=[{"user_input", "reference_contexts"}, {"contexts", "evolution_type"}],
+    paper="https://arxiv.org/abs/2309.15217",
+)
 def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a test set of RAGAS as JSON, JSONL or CSV: ``user_input``, ``reference_contexts``, ``reference``.
 
@@ -40,6 +47,7 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
     return _imported(source, asked, origins, documents, "a test set of RAGAS")
 
 
+@importer(OWN_LIST)
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a list of questions with a column of contexts, as `read_asked` does.
 
@@ -48,6 +56,7 @@ def import_list(source: Path, documents: Dataset | None = None) -> Imported:
     return _imported(source, read_asked(the_list(source)), {}, documents, f"the list {source.name}")
 
 
+@importer("llama-index", keys=[{"query", "reference_contexts"}])
 def import_llama_index(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a ``LabelledRagDataset`` of LlamaIndex: ``examples`` with query, reference answer and reference contexts.
 
@@ -60,11 +69,9 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
         return list(Fields.of(content, "the file", layout).objects("examples"))
 
     items = [item for file in read_files(source, read) for item in file]
-    width = max(3, len(str(len(items))))
     asked: list[Asked] = []
     origins: dict[str, Origin] = {}
-    for number, item in enumerate(items, start=1):
-        id_ = f"q{number:0{width}d}"
+    for number, (id_, item) in enumerate(zip(numbered("q", len(items)), items, strict=True), start=1):
         contexts = item.record.get("reference_contexts") or []
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
             raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
@@ -81,9 +88,11 @@ def the_list(source: Path) -> Path:
     """Return the one list in the folder ``source``, or ``source`` itself. Raises ``DatasetError``."""
     if source.is_file():
         return source
-    found = [path for path in sorted(source.iterdir()) if path.suffix.lower() in LISTS]
+    found = [path for path in sorted(source.iterdir()) if path.suffix.lower() in LIST_SUFFIXES]
     if len(found) != 1:
-        raise DatasetError([f"{source}: has {len(found)} lists of questions ({', '.join(LISTS)}); give the one file"])
+        raise DatasetError(
+            [f"{source}: has {len(found)} lists of questions ({', '.join(sorted(LIST_SUFFIXES))}); give the one file"]
+        )
     return found[0]
 
 
@@ -108,7 +117,7 @@ def _imported(source: Path, asked: Sequence[Asked], origins: Origins, given: Dat
         else:
             _add(gold, example, [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations], how)
     described = f"{len(kept)} documents with questions, imported from {called}."
-    return gold.imported(source, kept, description=described, licence="not stated")
+    return gold.imported(source, kept, described)
 
 
 def _add(gold: Gold, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
@@ -125,5 +134,5 @@ def _add(gold: Gold, example: Example, found: Sequence[tuple[str, Place | Unplac
 def pooled(texts: Iterable[str]) -> dict[str, Document]:
     """Return a document for each distinct text, by that text without the white space around it."""
     distinct = list(dict.fromkeys(text.strip() for text in texts))
-    width = max(3, len(str(len(distinct))))
-    return {text: named_text(f"text-{number:0{width}d}", "", text) for number, text in enumerate(distinct, start=1)}
+    ids = numbered("text-", len(distinct))
+    return {text: named_text(id_, "", text) for id_, text in zip(ids, distinct, strict=True)}

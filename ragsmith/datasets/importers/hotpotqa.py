@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, read_files, titled
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import kind
 from ragsmith.types import Document, Example, Span
@@ -54,6 +55,7 @@ class Placed:
     spans: tuple[Span | None, ...]
 
 
+@importer("hotpotqa", keys=[{"context", "supporting_facts"}], licence=LICENCE, paper="https://arxiv.org/abs/1809.09600")
 def import_hotpotqa(source: Path) -> Imported:
     """Read the HotpotQA files in the folder ``source``, or the one file ``source``.
 
@@ -83,7 +85,7 @@ def _imported(source: Path, asked: Sequence[Asked], pool: Collection[Paragraph])
         example = Example(question.id, question.question, question.answer, question.type, spans)
         gold.add(example, len(question.facts), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
-    return gold.imported(source, documents, description=described, licence=LICENCE)
+    return gold.imported(source, documents, described)
 
 
 def _placed(paragraph: Paragraph, id_: str) -> Placed:

@@ -13,11 +13,12 @@ from typing import TypeVar
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, read_text
-from ragsmith.text.jsonl import kind, parse_json
+from ragsmith.text.jsonl import kind, parse_json, parse_record
 from ragsmith.text.markdown import title
 from ragsmith.types import Dataset, Document, Example
 
 MAX_BYTES = 64 * MIB
+MAX_LIST_BYTES = 1024 * MIB
 LONGEST_NAME = 64
 """Characters of a data set's name."""
 LONGEST_ID = 60
@@ -77,9 +78,9 @@ class Gold:
         else:
             self.notes.append(f"{example.id}: left out, because none of its evidence was found")
 
-    def imported(self, source: Path, documents: Sequence[Document], *, description: str, licence: str) -> Imported:
+    def imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
         """Return the data set of the questions and these ``documents``, named after ``source``."""
-        described = about(source, description=description, licence=licence)
+        described = about(source, description=description, licence="not stated")
         dataset = make_dataset(described, documents, self.examples)
         return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
 
@@ -151,6 +152,20 @@ class Fields:
         return TextError(f"{self.where}: {problem}; give a file in {self.layout} layout")
 
 
+def read_lines(path: Path, layout: str) -> Iterator[Fields]:
+    """Yield the objects of a JSONL file, one a line. Raises ``DatasetError``."""
+    try:
+        lines = read_text(path, limit=MAX_LIST_BYTES, links=True).split("\n")
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield Fields(parse_record(line), f"{path.name}:{number}", layout)
+            except TextError as error:
+                raise DatasetError([f"{path.name}:{number}: {error.reason}"]) from None
+
+
 class DocumentNames:
     """Gives documents identifiers that are safe as file names everywhere, and unique however a disk folds case."""
 
@@ -169,6 +184,19 @@ class DocumentNames:
 def titled(id_: str, text: str) -> Document:
     """A document with the title that a reader of its text gives it."""
     return Document(id_, title(text) or id_, text)
+
+
+def named_text(id_: str, title: str, text: str) -> Document:
+    """A document of ``text`` under its title, if it has one: a heading, unless it is most of what there is to read."""
+    if title and 2 * len(title) > len(text):
+        return titled(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
+    return titled(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    """``count`` identifiers, as ``q001``, of one length."""
+    width = max(3, len(str(count)))
+    return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
 def about(source: Path, *, description: str, licence: str) -> dict[str, str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.datasets.importers.imported import Fields, Gold, Imported, read_files
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.types import Document, Example, Span
 
 LAYOUT = "RAGSmith's"
@@ -21,25 +21,13 @@ LICENCE = "MIT (questions and answers, RAGSmith); article texts CC BY-SA 4.0 (En
 _FRONT_MATTER = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question and the identifiers of its gold chunks."""
-
-    question: str
-    answer: str
-    type: str
-    chunks: tuple[str, ...]
+Piece = tuple[Example, int, list[str]]
+"""A question, how many gold chunks it has, and a sentence for each that is not found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Article:
-    """A document, its questions in order, and where its chunks stand; chunks that do not are absent."""
-
-    document: Document
-    questions: tuple[Asked, ...]
-    spans: Mapping[str, Span]
-
-
+@importer(
+    "ragsmith", keys=[{"article", "chunks", "questions"}], licence=LICENCE, paper="https://arxiv.org/abs/2511.01386"
+)
 def import_ragsmith_layout(source: Path) -> Imported:
     """Read every ``*.json`` file in the folder ``source``, or the one file ``source``, as an article.
 
@@ -49,19 +37,14 @@ def import_ragsmith_layout(source: Path) -> Imported:
     """
     articles = read_files(source, _article)
     gold = Gold()
-    for article in articles:
-        for number, asked in enumerate(article.questions, start=1):
-            id_ = f"{article.document.id}-q{number:02d}"
-            spans = tuple(article.spans[chunk] for chunk in asked.chunks if chunk in article.spans)
-            absent = [chunk for chunk in asked.chunks if chunk not in article.spans]
-            lost = [f"chunk {chunk} does not stand in its article" for chunk in absent]
-            gold.add(Example(id_, asked.question, asked.answer, asked.type, spans), len(asked.chunks), lost)
+    for _, questions in articles:
+        for example, pieces, lost in questions:
+            gold.add(example, pieces, lost)
     described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
-    documents = [article.document for article in articles]
-    return gold.imported(source, documents, description=described, licence=LICENCE)
+    return gold.imported(source, [document for document, _ in articles], described)
 
 
-def _article(content: object) -> Article:
+def _article(content: object) -> tuple[Document, list[Piece]]:
     record = Fields.of(content, "the file", LAYOUT)
     about = Fields.of(record.get("article", dict), "the article", LAYOUT)
     title = " ".join(about.get("title", str).split())
@@ -71,14 +54,15 @@ def _article(content: object) -> Article:
     document = Document(about.get("id", str), title, f"{heading}{body}\n")
     found = {chunk.get("id", str): _locate(chunk, document, len(heading)) for chunk in record.objects("chunks")}
     items = Fields.of(record.get("questions", dict), "the questions", LAYOUT).objects("items")
-    spans = {id_: span for id_, span in found.items() if span is not None}
-    return Article(document, tuple(_asked(item) for item in items), spans)
+    return document, [_question(item, f"{document.id}-q{n:02d}", found) for n, item in enumerate(items, start=1)]
 
 
-def _asked(item: Fields) -> Asked:
-    gold = item.get("reranked_relative_chunk_ids", list)
+def _question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece:
+    chunks = list(dict.fromkeys(map(str, item.get("reranked_relative_chunk_ids", list))))
     question, answer, category = (item.get(key, str).strip() for key in ("question", "answer", "category"))
-    return Asked(question, answer, category.lower(), tuple(dict.fromkeys(map(str, gold))))
+    spans = tuple(span for chunk in chunks if (span := found.get(chunk)))
+    lost = [f"chunk {chunk} does not stand in its article" for chunk in chunks if not found.get(chunk)]
+    return Example(id_, question, answer, category.lower(), spans), len(chunks), lost
 
 
 def _locate(chunk: Fields, document: Document, shift: int) -> Span | None:

@@ -1,83 +1,48 @@
-"""Which layout published files have, told by their names and by the keys that are in them."""
+"""Which format published files have, told by their names and by the keys that are in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-from ragsmith.datasets.anchoring.asked import recognised
+from ragsmith.datasets.anchoring.asked import recognised as columns_of
 from ragsmith.datasets.anchoring.sheets import read_rows
-from ragsmith.datasets.importers.autorag import CORPUS as AUTORAG_CORPUS
-from ragsmith.datasets.importers.beir import CORPUS as BEIR_CORPUS
-from ragsmith.datasets.importers.beir import qrels_files
+from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
 from ragsmith.datasets.importers.imported import read_files
-from ragsmith.datasets.importers.snippets import QUESTIONS as CHROMA_QUESTIONS
-from ragsmith.errors import DatasetError
-
-KEYS: Mapping[str, tuple[frozenset[str], ...]] = MappingProxyType(
-    {
-        "hotpotqa": (frozenset({"context", "supporting_facts"}),),
-        "ragsmith": (frozenset({"article", "chunks", "questions"}),),
-        "tatqa": (frozenset({"table", "paragraphs", "questions"}),),
-        "squad": (frozenset({"title", "paragraphs"}), frozenset({"context", "question", "answers"})),
-        "ragas": (frozenset({"user_input", "reference_contexts"}), frozenset({"contexts", "evolution_type"})),
-        "llama-index": (frozenset({"query", "reference_contexts"}),),
-        "legalbench-rag": (frozenset({"query", "snippets"}),),
-    }
-)
-"""The keys that the objects of a layout have, by its name."""
-
-LISTS = (".csv", ".tsv", ".jsonl", ".xlsx")
+from ragsmith.datasets.importers.registry import IMPORTERS, Importer
+from ragsmith.errors import DatasetError, UsageError
 
 WITHIN = ("data", "examples", "tests")
 """Keys of a file whose list holds the objects."""
 
 
-def formats(source: Path) -> set[str]:
-    """Return the layouts that the files in the folder (or the file) ``source`` are seen to have.
+def recognised(source: Path) -> Importer:
+    """Return the importer of the format that ``source``, a folder or a file, is seen to have.
 
-    Files that tell nothing, such as a corpus, are passed over. Raises ``DatasetError`` when a file that might tell
-    cannot be read, or when there is none.
+    Files that tell nothing, such as a corpus, are passed over.
+
+    Raises:
+        UsageError: none or several formats are seen.
+        DatasetError: a file that might tell cannot be read, or there is none.
     """
-    if source.is_dir() and (known := _by_names(source)):
-        return {known}
-    if source.suffix.lower() == ".parquet" and source.is_file():
-        return {"autorag"}
+    for importer in IMPORTERS:
+        if importer.recognises and importer.recognises(source):
+            return importer
+    found = sorted(_by_contents(source))
+    if len(found) == 1:
+        return IMPORTERS[found[0]]
+    seen = f"has files in several formats ({', '.join(found)})" if found else "is in no format that is known"
+    known = ", ".join(importer.name for importer in IMPORTERS)
+    raise UsageError(f"{source}: {seen}; name one with --format ({known})")
+
+
+def _by_contents(source: Path) -> set[str]:
     paths = sorted(source.iterdir()) if source.is_dir() else [source]
-    lists = [path for path in paths if path.suffix.lower() in LISTS and path.is_file()]
-    found = {name for path in lists for name in _of_list(path)}
+    lists = [path for path in paths if path.suffix.lower() in LIST_SUFFIXES - {".json"} and path.is_file()]
+    found = {name for path in lists for name in _of_record(read_rows(path)[0][1], path)}
     if lists and not any(path.suffix.lower() == ".json" for path in paths):
         return found
     return found | {name for names in read_files(source, _of_json) for name in names}
-
-
-def _by_names(folder: Path) -> str | None:
-    """The layout of a folder whose files have the names of one."""
-    seen = {
-        "autorag": (folder / AUTORAG_CORPUS).is_file(),
-        "beir": (folder / BEIR_CORPUS).is_file() and bool(qrels_files(folder)),
-        "chroma": (folder / CHROMA_QUESTIONS).is_file(),
-        "legalbench-rag": (folder / "benchmarks").is_dir() and (folder / "corpus").is_dir(),
-    }
-    return next((name for name, is_so in seen.items() if is_so), None)
-
-
-def _of_list(path: Path) -> Iterator[str]:
-    """The layouts of a list; one with questions and texts that nobody else writes is a list of one's own."""
-    _, first = read_rows(path)[0]
-    if first.keys() >= {"question", "references", "corpus_id"}:
-        yield "chroma"
-        return
-    yield from list(_of_keys(first)) or _of_own(first, path)
-
-
-def _of_own(keys: Iterable[str], path: Path) -> Iterator[str]:
-    try:
-        if "evidence" in recognised(list(keys), {}, path):
-            yield "list"
-    except DatasetError:
-        return
 
 
 def _of_json(content: object) -> list[str]:
@@ -85,10 +50,21 @@ def _of_json(content: object) -> list[str]:
     if not isinstance(first, dict):
         return []
     inner = [item[0] for key in WITHIN if isinstance(item := first.get(key), list) and item]
-    found = [name for keys in [first, *inner] if isinstance(keys, dict) for name in _of_keys(keys)]
-    return found or (list(_of_own(first, Path())) if isinstance(content, list) else [])
+    found = [name for record in [first, *inner] if isinstance(record, dict) for name in _by_keys(record)]
+    return found or (list(_of_record(first, Path())) if isinstance(content, list) else [])
 
 
-def _of_keys(keys: Iterable[str]) -> Iterator[str]:
-    held = frozenset(keys)
-    yield from (name for name, wanted in KEYS.items() if any(some <= held for some in wanted))
+def _by_keys(record: Mapping[str, object]) -> list[str]:
+    return [importer.name for importer in IMPORTERS if importer.has_keys(record)]
+
+
+def _of_record(record: Mapping[str, object], path: Path) -> Iterator[str]:
+    """The formats of a row; one with questions and texts that is in no published format is a list of one's own."""
+    if found := _by_keys(record):
+        yield from found
+        return
+    try:
+        if "evidence" in columns_of(list(record), {}, path):
+            yield OWN_LIST
+    except DatasetError:
+        return

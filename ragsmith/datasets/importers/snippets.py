@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.anchoring.sheets import read_rows
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, read_files, titled
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, numbered, read_files, titled
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_json
@@ -34,14 +35,24 @@ class Snippet:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question and the spans that answer it."""
-
-    question: str
-    snippets: tuple[Snippet, ...]
+Quoted = tuple[str, tuple[Snippet, ...]]
+"""A question, and the spans that answer it."""
 
 
+def _is_legalbench_rag(source: Path) -> bool:
+    return (source / "benchmarks").is_dir() and (source / "corpus").is_dir()
+
+
+def _is_chroma(source: Path) -> bool:
+    return (source / QUESTIONS).is_file()
+
+
+@importer(
+    "legalbench-rag",
+    keys=[{"query", "snippets"}],
+    recognises=_is_legalbench_rag,
+    paper="https://arxiv.org/abs/2408.10343",
+)
 def import_legalbench_rag(source: Path) -> Imported:
     """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; gold are the characters of the snippets.
 
@@ -49,22 +60,28 @@ def import_legalbench_rag(source: Path) -> Imported:
     """
     layout = "LegalBench-RAG's"
 
-    def read(content: object) -> list[Asked]:
+    def read(content: object) -> list[Quoted]:
         tests = Fields.of(content, "the file", layout).objects("tests")
-        return [Asked(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
+        return [(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
 
     files = read_files(source / "benchmarks" if source.is_dir() else source, read)
     corpus = (source if source.is_dir() else source.parent.parent) / "corpus"
     return _imported(source, corpus, [asked for file in files for asked in file], "LegalBench-RAG")
 
 
+@importer(
+    "chroma",
+    keys=[{"question", "references", "corpus_id"}],
+    recognises=_is_chroma,
+    paper="https://research.trychroma.com/evaluating-chunking",
+)
 def import_chroma(source: Path) -> Imported:
     """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; gold are the characters of the references.
 
     There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
-    asked: list[Asked] = []
+    asked: list[Quoted] = []
     mistakes: list[str] = []
     for line, row in read_rows(file):
         try:
@@ -84,11 +101,11 @@ def _snippet(fields: Fields) -> Snippet:
     raise fields.error("'span' must be two integers")
 
 
-def _references(fields: Fields) -> Asked:
+def _references(fields: Fields) -> Quoted:
     found = parse_json(fields.text("references"))
     items = found if isinstance(found, list) else [found]
     file = fields.text("corpus_id")
-    return Asked(
+    return (
         fields.text("question"),
         tuple(
             Snippet(file, item.get("start_index", int), item.get("end_index", int), item.get("content", str))
@@ -97,18 +114,17 @@ def _references(fields: Fields) -> Asked:
     )
 
 
-def _imported(source: Path, corpus: Path, asked: list[Asked], called: str) -> Imported:
-    wanted = dict.fromkeys(snippet.file for each in asked for snippet in each.snippets)
+def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> Imported:
+    wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
     documents, texts = _documents(corpus, wanted)
     gold = Gold()
-    width = max(3, len(str(len(asked))))
-    for number, each in enumerate(asked, start=1):
-        found = [_located(snippet, documents, texts) for snippet in each.snippets]
+    for id_, (question, snippets) in zip(numbered("q", len(asked)), asked, strict=True):
+        found = [_located(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
-        gold.add(Example(f"q{number:0{width}d}", each.question, "", UNSPECIFIED, spans), len(found), lost)
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
-    return gold.imported(source, list(documents.values()), description=described, licence="not stated")
+    return gold.imported(source, list(documents.values()), described)
 
 
 def _located(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:

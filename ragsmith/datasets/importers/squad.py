@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, read_files
-from ragsmith.datasets.importers.rows import named_text, read_lines
+from ragsmith.datasets.importers.imported import (
+    DocumentNames,
+    Fields,
+    Gold,
+    Imported,
+    check_ids,
+    named_text,
+    numbered,
+    read_files,
+    read_lines,
+)
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
@@ -40,6 +50,11 @@ class Paragraph:
     questions: tuple[Asked, ...]
 
 
+@importer(
+    "squad",
+    keys=[{"title", "paragraphs"}, {"context", "question", "answers"}],
+    paper="https://arxiv.org/abs/1606.05250",
+)
 def import_squad(source: Path) -> Imported:
     """Read the SQuAD files in the folder ``source``, or the one file ``source``.
 
@@ -63,7 +78,7 @@ def import_squad(source: Path) -> Imported:
             lost = () if spans else (f"the answer {text!r} does not stand in its paragraph",)
             gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), 1, lost, how=how)
     described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
-    return gold.imported(source, documents, description=described, licence="not stated")
+    return gold.imported(source, documents, described)
 
 
 def _place(answer: str, paragraph: str, said: int) -> tuple[int, str]:
@@ -86,10 +101,9 @@ def _documents(
             texts.append(paragraph.text)
     documents: list[Document] = []
     starts: dict[tuple[str, str], tuple[Document, int]] = {}
-    width = max(3, len(str(len(grouped))))
-    for number, (key, texts) in enumerate(grouped.items(), start=1):
+    for id_, (key, texts) in zip(numbered("paragraph-", len(grouped)), grouped.items(), strict=True):
         title = "" if key.startswith("\0") else key.replace("_", " ")
-        document = named_text(names.name(title or f"paragraph-{number:0{width}d}"), title, "\n\n".join(texts))
+        document = named_text(names.name(title or id_), title, "\n\n".join(texts))
         documents.append(document)
         at = len(document.text) - len("\n\n".join(texts)) - 1
         for text in texts:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, read_files, titled
+from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, numbered, read_files, titled
+from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.importers.table_rows import Cells, Sought, rows
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import kind
@@ -57,6 +58,9 @@ class Placed:
     paragraphs: Mapping[str, Span]
 
 
+@importer(
+    "tatqa", keys=[{"table", "paragraphs", "questions"}], licence=LICENCE, paper="https://arxiv.org/abs/2105.07624"
+)
 def import_tatqa(source: Path) -> Imported:
     """Read the TAT-QA files in the folder ``source``, or the one file ``source``.
 
@@ -66,8 +70,7 @@ def import_tatqa(source: Path) -> Imported:
     """
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.id for page in pages for question in page.questions), source, LAYOUT)
-    width = max(3, len(str(len(pages))))
-    placed = [_placed(page, f"page-{number:0{width}d}") for number, page in enumerate(pages, start=1)]
+    placed = [_placed(page, id_) for id_, page in zip(numbered("page-", len(pages)), pages, strict=True)]
     gold = Gold()
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
@@ -75,7 +78,7 @@ def import_tatqa(source: Path) -> Imported:
             example = Example(asked.id, asked.sought.question, asked.answer, asked.type, spans)
             gold.add(example, len(asked.paragraphs) + asked.reads_table, lost)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
-    return gold.imported(source, [parts.document for parts in placed], description=described, licence=LICENCE)
+    return gold.imported(source, [parts.document for parts in placed], described)
 
 
 def _evidence(asked: Asked, page: Page, placed: Placed) -> tuple[tuple[Span, ...], list[str]]:

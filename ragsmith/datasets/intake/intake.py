@@ -21,7 +21,6 @@ from ragsmith.datasets.intake.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.intake.pointing import Pointing
 from ragsmith.datasets.intake.readers.choosing import reader_of
 from ragsmith.datasets.intake.readers.part import Part
-from ragsmith.datasets.intake.readers.portable import PDF
 from ragsmith.datasets.intake.tree import Found, walk
 from ragsmith.datasets.intake.writing import Changes, claimed
 from ragsmith.datasets.kinds import MAX_BYTES, kind_of
@@ -235,7 +234,7 @@ def _pieces(found: Found, before: _Before, name_of: str) -> list[_Piece]:
     digest = _digest(data)
     reader = reader_of(data, found.name)
     converter = reader.converter
-    if not data.startswith(b"PK") and reader is not PDF and len(data) > MAX_BYTES:
+    if not reader.binary and len(data) > MAX_BYTES:
         raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or leave out what is old")
     known = before.rows.get(name_of, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
@@ -248,7 +247,7 @@ def _pieces(found: Found, before: _Before, name_of: str) -> list[_Piece]:
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
-    return [_piece(part, name_of, digest, reader.kind, converter) for part in parts]
+    return [_piece(part, name_of, digest, reader.name, converter) for part in parts]
 
 
 def _refuse_strangers(pieces: Sequence[_Piece], before: _Before) -> None:

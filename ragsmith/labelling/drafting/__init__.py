@@ -1,6 +1,7 @@
-"""A draft is a question that a program made of documents, with its answer and the quotations that show it.
+"""A draft is a question that a chat model wrote about documents, with its answer and the quotations that show it.
 
-methods   ->  drafts of each passage, one file a method
-filters   ->  what is wrong with a draft, one file a filter, in a fixed order
-drafting  ->  rows of a data set: which passages, which drafts are kept, what is written
+methods    ->  what the model is asked about a passage: one file a method, with its prompt and its parser
+filters    ->  what is wrong with a draft, in a fixed order
+checks     ->  what the model is asked about a draft
+drafting   ->  which passages are asked about, which drafts become rows of a data set
 """

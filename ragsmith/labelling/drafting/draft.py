@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ragsmith.digest import digest
 from ragsmith.text.words import normalise_answer
@@ -22,7 +22,7 @@ class Quote:
         """Where they stand.
 
         Raises:
-            ValueError: nobody has looked yet, see `ragsmith.labelling.drafting.quotes.located`.
+            ValueError: it has not been located, see `ragsmith.labelling.drafting.quotes.located`.
         """
         if self.start is None:
             raise ValueError(f"the quotation {self.text!r} has not been located in {self.doc!r}")
@@ -31,10 +31,9 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question with its answer, as a method made it of ``passage``.
+    """A question with its answer, as ``model`` wrote it about ``passage`` with the prompt of a method.
 
-    ``quotes`` are its evidence: none where the documents do not answer it. ``model`` and ``prompt``, the digest of what
-    was asked, are empty for methods without a model.
+    ``quotes`` are its evidence: none where the documents do not answer it. ``prompt`` is the digest of the prompt.
     """
 
     question: str
@@ -46,10 +45,6 @@ class Draft:
     answerable: bool = True
     model: str = ""
     prompt: str = ""
-
-    def asked(self, question: str) -> Draft:
-        """The same draft in other words."""
-        return replace(self, question=question)
 
     @property
     def id(self) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar, cast
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
-from ragsmith.labelling.drafting.tables import Table, tables_of
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.words import STOP_WORDS, terms
+from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Chunk, Document, Span
-
-T = TypeVar("T")
 
 MOST_LINKED = 8
 """Passages that a name may stand in and still link two of them: what stands everywhere links nothing."""
@@ -35,53 +32,19 @@ class Material:
         self.documents = {document.id: document for document in documents}
         self.passages = chunk_documents(documents)
         self.terms = self.lexicon.terms
-
-    def text(self, span: Span) -> str:
-        """The text of a span."""
-        return self.documents[span.doc].text[span.start : span.end]
+        self._tables: dict[str, list[tuple[int, int]]] = {}
 
     def passage_at(self, span: Span) -> Chunk | None:
         """The passage that a span begins in; None where it is a heading, which is in no passage."""
         its = self._of_document[span.doc]
         return next((passage for passage in its if passage.start <= span.start < passage.end), None)
 
-    def inside(self, phrase: str) -> str:
-        """A phrase that opened a sentence as it stands inside one: small, unless it is a name."""
-        first, blank, rest = phrase.partition(" ")
-        found = terms(first)
-        name = bool(found) and not self.lexicon.surfaces.get(found[0], first.lower()).islower()
-        return phrase if name or (not first[1:].islower() and len(first) > 1) else f"{first.lower()}{blank}{rest}"
-
-    def is_about_title(self, doc: str) -> bool:
-        """Whether a document is an article on what its title names: it begins with ``TITLE is ...``."""
-        document = self.documents[doc]
-        begins = document.text.removeprefix(f"# {document.title}").lstrip()
-        name = re.sub(r"\s*\(.*\)$", "", document.title)
-        return bool(name) and bool(re.match(rf"(?:The )?{re.escape(name)}\b[^.]{{0,60}}? (?:is|was|are|were) ", begins))
-
-    def opens_section(self, passage: Chunk) -> bool:
-        """Whether a passage is the first of its section."""
-        before = self._of_document[passage.doc][passage.index - 1] if passage.index else None
-        return before is None or before.section != passage.section
-
-    def tables(self, doc: str) -> Sequence[Table]:
-        """The tables of a document."""
-        return self.remembered(f"tables {doc}", lambda: tables_of(self.documents[doc]))
-
-    @cached_property
-    def all_tables(self) -> Sequence[Table]:
-        """The tables of all documents."""
-        return [table for doc in self.documents for table in self.tables(doc)]
-
-    def remembered(self, name: str, build: Callable[[], T]) -> T:
-        """What ``build`` makes of these documents, made once; ``name`` has to say everything else it is made from."""
-        if name not in self._remembered:
-            self._remembered[name] = build()
-        return cast(T, self._remembered[name])
-
-    @cached_property
-    def _remembered(self) -> dict[str, object]:
-        return {}
+    def has_table(self, passage: Chunk) -> bool:
+        """Whether a part of a table that is written in Markdown is in a passage."""
+        if passage.doc not in self._tables:
+            found = blocks(self.documents[passage.doc].text)
+            self._tables[passage.doc] = [(one.start, one.end) for one in found if one.kind is Kind.TABLE]
+        return any(start < passage.end and passage.start < end for start, end in self._tables[passage.doc])
 
     @cached_property
     def entities(self) -> Mapping[str, tuple[Chunk, ...]]:

@@ -5,7 +5,6 @@ What a file has is never changed, but for rows that are added behind it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,7 @@ from ragsmith.datasets.locking import locked
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.drafting.draft import Draft, Quote, Refused, by_content, by_question
-from ragsmith.text.files import TextError, read_text
-from ragsmith.text.jsonl import parse_record
+from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 
 
@@ -50,21 +48,10 @@ def read_rows(path: Path) -> Rows:
     Raises:
         DatasetError: lines are not JSON objects.
     """
-    if not path.exists():
-        return Rows("", ())
-    try:
-        text = read_text(path, limit=MAX_BYTES)
-    except TextError as error:
-        raise DatasetError([error.at(path.name)]) from None
-    records, mistakes = [], []
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            records.extend([parse_record(line)] if line.strip() else [])
-        except TextError as error:
-            mistakes.append(f"{path.name}:{number}: {error.reason}")
-    if mistakes:
-        raise DatasetError(mistakes)
-    return Rows(text, tuple(records))
+    found = read_json_lines(path, MAX_BYTES)
+    if found.mistakes:
+        raise DatasetError(list(found.mistakes.values()))
+    return Rows(found.text, tuple(found.records.values()))
 
 
 def add_rows(
@@ -85,7 +72,7 @@ def add_rows(
             new = new[: max(drafts - len(before.origins), 0)]
         if new:
             text = before.text if not before.text or before.text.endswith("\n") else f"{before.text}\n"
-            write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in new), path)
+            write_file(text + json_lines(new), path)
     return new
 
 

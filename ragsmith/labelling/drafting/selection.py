@@ -1,7 +1,7 @@
 """Choose among drafts that passed every filter: as hard as people's questions, and balanced over methods and documents.
 
 How hard a question is for BM25, and whether its evidence stands in one passage or in several, decides which pipelines
-it tells apart. `SHARES` has what was counted of people's questions; what a program drafts is easy, with one quotation.
+it tells apart. `SHARES` has what was counted of people's questions; drafts tend to be easy, with one quotation.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ SHARES: Mapping[Kind, float] = {
 UNANSWERABLE = 0.05
 """Most of the questions that the documents do not answer."""
 
-WEIGHTS: Mapping[str, float] = {"headings": 0.4}
-"""How many drafts of a method there may be for one of another; headings make questions that look alike."""
-
 
 def chosen(
     drafts: Sequence[Draft],
@@ -64,7 +61,7 @@ def chosen(
     while len(taken) < wanted and left:
         total = sum(counts.values()) + 1
         kind = max(left, key=lambda kind: (shares.get(kind, 0.0) - counts[kind] / total, kind))
-        method = min(left[kind], key=lambda name: methods[name] / WEIGHTS.get(name, 1.0))
+        method = min(left[kind], key=lambda name: methods[name])
         its = left[kind][method]
         draft = min(its, key=lambda one: documents[one.passage.doc])
         its.remove(draft)

@@ -7,12 +7,13 @@ is deterministic, needs no network and remembers what it has read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.embedded.feedback import Feedback
 from ragsmith.models.embedded.lexicon import Lexicon
@@ -46,7 +47,7 @@ class ExtractiveModel(LanguageModel):
         self._ranking = SentenceRanking(self._lexicon, word_vectors)
         self._feedback = Feedback(self._texts, self._lexicon, self._languages)
         self._thesaurus = Thesaurus(self._lexicon, word_vectors)
-        self._sentences = lru_cache(maxsize=_REMEMBERED_TEXTS)(_sentence_texts)
+        self._sentences = bounded_cache(_REMEMBERED_TEXTS, key="a text")(_sentence_texts)
 
     @cached_property
     def id(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
+from ragsmith.caches import bounded_cache
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.text.bm25 import BM25
 
@@ -23,9 +24,9 @@ class Feedback:
         self._texts = tuple(texts)
         self._languages = tuple(languages)
         self._lexicon = lexicon
-        self._models = lru_cache(maxsize=_REMEMBERED)(self._unigram_model)
-        self.best = lru_cache(maxsize=_REMEMBERED)(self._best)
-        self.expansion_terms = lru_cache(maxsize=_REMEMBERED)(self._expansion_terms)
+        self._models = bounded_cache(_REMEMBERED, key="a chunk")(self._unigram_model)
+        self.best = bounded_cache(_REMEMBERED, key="a query")(self._best)
+        self.expansion_terms = bounded_cache(_REMEMBERED, key="a query")(self._expansion_terms)
 
     @cached_property
     def _bm25(self) -> BM25:

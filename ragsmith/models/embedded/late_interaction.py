@@ -7,12 +7,13 @@ document frequency of the query's tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.embedded.fixed_point import fixed_point
 from ragsmith.models.protocols import Vectors
@@ -59,7 +60,7 @@ class LateInteractionScorer:
     def __init__(self, word_vectors: TokenEmbedder, texts: Sequence[str]) -> None:
         self._embedder = word_vectors
         self._texts = tuple(texts)
-        self._distinct = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._distinct_tokens)
+        self._distinct = bounded_cache(_REMEMBERED_TEXTS, key="a text")(self._distinct_tokens)
 
     @cached_property
     def id(self) -> str:

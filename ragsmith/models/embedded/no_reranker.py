@@ -10,7 +10,7 @@ from ragsmith.models.registry import provider
 
 @provider("cross_encoder", "none")
 class NoReranker:
-    """Stands where a reranker would; `ragsmith.runs.requirements` sees to it that nothing asks it."""
+    """Stands where a reranker would; `ragsmith.exported.requirements` sees to it that nothing asks it."""
 
     id = "none"
 

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache, register_cache
+from ragsmith.digest import decides_no_value
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.protocols import Embedder
 
@@ -38,9 +39,16 @@ class SentenceRanking:
         self._embedder = embedder
         self._known: dict[str, _Read] = {}
         self._lock = threading.Lock()
-        self._weights = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._weigh_terms)
-        self._vectors = lru_cache(maxsize=_REMEMBERED_GROUPS)(self._read_vectors)
-        self._relevances = lru_cache(maxsize=_REMEMBERED_QUERIES)(_nothing_known)
+        self._weights = bounded_cache(_REMEMBERED_TEXTS, key="a query")(self._weigh_terms)
+        self._vectors = bounded_cache(_REMEMBERED_GROUPS, key="the texts of a group")(self._read_vectors)
+        self._relevances = bounded_cache(_REMEMBERED_QUERIES, key="a query")(_nothing_known)
+        register_cache(self.forget, key="a text", entries=_REMEMBERED_TEXTS)
+
+    @decides_no_value
+    def forget(self) -> None:
+        """Empty what is known of texts; they are read again to the same values."""
+        with self._lock:
+            self._known.clear()
 
     def relevance(self, query: str, texts: Sequence[str]) -> Floats:
         """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.models.embedded.fixed_point import fixed_point
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.models.protocols import Embedder, Vectors
@@ -26,7 +27,7 @@ class Thesaurus:
     def __init__(self, lexicon: Lexicon, embedder: Embedder) -> None:
         self._lexicon = lexicon
         self._embedder = embedder
-        self._neighbours = lru_cache(maxsize=_REMEMBERED)(self._nearest)
+        self._neighbours = bounded_cache(_REMEMBERED, key="a word")(self._nearest)
 
     def related(self, word: str, n: int) -> tuple[str, ...]:
         """Return up to ``n`` words related to ``word``, nearest first, none of the same stem; () for a stop word."""

@@ -7,7 +7,7 @@ up logging for the whole process and load much that is not needed here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.models.protocols import Vectors
@@ -43,7 +44,7 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self) -> None:
-        self._of_word = lru_cache(maxsize=_REMEMBERED_WORDS)(self._encoded)
+        self._of_word = bounded_cache(_REMEMBERED_WORDS, key="a word")(self._encoded)
 
     @cached_property
     def id(self) -> str:

@@ -1,7 +1,4 @@
-"""Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), over plain HTTP.
-
-The package ``cohere`` is not used: CONTRIBUTING says what it does wrong.
-"""
+"""Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), by the package ``cohere``."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from typing import Any
 from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
 from ragsmith.models.served.openai_embeddings import read_vectors
+from ragsmith.models.served.packages import CohereModel
 from ragsmith.models.served.policy import Transient
-from ragsmith.models.served.remote_ranking import Window, batches, read_scores
+from ragsmith.models.served.remote_ranking import Window, read_scores
 from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
@@ -29,13 +27,12 @@ EMBED_WINDOW = 128_000
 """Tokens; of models whose name has none of the marks above."""
 
 
-class _Client(EndpointModel):
+class _Client(CohereModel):
     """What embedder and reranker share."""
 
     def __init__(self, model: str, endpoint: JsonEndpoint, window: int) -> None:
         super().__init__(model, endpoint)
         self._window = Window(window)
-        self._root = endpoint.base_url.removesuffix("/v2").removesuffix("/v1")  # both with and without it are given
 
     @property
     def id(self) -> str:
@@ -48,7 +45,7 @@ class _Client(EndpointModel):
         return self._window.cut
 
 
-@provider("cross_encoder", "cohere", service=COHERE)
+@provider("cross_encoder", "cohere", service=COHERE, extra="cohere")
 class CohereReranker(_Client):
     """Scores texts against a query. Safe to use from many threads.
 
@@ -74,9 +71,9 @@ class CohereReranker(_Client):
             ModelUnavailable: the server refuses the key or the model, or is down.
         """
         parts = batches(self._window.fit(texts), self._batch_size)
-        found = self._endpoint.send(
-            self._root + "/v2/rerank", [self._request(query, part) for part in parts], _read_ranking, what=self.id
-        )
+        requests = [self._request(query, part) for part in parts]
+        post = self.posting(self.client.with_raw_response.rerank)
+        found = self._endpoint.send(post, requests, _read_ranking, what=self.id)
         return tuple(score for part in found for score in part)
 
     def _request(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -84,7 +81,7 @@ class CohereReranker(_Client):
         return {**said, "top_n": len(texts), "max_tokens_per_doc": self._window.tokens}
 
 
-@provider("embedder", "cohere", service=COHERE)
+@provider("embedder", "cohere", service=COHERE, extra="cohere")
 class CohereEmbedder(_Client):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
@@ -128,7 +125,8 @@ class CohereEmbedder(_Client):
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
         def ask(written: Sequence[str]) -> list[Vectors]:
             requests = [self._request(part, kind) for part in batches(self._window.fit(written), self._batch_size)]
-            return self._endpoint.send(self._root + "/v2/embed", requests, self._read, what=self.id)
+            post = self.posting(self.client.with_raw_response.embed)
+            return self._endpoint.send(post, requests, self._read, what=self.id)
 
         return self._vectors.of(texts, ask)
 

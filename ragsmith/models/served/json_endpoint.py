@@ -1,19 +1,21 @@
-"""An HTTP endpoint that takes and gives JSON, asked through a provider: one policy for all that it is asked."""
+"""An endpoint that takes and gives JSON, asked through a provider: one policy for all that it is asked."""
 
 from __future__ import annotations
 
-import copy
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ragsmith.models.served.policy import Policy, Transient, Unusable
 from ragsmith.models.served.provider import Provider
 from ragsmith.text.redaction import remember_secret
 
 T = TypeVar("T")
+Post: TypeAlias = Callable[[dict[str, Any]], Awaitable[bytes]]
+"""Sends the body of a request once, and returns that of a successful response; raises `AttemptFailed` otherwise."""
 
 WORD = "ready"
 SMALL: dict[str, Any] = {
@@ -26,11 +28,11 @@ SMALL: dict[str, Any] = {
     "texts": [WORD],
     "top_n": 1,
 }
-"""What stands in a request that only asks whether a server answers at all: it costs a few tokens."""
+"""The fields of a request that only asks whether a server answers at all: it costs a few tokens."""
 
 
 class JsonEndpoint:
-    """Posts to the paths below a base URL, with ``key``, if any, as bearer, through ``provider`` or one of its own."""
+    """A base URL with its ``key``, if any, as bearer, asked through ``provider`` or one of its own."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class JsonEndpoint:
 
     def send(
         self,
-        path: str,
+        where: str | Post,
         bodies: Sequence[dict[str, Any]],
         read: Callable[[dict[str, Any], Any, float], T],
         *,
@@ -56,31 +58,32 @@ class JsonEndpoint:
     ) -> list[T]:
         """What ``read`` makes of each request, its reply and the seconds it took; see `Provider.send_all`.
 
-        ``read`` raises `Transient` or `Rejected` for a reply that cannot be used. ``path`` may be a whole URL.
+        ``read`` raises `Transient` or `Rejected` for a reply that cannot be used. ``where`` is a path below the base
+        URL, a whole URL, or the call of a package that sends a body.
         """
-        url = path if path.startswith(("http://", "https://")) else self.base_url + path
-        attempts = [partial(self._attempt, url, body, read) for body in bodies]
-        return self.provider.send_all(attempts, what=what, probe=partial(self._probe, url, bodies[0] if bodies else {}))
+        post = partial(self._post, where) if isinstance(where, str) else where
+        attempts = [partial(_attempt, post, body, read) for body in bodies]
+        return self.provider.send_all(attempts, what=what, probe=partial(_probe, post, bodies[0] if bodies else {}))
 
-    def through(self, provider: Provider) -> Self:
-        """The same endpoint, asked through another provider."""
-        other = copy.copy(self)
-        other.provider = provider
-        return other
-
-    async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
-        started = time.perf_counter()
+    async def _post(self, where: str, body: dict[str, Any]) -> bytes:
+        url = where if where.startswith(("http://", "https://")) else self.base_url + where
         response = await self.provider.http.post(url, json=body, headers=self.headers)
-        try:
-            return read(body, parsed(response.content), time.perf_counter() - started)
-        except Transient as trouble:
-            problem, usage = trouble.problem, trouble.usage
-        raise Unusable(problem, usage)
+        return bytes(response.content)
 
-    async def _probe(self, url: str, body: dict[str, Any]) -> None:
-        """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""
-        small = {name: SMALL.get(name, value) for name, value in body.items()}
-        await self.provider.http.post(url, json=small, headers=self.headers)
+
+async def _attempt(post: Post, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
+    started = time.perf_counter()
+    reply = await post(body)
+    try:
+        return read(body, parsed(reply), time.perf_counter() - started)
+    except Transient as trouble:
+        problem, usage = trouble.problem, trouble.usage
+    raise Unusable(problem, usage)
+
+
+async def _probe(post: Post, body: dict[str, Any]) -> None:
+    """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""
+    await post({name: SMALL.get(name, value) for name, value in body.items()})
 
 
 class EndpointModel:
@@ -94,6 +97,17 @@ class EndpointModel:
     def provider(self) -> Provider:
         """What sends the requests."""
         return self._endpoint.provider
+
+
+def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> list[Sequence[str]]:
+    """Cut ``texts`` into runs of at most ``most`` texts and ``characters`` in sum; a longer text goes alone."""
+    found, start, size = [], 0, 0
+    for i, text in enumerate(texts):
+        if i > start and (i - start == most or size + len(text) > characters):
+            found.append(texts[start:i])
+            start, size = i, 0
+        size += len(text)
+    return [*found, texts[start:]] if texts else []
 
 
 def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:

@@ -1,8 +1,7 @@
 """A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-Replies that are empty, malformed or without a finish reason are errors, not answers (the package ``openai`` passes them
-through without a word); one that ended at the limit on tokens says so. Redirects are not followed: the prompt goes
-nowhere else. What a server refuses by name it is not sent again: see `ragsmith.models.traits`.
+Replies that are empty, malformed or without a finish reason are errors, not answers; one that ended at the limit on
+tokens says so. What a server refuses by name it is not sent again: see `ragsmith.models.traits`.
 """
 
 from __future__ import annotations
@@ -10,18 +9,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
-from ragsmith.models.options import NOT_SHAPING, AcceptedModel, ContextWindow, ThinkingTokens
+from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.chat_batches import ChatBatches
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_reply import Asked, Reading, read_reply
-from ragsmith.models.served.provider import Provider
+from ragsmith.models.served.packages import OpenAIModel
 from ragsmith.models.traits import Learner, Traits
 
 REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
@@ -40,7 +36,7 @@ OPENAI = Service(
 
 
 @provider("language_model", "openai", service=OPENAI)
-class OpenAIChat(EndpointModel):
+class OpenAIChat(OpenAIModel):
     """Completes prompts at temperature 0; sample n is asked for with seed n. Safe to use from many threads."""
 
     def __init__(
@@ -52,10 +48,8 @@ class OpenAIChat(EndpointModel):
         thinking_tokens: ThinkingTokens = 0,
         accept_model: AcceptedModel = "",
         cut_answers: bool = False,
-        batch: Annotated[bool, NOT_SHAPING] = False,
     ) -> None:
         super().__init__(model, endpoint)
-        self.batches = ChatBatches(endpoint) if batch else None
         self.context_window = context_window
         self.cut_answers = cut_answers
         self.learner = Learner()
@@ -67,11 +61,6 @@ class OpenAIChat(EndpointModel):
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
         return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
-
-    @property
-    def provider(self) -> Provider:
-        """What sends the requests, or waits for the batches that they are in."""
-        return super().provider if self.batches is None else self.batches.provider
 
     @property
     def thinking_tokens(self) -> int:
@@ -92,7 +81,7 @@ class OpenAIChat(EndpointModel):
             "max_tokens": max_tokens,
             "seed": sample,
         }
-        with nullcontext() if self.batches else self.learner.request():  # a batch is not to wait for its first request
+        with self.learner.request():
             thinks = self._thinking_tokens > 0 or self.learner.traits.begins_in_thought
             reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts, thinks))
         for what, problem in reading.odd.items():
@@ -106,7 +95,7 @@ class OpenAIChat(EndpointModel):
         while True:
             fitted = _without(body, refused)
             try:
-                reading = self._read(fitted, asked, body["seed"])
+                reading = self._read(fitted, asked)
             except RefusedContent as error:
                 named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
                 if not named:
@@ -121,19 +110,13 @@ class OpenAIChat(EndpointModel):
                     )
                 return reading
 
-    def _read(self, body: dict[str, Any], asked: Asked, sample: int) -> Reading:
-        """The reply to ``body``, alone or in a batch."""
-        if self.batches is not None:
-
-            def of_batch(reply: Any, limit: int) -> Reading:
-                return read_reply(replace(asked, limit=limit), reply, 0.0)  # how long a batch takes says nothing of it
-
-            return self.batches.send(body, (self.id, asked.prompt, sample), asked.limit, of_batch)
+    def _read(self, body: dict[str, Any], asked: Asked) -> Reading:
+        create = self.client.chat.completions.with_raw_response.create
 
         def read(_: Any, reply: Any, seconds: float) -> Reading:
             return read_reply(asked, reply, seconds)
 
-        return self._endpoint.send("/chat/completions", [body], read, what=self.id)[0]
+        return self._endpoint.send(self.posting(create), [body], read, what=self.id)[0]
 
     def _say_once(self, what: str, sentence: str) -> None:
         if what not in self._named:

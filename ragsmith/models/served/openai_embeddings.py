@@ -1,11 +1,11 @@
 """An embedder behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, text-embeddings-inference.
 
-Vectors of the wrong number, order or length, and such as hold NaN, are errors (the package ``openai`` passes them on).
+Vectors of the wrong number, order or length, and such as hold NaN, are errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import model_id, provider
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, by_index
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, by_index
 from ragsmith.models.served.openai_chat import OPENAI
+from ragsmith.models.served.packages import OpenAIModel
 from ragsmith.models.served.policy import Transient
 from ragsmith.models.unit_vectors import UnitVectors
 
@@ -25,7 +26,7 @@ BATCH_CHARACTERS = 100_000
 
 
 @provider("embedder", "openai", service=OPENAI)
-class OpenAIEmbeddings(EndpointModel):
+class OpenAIEmbeddings(OpenAIModel):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
     ``document_prefix`` and ``query_prefix`` are put before every text and query, for models that were trained so.
@@ -72,7 +73,8 @@ class OpenAIEmbeddings(EndpointModel):
             """All batches are in flight at once."""
             prefixed = [prefix + text for text in written]
             requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
-            return self._endpoint.send("/embeddings", requests, self._read, what=self.id)
+            create = self.client.embeddings.with_raw_response.create
+            return self._endpoint.send(self.posting(create), requests, self._read, what=self.id)
 
         return self._vectors.of(texts, ask)
 
@@ -84,18 +86,6 @@ class OpenAIEmbeddings(EndpointModel):
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
         return self._vectors.checked(rows, Transient, self.id)
-
-
-def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequence[str]]:
-    """Cut ``texts`` into runs of at most ``most`` texts and ``characters`` in sum; a longer text goes alone."""
-    start = size = 0
-    for i, text in enumerate(texts):
-        if i > start and (i - start == most or size + len(text) > characters):
-            yield texts[start:i]
-            start, size = i, 0
-        size += len(text)
-    if start < len(texts):
-        yield texts[start:]
 
 
 def read_vectors(data: Any, n: int) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ class Provider:
     ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
     nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_lost`` is called
     there, too, with the usage of each attempt that gave nothing and was paid for, or may have been, and of each probe
-    before it is sent. Where the provider does not itself announce attempts (``announces``), they do, when they send.
+    before it is sent.
     """
 
     def __init__(
@@ -58,13 +58,11 @@ class Provider:
         policy: Policy | None = None,
         *,
         jitter: random.Random | None = None,
-        announces: bool = True,
     ) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = _nothing
         self.on_lost: Callable[[Usage], None] = _nothing
-        self._announces = announces
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
@@ -187,8 +185,7 @@ class Provider:
         """One attempt, when there is a free slot and the provider may be asked."""
         async with self._limiter.slot():
             await self._ready(what, problem)
-            if self._announces:
-                self.on_attempt()
+            self.on_attempt()
             now = self._activity
             self._activity = replace(
                 now, attempts=now.attempts + 1, retries=now.retries + retry, in_flight=now.in_flight + 1
@@ -249,9 +246,8 @@ class Provider:
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
-        if self._announces:
-            self.on_lost(PROBE)
-            self.on_attempt()
+        self.on_lost(PROBE)
+        self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
             async with asyncio.timeout(self.policy.probe_deadline):

@@ -1,4 +1,4 @@
-"""What rerankers behind servers have in common: batches, texts that are too long, and the check of their scores."""
+"""What rerankers behind servers have in common: texts that are too long, and the check of their scores."""
 
 from __future__ import annotations
 
@@ -42,8 +42,3 @@ def read_scores(rows: Any, name: str, n: int) -> list[float]:
     if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
         raise Transient("a score is missing, or no finite number")
     return [round(float(score), 6) for score in scores]
-
-
-def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
-    """``texts`` in runs of at most ``size``."""
-    return [texts[start : start + size] for start in range(0, len(texts), size)]

@@ -14,8 +14,8 @@ from typing import Any
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.options import BatchSize, ContextWindow
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
-from ragsmith.models.served.remote_ranking import Window, batches, read_scores
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, batches
+from ragsmith.models.served.remote_ranking import Window, read_scores
 
 BATCH_TEXTS = 32
 """The most that TEI takes in a request unless it is told otherwise."""

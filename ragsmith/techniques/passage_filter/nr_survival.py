@@ -17,7 +17,6 @@ from ragsmith.types import Hits, Question
     paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
     after={"retrieval": ("nest",)},
-    formerly=("nr_mrr",),
 )
 def nr_survival(
     question: Question,

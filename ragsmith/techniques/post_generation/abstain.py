@@ -52,8 +52,8 @@ def abstain(
     Helps when some questions have no answer in the documents, and a search has such questions to learn from: then it is
     added to the space. Costs 1 call. ``least`` is what the embedded model wants of the best sentence; a chat model is
     asked, and has no use for it. On 100 questions each of three published sets, asked with and without the documents
-    that hold their gold, 0.4 declines 15 to 83 % of those without an answer, and 2 to 6 % of the others
-    (`benchmarks/bench_declining.py`): a near miss shares the words of the question.
+    that hold their gold, 0.4 declines 15 to 83 % of those without an answer, and 2 to 6 % of the others: a near miss
+    shares the words of the question.
     """
     if not prompt.passages or declines(answer.text):
         return answer

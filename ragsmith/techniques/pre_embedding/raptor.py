@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 
 from ragsmith.digest import digest
+from ragsmith.extensions import Package
 from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
-from ragsmith.techniques.registry import Package
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry

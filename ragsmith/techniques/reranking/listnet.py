@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import CrossEncoder
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
@@ -91,7 +91,7 @@ def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Arr
     return standardised([np.array(column, dtype=np.float64) for column in columns])
 
 
-@lru_cache(maxsize=1 << 14)  # pipelines find the same chunks for a question; an entry is about 1 KB, most of it text
+@bounded_cache(1 << 14, key="a question and a chunk")  # about 1 KB each
 def _read(query: str, chunk: Chunk) -> tuple[str, tuple[float, ...]]:
     """What a cross-encoder reads of a chunk, and the signals from ``shared_words`` on."""
     path = chunk.path

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.caches import bounded_cache
 from ragsmith.index.index import Index
 from ragsmith.index.neighbours import Neighbours, neighbours
 from ragsmith.index.top import best_positions
@@ -215,7 +215,7 @@ def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
     return [np.array(titles), np.array(headings)]
 
 
-@lru_cache(maxsize=1 << 12)
+@bounded_cache(1 << 12, key="a text and its language")
 def _distinct(text: str, language: str) -> frozenset[str]:
     """The distinct terms of a title, or of headings."""
     return frozenset(terms(text, language))

@@ -36,7 +36,7 @@ def published(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize("judgements", [BEIR, TREC])
 def test_relevant_documents_are_evidence_as_wholes(tmp_path: Path, judgements: dict[str, str]) -> None:
     source = published(tmp_path / "trees", judgements)
-    assert recognised(source) == "beir"
+    assert recognised(source).name == "beir"
     imported = import_dataset(source)
     assert (imported.located, imported.total, imported.hows) == (3, 4, {"whole documents": 3})
     assert imported.notes == (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_hotpotqa
+from ragsmith.datasets.importers.hotpotqa import import_hotpotqa
 from ragsmith.datasets.splits import BY_DOCUMENT, split
 from ragsmith.errors import DatasetError
 

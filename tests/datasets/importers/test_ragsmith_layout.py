@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import IMPORTERS, import_ragsmith_layout
+from ragsmith.datasets.importers import import_dataset
+from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
 from ragsmith.datasets.splits import split
 from ragsmith.errors import DatasetError
 
@@ -101,7 +102,7 @@ def test_the_published_data_is_located_completely(tmp_path: Path, name: str, spa
     folder = DATA / name
     if not folder.is_dir():
         pytest.skip(f"{name} is not beside the checkout")
-    imported = IMPORTERS["ragsmith"](folder)
+    imported = import_dataset(folder)
     assert (imported.located, imported.total, imported.notes) == (spans, spans, ())
     assert (len(imported.dataset.documents), len(imported.dataset.examples)) == (10, 100)
     write_dataset(imported.dataset, tmp_path / "written")

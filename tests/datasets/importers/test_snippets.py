@@ -37,7 +37,7 @@ def test_legalbench_rag(tmp_path: Path) -> None:
     good = {"file_path": "leases/one.txt", "span": [START, END], "answer": LEASE[START:END]}
     far = {"file_path": "leases/one.txt", "span": [START, 999]}
     source = legalbench(tmp_path / "legal", good, far)
-    assert recognised(source) == "legalbench-rag"
+    assert recognised(source).name == "legalbench-rag"
     imported = import_dataset(source)
     assert (imported.located, imported.total, imported.hows) == (1, 2, {"exact": 1})
     assert imported.notes == (f"q001: [{START}, 999) of leases/one.txt lies outside its {len(LEASE)} characters",)
@@ -63,7 +63,7 @@ def test_references_of_chroma_s_evaluation(tmp_path: Path, shift: int) -> None:
         rows = csv.writer(file)
         rows.writerow(["question", "references", "corpus_id"])
         rows.writerow(["When is the rent due?", json.dumps([reference]), "lease"])
-    assert recognised(tmp_path / "chroma") == "chroma"
+    assert recognised(tmp_path / "chroma").name == "chroma"
     imported = import_dataset(tmp_path / "chroma")
     assert (imported.located, imported.total) == (1, 1)
     write_dataset(imported.dataset, tmp_path / "mine")

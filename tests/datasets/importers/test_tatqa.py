@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_tatqa
+from ragsmith.datasets.importers.tatqa import import_tatqa
 from ragsmith.datasets.splits import BY_DOCUMENT, split
 from ragsmith.errors import DatasetError
 from ragsmith.text.markdown import Kind, blocks

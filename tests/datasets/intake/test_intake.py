@@ -193,7 +193,10 @@ def test_the_command_names_every_file_that_is_no_document(
         assert [line for line in lines if f": {name.replace(chr(10), chr(92) + 'n')}: " in line], name
     assert "60 files: 43 added, 3 duplicate, 13 refused, 1 left aside" in lines
     assert any(line.startswith("chunk sizes that suit: ") for line in lines)
-    assert lines[-1] == f"next: ragsmith recommend {tmp_path / 'made'}  or  ragsmith dataset draft {tmp_path / 'made'}"
+    assert (
+        lines[-1]
+        == f"next: ragsmith recommend {tmp_path / 'made'}  or  ragsmith dataset draft {tmp_path / 'made'} --llm MODEL"
+    )
     again = json.loads(ragsmith("dataset", "init", mixed.folder, "-o", tmp_path / "made", "--json").out)
     assert again["outcomes"] == {"duplicate": 3, "left aside": 1, "refused": 13, "unchanged": 43}
     assert len(again["files"]) == ENTRIES

@@ -15,9 +15,8 @@ import pytest
 
 import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, load_documents
-from ragsmith.datasets.intake import intake
 from ragsmith.datasets.intake.intake import Outcome, Taken, take_in
-from ragsmith.datasets.intake.readers import choosing
+from ragsmith.datasets.intake.readers.part import READERS, Part, reader
 from ragsmith.datasets.locking import LOCK
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
@@ -65,21 +64,20 @@ def test_nothing_is_written_where_nothing_changed(files: Path, made: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_only_changed_files_are_converted_again(files: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_files_are_converted_again(files: Path, made: Path) -> None:
     read: list[str] = []
 
-    class Counting:
-        def __init__(self, reader: Any) -> None:
-            self.kind, self.converter, self._reader = reader.kind, reader.converter, reader
+    @reader("counted", suffixes=(".md", ".csv", ".txt"))
+    def read_counted(data: bytes, name: str) -> tuple[Part, ...]:
+        read.append(name)
+        return (Part(data.decode()),)
 
-        def read(self, data: bytes, name: str) -> Any:
-            read.append(name)
-            return self._reader.read(data, name)
-
-    monkeypatch.setattr(intake, "reader_of", lambda data, name: Counting(choosing.reader_of(data, name)))
+    take_in(files, made)
+    read.clear()
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     (files / "new.md").write_text("New.\n")
     taken = take_in(files, made)
+    READERS.remove("counted")
     assert read == ["new.md", "rules.md"]
     assert outcomes(taken) == {
         "more/pump.txt": Outcome.UNCHANGED,
@@ -326,7 +324,10 @@ def test_a_killed_intake_is_cleared_away_by_the_next(files: Path, made: Path) ->
 
 def test_from_python_the_result_says_what_to_type_next(files: Path, tmp_path: Path) -> None:
     made = library.init_dataset(files, tmp_path / "made")
-    assert made.next_steps == (f"ragsmith recommend {tmp_path / 'made'}", f"ragsmith dataset draft {tmp_path / 'made'}")
+    assert made.next_steps == (
+        f"ragsmith recommend {tmp_path / 'made'}",
+        f"ragsmith dataset draft {tmp_path / 'made'} --llm MODEL",
+    )
     question(tmp_path / "made", "rules", "The gate is shut at nine.")
     assert library.init_dataset(files, tmp_path / "made").next_steps[1].startswith("ragsmith search --dataset ")
     assert json.loads(json.dumps(made.plain()))["outcomes"] == {"added": 3}

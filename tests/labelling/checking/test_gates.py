@@ -16,7 +16,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import Limit, State
 from ragsmith.labelling.checking.gates import gates
-from ragsmith.runs.record import RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.types import Dataset, Document, Example, Span
 
 NAMES = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.labelling.drafting.methods import METHODS
 from ragsmith.types import Document, Modality, Span
 
 HARBOUR = """# Harbour rules
@@ -66,18 +65,6 @@ def documents() -> list[Document]:
 def material() -> Material:
     """What is known of them."""
     return Material(documents())
-
-
-def made(name: str, among: Material | None = None) -> list[Draft]:
-    """What the method of this name makes of all passages."""
-    found = among or material()
-    method = next(method for method in METHODS if method.__name__ == name)
-    return [draft for passage in found.passages for draft in method(passage, found)]
-
-
-def questions(name: str) -> list[str]:
-    """What it asks."""
-    return [draft.question for draft in made(name)]
 
 
 def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = "harbour", **changes: object) -> Draft:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragsmith.errors import DatasetError, WrongOption
-from ragsmith.labelling.drafting.draft import Draft, Quote
-from ragsmith.labelling.drafting.drafting import Drafting, draft_dataset
+from ragsmith.labelling.drafting.asking import Asking
+from ragsmith.labelling.drafting.draft import Draft, Quote, Refused
+from ragsmith.labelling.drafting.drafting import draft_dataset
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.reviewing.decisions import Mend, Reject
 from ragsmith.labelling.reviewing.review import Review
-from ragsmith.types import Chunk
+from ragsmith.types import Chunk, Span
 
 FERRY = (
     "# Ferry\n\nA tide table is a list of the hours at which the water is highest in the harbour. "
@@ -38,15 +37,31 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def scripted(*drafts: tuple[str, str, str]) -> Drafting:
-    """Drafts of (question, answer, quotation), all of the first passage."""
+class Scripted(Asking):
+    """Drafts from a queue; each is good. ``meanwhile`` happens before the first is handed over."""
 
-    def drafting(passages: Iterable[Chunk], _: Material) -> Iterator[Draft]:
-        passage = next(iter(passages))
-        for question, answer, quote in drafts:
-            yield Draft(question, answer, (Quote("ferry", quote),), "factual", "scripted", passage.span)
+    def __init__(self, drafts: Iterable[Draft], meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.failures = []
+        self.paused = ""
+        self._drafts = list(drafts)
+        self._meanwhile = meanwhile
 
-    return drafting
+    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], Material], Iterator[Draft]]:
+        def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+            self._meanwhile()
+            yield from self._drafts
+
+        return drafting
+
+    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+        return list(drafts)
+
+
+def scripted(*drafts: tuple[str, str, str], meanwhile: Callable[[], object] = lambda: None) -> Scripted:
+    """Drafts of (question, answer, quotation), all of the one passage."""
+    passage = Span("ferry", 0, len(FERRY))
+    made = [Draft(q, a, (Quote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
+    return Scripted(made, meanwhile)
 
 
 CROSSING = ("How long is the crossing by ferry?", "Forty minutes.", "takes forty minutes in calm weather")
@@ -54,7 +69,7 @@ TIDE = ("Where do I find the hours of high water?", "In the tide table.", "A tid
 
 
 def test_a_row_says_where_it_came_from(folder: Path) -> None:
-    draft_dataset(folder, drafting=scripted(CROSSING))
+    draft_dataset(folder, scripted(CROSSING))
     (row,) = rows(folder / "questions.jsonl")
     (evidence,) = row["evidence"]
     assert FERRY[evidence["start"] : evidence["end"]] == evidence["text"] == CROSSING[2]
@@ -66,32 +81,30 @@ def test_a_row_says_where_it_came_from(folder: Path) -> None:
 def test_drafting_again_adds_what_is_missing_and_changes_no_row(folder: Path) -> None:
     written = '{"id": "mine", "question": "Who steers?", "answer": "Ann.",  "type": "x", "evidence": []}'
     (folder / "questions.jsonl").write_text(written)
-    draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE))
+    draft_dataset(folder, scripted(CROSSING, TIDE), questions=1)
     once = (folder / "questions.jsonl").read_text()
     assert once.startswith(written + "\n")
-    assert len(draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE)).added) == 0
+    assert len(draft_dataset(folder, scripted(CROSSING, TIDE), questions=1).added) == 0
     assert (folder / "questions.jsonl").read_text() == once
-    assert [d.question for d in draft_dataset(folder, questions=2, drafting=scripted(CROSSING, TIDE)).added] == [
-        TIDE[0]
-    ]
+    assert [d.question for d in draft_dataset(folder, scripted(CROSSING, TIDE), questions=2).added] == [TIDE[0]]
     assert (folder / "questions.jsonl").read_text().startswith(once)
 
 
 def test_what_was_refused_is_kept_with_its_reason_and_does_not_come_back(folder: Path) -> None:
     lost = ("How wide is the ferry?", "Nine metres.", "nine metres wide")
-    first = draft_dataset(folder, drafting=scripted(lost, CROSSING))
+    first = draft_dataset(folder, scripted(lost, CROSSING))
     assert dict(first.refused) == {"quote_found": 1}
     (row,) = rows(folder / "rejected.jsonl")
     assert (row["filter"], row["question"]) == ("quote_found", lost[0])
     assert "nowhere" in row["reason"]
     reworded = ("What is the width of the ferry?", *lost[1:])
-    again = draft_dataset(folder, drafting=scripted(lost, reworded))
+    again = draft_dataset(folder, scripted(lost, reworded))
     assert (again.known, again.refusals) == (2, ())
     assert len(rows(folder / "rejected.jsonl")) == 1
 
 
 def test_a_draft_that_is_not_located_or_was_not_wanted_is_no_row(folder: Path) -> None:
-    drafted = draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE))
+    drafted = draft_dataset(folder, scripted(CROSSING, TIDE), questions=1)
     assert [draft.question for draft in drafted.added] == [CROSSING[0]]
     assert len(rows(folder / "questions.jsonl")) == 1
 
@@ -99,106 +112,75 @@ def test_a_draft_that_is_not_located_or_was_not_wanted_is_no_row(folder: Path) -
 def test_nothing_is_written_over_a_file_with_mistakes(folder: Path) -> None:
     (folder / "questions.jsonl").write_text("no json\n")
     with pytest.raises(DatasetError, match=r"questions\.jsonl:1"):
-        draft_dataset(folder)
+        draft_dataset(folder, scripted())
     assert (folder / "questions.jsonl").read_text() == "no json\n"
 
 
 def test_one_unanswerable_question_does_not_stand_for_all(folder: Path) -> None:
-    def drafting(passages: Iterable[Chunk], _: Material) -> Iterator[Draft]:
-        passage = next(iter(passages))
-        for who in ("baker", "weaver", "tailor"):
-            question = f"For what sum does the {who} cross the river at night?"
-            yield Draft(question, "Unknown.", (), "unanswerable", "scripted", passage.span, answerable=False)
-
-    refused = draft_dataset(folder, questions=20, drafting=drafting)
+    asks = [f"For what sum does the {who} cross the river at night?" for who in ("baker", "weaver", "tailor")]
+    passage = Span("ferry", 0, len(FERRY))
+    none = [Draft(ask, "Unknown.", (), "unanswerable", "scripted", passage, answerable=False) for ask in asks]
+    refused = draft_dataset(folder, Scripted(none), questions=20)
     assert (refused.known, refused.made) == (0, {"scripted": 3})
 
 
 def test_fewer_than_one_question_is_refused(folder: Path) -> None:
     with pytest.raises(WrongOption, match="at least 1"):
-        draft_dataset(folder, questions=0)
+        draft_dataset(folder, scripted(), questions=0)
 
 
 def test_what_a_person_mended_is_not_drafted_again(folder: Path) -> None:
-    draft_dataset(folder, drafting=scripted(CROSSING))
+    draft_dataset(folder, scripted(CROSSING))
     review = Review.open(folder)
     (draft,) = review.pending
     review.decide(draft.id, Mend("How many minutes is one at sea?", "Forty, in calm weather."), reviewer="ada")
-    again = draft_dataset(folder, drafting=scripted(CROSSING, TIDE))
+    again = draft_dataset(folder, scripted(CROSSING, TIDE))
     assert again.known == 1
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == ["How many minutes is one at sea?", TIDE[0]]
 
 
 def test_what_is_reviewed_while_others_are_drafted_stays_reviewed(folder: Path) -> None:
-    draft_dataset(folder, drafting=scripted(CROSSING))
+    draft_dataset(folder, scripted(CROSSING))
     review = Review.open(folder)
     (draft,) = review.pending
 
-    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
-        review.decide(draft.id, Reject("nobody asks this"), reviewer="ada")
-        yield from scripted(TIDE)(passages, material)
-
-    draft_dataset(folder, drafting=meanwhile)
+    reject = partial(review.decide, draft.id, Reject("nobody asks this"), reviewer="ada")
+    draft_dataset(folder, scripted(TIDE, meanwhile=reject))
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == [TIDE[0]]
     assert [row["reason"] for row in rows(folder / "rejected.jsonl")] == ["nobody asks this"]
     assert [(one.question, one.state) for one in review.pending] == [(TIDE[0], "pending")]
 
 
 def test_of_two_who_draft_at_once_the_second_adds_only_what_is_missing_then(folder: Path) -> None:
-    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
-        chunks = list(passages)
-        draft_dataset(folder, questions=1, drafting=scripted(CROSSING))
-        yield from scripted(CROSSING, TIDE)(chunks, material)
+    def second() -> Scripted:
+        return scripted(CROSSING, TIDE, meanwhile=lambda: draft_dataset(folder, scripted(CROSSING), questions=1))
 
-    assert [draft.question for draft in draft_dataset(folder, questions=2, drafting=meanwhile).added] == [TIDE[0]]
+    assert [draft.question for draft in draft_dataset(folder, second(), questions=2).added] == [TIDE[0]]
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == [CROSSING[0], TIDE[0]]
     (folder / "questions.jsonl").unlink()
-    assert draft_dataset(folder, questions=1, drafting=meanwhile).added == ()
+    assert draft_dataset(folder, second(), questions=1).added == ()
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == [CROSSING[0]]
 
 
 def test_what_two_refused_at_once_is_kept_once(folder: Path) -> None:
     lost = ("How wide is the ferry?", "Nine metres.", "nine metres wide")
 
-    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
-        chunks = list(passages)
-        draft_dataset(folder, drafting=scripted(lost))
-        yield from scripted(lost)(chunks, material)
-
-    draft_dataset(folder, drafting=meanwhile)
+    draft_dataset(folder, scripted(lost, meanwhile=lambda: draft_dataset(folder, scripted(lost))))
     assert len(rows(folder / "rejected.jsonl")) == 1
 
 
 def test_a_draft_does_not_come_back_in_other_words_to_questions_without_answers(folder: Path) -> None:
     (folder / "questions.jsonl").write_text('{"id": "mine", "question": "Who steers?", "evidence": []}\n')
-    draft_dataset(folder, drafting=scripted(CROSSING))
+    draft_dataset(folder, scripted(CROSSING))
     once = (folder / "questions.jsonl").read_text()
     reworded = ("How many minutes does one cross?", *CROSSING[1:])
-    assert draft_dataset(folder, drafting=scripted(CROSSING, reworded)).known == 2
+    assert draft_dataset(folder, scripted(CROSSING, reworded)).known == 2
     assert (folder / "questions.jsonl").read_text() == once
 
 
 def test_a_question_that_somebody_reworded_by_hand_is_known_by_its_identifier(folder: Path) -> None:
-    draft_dataset(folder, drafting=scripted(CROSSING))
+    draft_dataset(folder, scripted(CROSSING))
     (row,) = rows(folder / "questions.jsonl")
     del row["origin"]  # whoever wrote it anew takes it for his own
     (folder / "questions.jsonl").write_text(json.dumps({**row, "question": "How long is one at sea?"}) + "\n")
-    assert draft_dataset(folder, drafting=scripted(CROSSING)).known == 1
-
-
-@pytest.mark.processes
-def test_the_rows_do_not_depend_on_how_a_process_orders_its_sets(tmp_path: Path) -> None:
-    written = []
-    for seed in ("0", "1"):
-        there = tmp_path / seed
-        (there / "documents").mkdir(parents=True)
-        (there / "dataset.yaml").write_text("name: ferry\n")
-        for number in range(4):
-            text = FERRY.replace("forty", ("forty", "thirty", "sixty", "ninety")[number]).replace(
-                "Ferry", f"Ferry {number}"
-            )
-            (there / "documents" / f"ferry{number}.md").write_text(text)
-        command = [sys.executable, "-m", "ragsmith", "dataset", "draft", str(there)]
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
-        written.append([(there / name).read_bytes() for name in ("questions.jsonl", "rejected.jsonl")])
-    assert written[0] == written[1]
+    assert draft_dataset(folder, scripted(CROSSING)).known == 1

@@ -8,14 +8,19 @@ from dataclasses import replace
 import pytest
 from made import documents, draft, material
 
+from ragsmith.labelling.drafting.asking import Asking
 from ragsmith.labelling.drafting.draft import Draft, Refused
 from ragsmith.labelling.drafting.drafting import Sifting, judge
 from ragsmith.labelling.drafting.filters import FILTERS
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.labelling.drafting.with_model import Asking
 from ragsmith.types import Document
 
 CRANE = draft("How many tonnes does the harbour's crane lift?", "The crane lifts eleven tonnes.")
+
+
+def asking(question: str) -> Draft:
+    """The draft of the crane with another question."""
+    return replace(CRANE, question=question)
 
 
 def refused_by(name: str, one: object, among: Material | None = None, kept: tuple[str, ...] = ()) -> str | None:
@@ -24,7 +29,7 @@ def refused_by(name: str, one: object, among: Material | None = None, kept: tupl
 
 
 def test_a_good_draft_passes_all() -> None:
-    assert not isinstance(judge(CRANE, material(), (), FILTERS), Refused)
+    assert not isinstance(judge(CRANE, material(), ()), Refused)
 
 
 def test_quote_unique() -> None:
@@ -38,13 +43,11 @@ def test_quote_unique() -> None:
     [
         "What lifts?",
         "How many tonnes does the (old crane lift?",
-        "What does the crane lift of and in the harbour?",
-        "When does the crane of the harbour is lifting?",
-        "What does the crane of the harbour lift? And why?",
+        "What does the crane == lift in the harbour?",
     ],
 )
 def test_well_formed(question: str) -> None:
-    assert refused_by("well_formed", CRANE.asked(question)) is not None
+    assert refused_by("well_formed", asking(question)) is not None
     assert refused_by("well_formed", CRANE) is None
 
 
@@ -52,32 +55,32 @@ def test_well_formed(question: str) -> None:
     "question", ["What does this section say of cranes?", "What does it lift in the harbour?", "What is shown above?"]
 )
 def test_self_contained(question: str) -> None:
-    assert refused_by("self_contained", CRANE.asked(question)) is not None
+    assert refused_by("self_contained", asking(question)) is not None
     assert refused_by("self_contained", CRANE) is None
-    assert refused_by("self_contained", CRANE.asked("Within what time must the skipper report his arrival?")) is None
+    assert refused_by("self_contained", asking("Within what time must the skipper report his arrival?")) is None
 
 
 def test_answered_by_itself() -> None:
-    assert refused_by("answered_by_itself", CRANE.asked("Does the crane lift eleven tonnes?")) is not None
+    assert refused_by("answered_by_itself", asking("Does the crane lift eleven tonnes?")) is not None
     assert refused_by("answered_by_itself", replace(CRANE, answer="It.")) is not None
     assert refused_by("answered_by_itself", CRANE) is None
 
 
 def test_specific() -> None:
-    assert refused_by("specific", CRANE.asked("What does the crane do?")) is not None
+    assert refused_by("specific", asking("What does the crane do?")) is not None
     assert refused_by("specific", CRANE) is None
 
 
 def test_one_answer() -> None:
     rival = Document("rival", "Rival", "The crane of the harbour at Lund lifts ninety tonnes and not more than that.")
-    asked = CRANE.asked("What does the harbour crane lift?")
+    asked = asking("What does the harbour crane lift?")
     assert "ninety" in str(refused_by("one_answer", asked, Material([*documents(), rival])))
     assert refused_by("one_answer", asked) is None
 
 
 def test_answered_elsewhere() -> None:
     again = Document("again", "Again", "Visitors ask how many tonnes the harbour crane can lift: eleven tonnes.")
-    asked = CRANE.asked("How many tonnes does the harbour crane lift?")
+    asked = asking("How many tonnes does the harbour crane lift?")
     assert refused_by("answered_elsewhere", asked, Material([*documents(), again])) is not None
     assert refused_by("answered_elsewhere", asked) is None
 
@@ -85,7 +88,7 @@ def test_answered_elsewhere() -> None:
 def test_unanswerable_is_absent() -> None:
     miss = replace(CRANE, quotes=(), answerable=False, question="What does the crane lift?")
     assert refused_by("unanswerable_is_absent", miss) is not None
-    assert refused_by("unanswerable_is_absent", miss.asked("What does the juggler lift?")) is None
+    assert refused_by("unanswerable_is_absent", replace(miss, question="What does the juggler lift?")) is None
 
 
 def test_near_duplicate() -> None:
@@ -114,7 +117,7 @@ class Checks(Asking):
 def test_a_question_that_a_model_refused_does_not_stand_in_the_way_of_a_better_one(verdict: str) -> None:
     better = draft("How many tonnes does the crane of the harbour lift?", "crane lifts eleven tonnes")
     third = draft("How many tonnes does the crane at the harbour lift?", "lifts eleven tonnes")
-    sifting = Sifting(material(), FILTERS, set(), [], goal=2, asking=Checks(verdict, "good"))
+    sifting = Sifting(material(), Checks(verdict, "good"), set(), [], goal=2)
     sifting.sift([CRANE, better, third])
     assert [one.question for one in sifting.passed] == [better.question]
     assert sifting.refusals[-1].filter == "near_duplicate"

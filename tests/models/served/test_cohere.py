@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from fault_kinds import Fault
 from fault_replies import scores, vector
 from fault_server import FaultServer
 
-from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.errors import ModelError
 from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.policy import Policy
@@ -195,36 +194,3 @@ def test_the_version_may_stand_in_the_base_url(server: FaultServer, base: str) -
     client.score(QUERY, TEXTS)
     assert server.log[0].path == "/v2/rerank"
     client.provider.close()
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        (Fault("key"), ModelError),
-        (Fault(status=401, said="invalid api token KEY"), ModelUnavailable),
-        (Fault(status=400, said="KEY may not do this"), ModelError),
-    ],
-)
-def test_the_key_is_in_no_message(
-    server: FaultServer, reranker: CohereReranker, fault: Fault, error: type[Exception]
-) -> None:
-    server.always = fault
-    with pytest.raises(error) as raised:
-        reranker.score(QUERY, TEXTS)
-    assert KEY not in "".join(traceback.format_exception(raised.value))
-    assert "cohere:rerank-v3.5" in str(raised.value)
-
-
-def test_a_redirect_is_not_followed(server: FaultServer, reranker: CohereReranker) -> None:
-    server.always = Fault("redirect")
-    with pytest.raises(ModelError, match="which is not followed"):
-        reranker.score(QUERY, TEXTS)
-    assert {request.path for request in server.log} == {"/v2/rerank"}
-
-
-def test_every_attempt_is_counted(server: FaultServer, reranker: CohereReranker) -> None:
-    counted = []
-    reranker.provider.on_attempt = lambda: counted.append(1)
-    server.script = [Fault("500"), Fault("too_few")]
-    reranker.score(QUERY, TEXTS)
-    assert len(counted) == len(server.log) == 3

@@ -9,14 +9,16 @@ from xml.etree import ElementTree
 
 from ragsmith.datasets.intake.readers import markup
 from ragsmith.datasets.intake.readers.packages import DAMAGED, TITLE, opened
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import TextError
 
 CONTAINER = "META-INF/container.xml"
 _PAGE_TYPES = ("application/xhtml+xml", "text/html")
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("EPUB", member=CONTAINER, binary=True, needs=markup.NEEDS)
+def read_book(data: bytes, name: str) -> tuple[Part, ...]:
+    """Electronic books: their chapters as Markdown."""
     archive = opened(data)
     try:
         root = ElementTree.fromstring(archive.read(CONTAINER)).find(".//{*}rootfile")
@@ -41,6 +43,3 @@ def _spine(package: ElementTree.Element, folder: str) -> Iterator[str]:
         if item is None or item.get("media-type") not in _PAGE_TYPES or "nav" in (item.get("properties") or "").split():
             continue
         yield posixpath.normpath(posixpath.join(folder, unquote(str(item.get("href")))))
-
-
-EPUB = Reader("EPUB", _read, needs=markup.NEEDS)

@@ -7,39 +7,9 @@ import zipfile
 from io import BytesIO
 from pathlib import PurePosixPath
 
-from ragsmith.datasets.intake.readers.book import CONTAINER, EPUB
-from ragsmith.datasets.intake.readers.delimited import TABLES
-from ragsmith.datasets.intake.readers.mail import MAIL
-from ragsmith.datasets.intake.readers.markup import HTML
-from ragsmith.datasets.intake.readers.notebook import NOTEBOOK
-from ragsmith.datasets.intake.readers.part import Reader
-from ragsmith.datasets.intake.readers.plain import CODE, MARKDOWN, TEXT
-from ragsmith.datasets.intake.readers.portable import PDF
-from ragsmith.datasets.intake.readers.records import JSON, JSON_LINES
-from ragsmith.datasets.intake.readers.restructured import RST
-from ragsmith.datasets.intake.readers.slides import PPTX
-from ragsmith.datasets.intake.readers.word import DOCX
-from ragsmith.datasets.intake.readers.workbook import XLSX
+from ragsmith.datasets.intake.readers.part import READERS, Reader
 from ragsmith.datasets.kinds.kinds import SOURCE_SUFFIXES
 from ragsmith.text.files import TextError
-
-BY_ENDING: dict[str, Reader] = {
-    **dict.fromkeys(SOURCE_SUFFIXES, CODE),
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), MARKDOWN),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), HTML),
-    **dict.fromkeys((".csv", ".tsv", ".tab"), TABLES),
-    **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
-    ".json": JSON,
-    ".ipynb": NOTEBOOK,
-    ".rst": RST,
-    ".eml": MAIL,
-    ".txt": TEXT,
-}
-"""The readers of texts; any other ending is that of a text, too."""
-
-PACKAGES = {"word/document.xml": DOCX, "ppt/presentation.xml": PPTX, "xl/workbook.xml": XLSX, CONTAINER: EPUB}
-
-READERS = (MARKDOWN, TEXT, RST, HTML, DOCX, PPTX, XLSX, PDF, EPUB, MAIL, TABLES, JSON, JSON_LINES, NOTEBOOK, CODE)
 
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _LOCKED = "EncryptedPackage".encode("utf-16-le")
@@ -77,24 +47,28 @@ _NEVER_PAGES = frozenset((*SOURCE_SUFFIXES, ".md", ".eml"))
 def reader_of(data: bytes, name: str) -> Reader:
     """Return the reader for a file with these bytes and this name. Raises ``TextError`` for what none can read."""
     ending = PurePosixPath(name).suffix.lower()
+    readers = list(READERS)
+    named_so = sorted((one for one in readers if ending in one.suffixes), key=lambda one: not one.is_own)
+    if named_so and named_so[0].is_own:
+        return named_so[0]
     if data.startswith(b"PK\x03\x04") or data.startswith(b"PK\x05\x06"):
         return _package(data, ending)
     if b"%PDF-" in data[:1024]:
-        return PDF
+        return READERS["PDF"]
     if data.startswith(_OLE):
         raise TextError(_old_office(data, ending))
     if ending == ".svg":
         raise TextError("is a picture, which has no text to search; remove it")
     for start, what in _MAGIC:
         if data.startswith(start) and (what.startswith("Rich") or _looks_binary(data)):
-            named = "" if ";" in what else ", whatever its name says" if ending in BY_ENDING else ""
+            named = "" if ";" in what else ", whatever its name says" if named_so else ""
             advice = "" if ";" in what else "; convert it to text or remove it"
             raise TextError(f"is {what}{named}{advice}")
     if ending in (".docx", ".pptx", ".xlsx", ".epub", ".pdf", ".doc", ".xls", ".ppt", ".odt"):
         raise TextError(f"is named {ending} and is no such file; save it again, or rename it after what it is")
     if ending not in _NEVER_PAGES and _PAGE.match(data[:4096]):
-        return HTML
-    return BY_ENDING.get(ending, TEXT)
+        return READERS["HTML"]
+    return named_so[0] if named_so else READERS["text"]
 
 
 def _package(data: bytes, ending: str) -> Reader:
@@ -103,8 +77,8 @@ def _package(data: bytes, ending: str) -> Reader:
         names = set(zipfile.ZipFile(BytesIO(data)).namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
         raise TextError("is a damaged archive; save it again") from None
-    for inside, reader in PACKAGES.items():
-        if inside in names:
+    for reader in READERS:
+        if reader.member in names:
             return reader
     if "content.xml" in names and "mimetype" in names:
         raise TextError("is OpenDocument; save it as DOCX, XLSX or PPTX")

@@ -8,7 +8,7 @@ from collections import Counter
 
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers.grid import table
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.datasets.kinds.tables import rendered
 from ragsmith.text.files import TextError
 
@@ -19,7 +19,9 @@ LONGEST_CELL = 1 << 27
 """Characters; the module reads 131,072 unless it is told otherwise."""
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("tables", suffixes=(".csv", ".tsv", ".tab"))
+def read_delimited(data: bytes, name: str) -> tuple[Part, ...]:
+    """Tables of values that commas, tabs, semicolons or pipes part."""
     text, notes = decoded(data)
     separator = _separator(text)
     if separator == ",":
@@ -61,6 +63,3 @@ def _separator(text: str) -> str:
         return agreeing, width
 
     return max(SEPARATORS, key=score)
-
-
-TABLES = Reader("tables", _read)

@@ -9,13 +9,15 @@ from email.parser import BytesParser
 from typing import cast
 
 from ragsmith.datasets.intake.readers import markup
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, package_versions, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 FIELDS = ("From", "To", "Cc", "Date")
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("e-mail", suffixes=(".eml",))
+def read_mail(data: bytes, name: str) -> tuple[Part, ...]:
+    """E-mails: subject, who wrote to whom and when, and the text."""
     try:
         message = BytesParser(policy=policy.default).parsebytes(data)
         subject = _line(message["Subject"])
@@ -35,12 +37,10 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
 def _body(part: EmailMessage) -> str:
     content = str(part.get_content()).replace("\r\n", "\n").replace("\r", "\n")
     if part.get_content_type() == "text/html":
-        return markup.page(content)[0] if markup.HTML.converter else ""  # raises where the extra is missing
+        package_versions(markup.NEEDS)  # raises where the extra is missing
+        return markup.page(content)[0]
     return FORBIDDEN.sub("", content)
 
 
 def _line(value: object) -> str:
     return " ".join(FORBIDDEN.sub("", str(value or "")).split())
-
-
-MAIL = Reader("e-mail", _read)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers.packages import DAMAGED
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 NEEDS = ("markdownify", "beautifulsoup4")
@@ -88,7 +88,9 @@ def _converter() -> Any:
     )
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("HTML", suffixes=(".html", ".htm", ".xhtml"), edition=2, needs=NEEDS)
+def read_markup(data: bytes, name: str) -> tuple[Part, ...]:
+    """Web pages as Markdown."""
     from bs4.exceptions import ParserRejectedMarkup  # noqa: PLC0415
 
     try:
@@ -96,6 +98,3 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     except (*DAMAGED, ParserRejectedMarkup) as error:  # also pages that are nested too deeply
         raise TextError(f"is not HTML that can be read ({type(error).__name__}); save it as text") from error
     return (Part(text, title=title),)
-
-
-HTML = Reader("HTML", _read, edition=2, needs=NEEDS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ragsmith.datasets.intake.decoding import decoded
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.jsonl import parse_json
 
@@ -16,7 +16,9 @@ LONGEST_OUTPUT = 2_000
 _FENCE = re.compile("`{3,}")
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("notebook", suffixes=(".ipynb",))
+def read_notebook(data: bytes, name: str) -> tuple[Part, ...]:
+    """Jupyter notebooks: text, code and short outputs."""
     text, notes = decoded(data)
     notebook = parse_json(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
@@ -60,6 +62,3 @@ def _language(metadata: object) -> str:
     about = metadata.get("language_info") if isinstance(metadata, dict) else None
     name = about.get("name") if isinstance(about, dict) else None
     return name if isinstance(name, str) and name.isalnum() else "python"
-
-
-NOTEBOOK = Reader("notebook", _read)

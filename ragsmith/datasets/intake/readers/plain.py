@@ -6,24 +6,31 @@ import re
 from pathlib import PurePosixPath
 
 from ragsmith.datasets.intake.decoding import decoded
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
+from ragsmith.datasets.kinds.kinds import SOURCE_SUFFIXES
 
 _FRONT_MATTER = re.compile(r"---\n(.*?\n)---\n", re.DOTALL)
 _FRONT_TITLE = re.compile(r"""^title: *(["']?)(?P<title>.+?)\1 *$""", re.MULTILINE)
 _UNDERLINED = re.compile(r"^(?! {0,3}[#>|\-*+])(?P<title>\S.*)\n=+ *$", re.MULTILINE)
 
 
-def _markdown(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("Markdown", suffixes=(".md", ".markdown", ".mdown", ".mkd"))
+def read_markdown(data: bytes, name: str) -> tuple[Part, ...]:
+    """Markdown, as it is."""
     text, notes = decoded(data)
     return (Part(text, title=_title(text), notes=notes),)
 
 
-def _text(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("text", suffixes=(".txt",))
+def read_text(data: bytes, name: str) -> tuple[Part, ...]:
+    """Plain text, and whatever has no reader of its own."""
     text, notes = decoded(data)
     return (Part(text, ending=".txt", notes=notes),)
 
 
-def _code(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("source code", suffixes=[suffix for suffix in SOURCE_SUFFIXES if suffix != ".json"])
+def read_code(data: bytes, name: str) -> tuple[Part, ...]:
+    """Source code, as it is."""
     text, notes = decoded(data)
     return (Part(text, ending=PurePosixPath(name).suffix, notes=notes),)
 
@@ -36,8 +43,3 @@ def _title(text: str) -> str | None:
             return found["title"]
     underlined = _UNDERLINED.search(text)
     return underlined["title"].strip() if underlined else None
-
-
-MARKDOWN = Reader("Markdown", _markdown)
-TEXT = Reader("text", _text)
-CODE = Reader("source code", _code)

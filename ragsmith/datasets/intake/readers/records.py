@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers.grid import table
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import parse_json, parse_record
 
@@ -20,7 +20,9 @@ LONGEST_LINE = 2_000
 TITLES = ("title", "name", "heading", "subject", "question", "id")
 
 
-def _json(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("JSON", suffixes=(".json",))
+def read_json(data: bytes, name: str) -> tuple[Part, ...]:
+    """Records in JSON: a section each."""
     text, notes = decoded(data)
     try:
         value = parse_json(text)
@@ -34,7 +36,9 @@ def _json(data: bytes, name: str) -> tuple[Part, ...]:
     return (Part(text, ".json", notes=notes),)
 
 
-def _lines(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("JSON Lines", suffixes=(".jsonl", ".ndjson"))
+def read_lines(data: bytes, name: str) -> tuple[Part, ...]:
+    """Records in JSON Lines: a section each."""
     text, notes = decoded(data)
     records: list[Mapping[str, object]] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -89,7 +93,3 @@ def _written(value: object) -> str:
 
 def _is_long(value: str) -> bool:
     return len(value) > LONG or "\n" in value.strip()
-
-
-JSON = Reader("JSON", _json)
-JSON_LINES = Reader("JSON Lines", _lines)

@@ -9,7 +9,7 @@ from typing import Any
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers import markup
 from ragsmith.datasets.intake.readers.packages import DAMAGED
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import TextError
 
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:\|[^|\n]+\| )?([A-Za-z][\w:.+-]*)::", re.MULTILINE)
@@ -31,7 +31,9 @@ SETTINGS = {
 }
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("RST", suffixes=(".rst",), edition=2, needs=("docutils", *markup.NEEDS))
+def read_restructured(data: bytes, name: str) -> tuple[Part, ...]:
+    """reStructuredText as Markdown."""
     from bs4 import BeautifulSoup  # noqa: PLC0415
     from docutils.core import publish_parts  # noqa: PLC0415
 
@@ -107,6 +109,3 @@ def _pass_on(directives: set[str], roles: set[str]) -> None:
     for name in sorted(roles):
         if name.lower() not in _role_registry and name.lower() not in _roles:
             register_canonical_role(name.lower(), words)
-
-
-RST = Reader("RST", _read, edition=2, needs=("docutils", *markup.NEEDS))

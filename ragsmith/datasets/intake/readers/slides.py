@@ -8,14 +8,16 @@ from typing import Any
 
 from ragsmith.datasets.intake.readers.grid import markdown_table
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 UNSAID = "PowerPoint Presentation"
 """The title that programs write where nobody gave one."""
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("PPTX", member="ppt/presentation.xml", binary=True, needs=("python-pptx",))
+def read_slides(data: bytes, name: str) -> tuple[Part, ...]:
+    """Slides: a heading each, texts, tables and notes."""
     from pptx import Presentation  # noqa: PLC0415
     from pptx.exc import PythonPptxError  # noqa: PLC0415
 
@@ -70,6 +72,3 @@ def _paragraphs(frame: Any) -> str:
 
 def _clean(text: str) -> str:
     return FORBIDDEN.sub("", text.replace("\x0b", "\n"))
-
-
-PPTX = Reader("PPTX", _read, needs=("python-pptx",))

@@ -6,7 +6,7 @@ from io import BytesIO
 
 from ragsmith.datasets.intake.readers import markup
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import TextError
 
 STYLES = """
@@ -17,7 +17,9 @@ p[style-name='Quote'] => blockquote > p:fresh
 """
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("DOCX", member="word/document.xml", binary=True, needs=("mammoth", *markup.NEEDS))
+def read_word(data: bytes, name: str) -> tuple[Part, ...]:
+    """Word documents as Markdown."""
     import mammoth  # noqa: PLC0415
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
@@ -32,6 +34,3 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
 def _no_image(image: object) -> list[object]:
     """Pictures are left out: their bytes are no text."""
     return []
-
-
-DOCX = Reader("DOCX", _read, needs=("mammoth", *markup.NEEDS))

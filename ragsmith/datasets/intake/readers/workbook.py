@@ -11,7 +11,7 @@ from typing import Any
 
 from ragsmith.datasets.intake.readers.grid import table
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
-from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.datasets.intake.readers.part import Part, reader
 from ragsmith.text.files import TextError
 
 MAX_CELLS = 5_000_000
@@ -21,7 +21,9 @@ MAX_ROWS = 1_048_576
 """Rows of a sheet, empty ones, too: as many as Excel has."""
 
 
-def _read(data: bytes, name: str) -> tuple[Part, ...]:
+@reader("XLSX", member="xl/workbook.xml", binary=True, needs=("openpyxl",))
+def read_workbook(data: bytes, name: str) -> tuple[Part, ...]:
+    """Workbooks: the tables of each sheet."""
     from openpyxl import load_workbook  # noqa: PLC0415
     from openpyxl.utils.exceptions import InvalidFileException  # noqa: PLC0415
 
@@ -116,6 +118,3 @@ def _written(cell: Any) -> str:
     if isinstance(value, datetime):
         return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
     return "" if value is None else str(value)
-
-
-XLSX = Reader("XLSX", _read, needs=("openpyxl",))

@@ -1,45 +1,59 @@
-"""Questions that the documents seem to answer and do not: one thing in them is swapped for one they do not have."""
+"""Questions that the documents seem to answer and do not."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ragsmith.digest import digest
-from ragsmith.labelling.drafting.draft import Draft
-from ragsmith.labelling.drafting.material import Material
-from ragsmith.labelling.drafting.methods.circumstances import circumstances
-from ragsmith.labelling.drafting.methods.objects import objects
-from ragsmith.labelling.drafting.methods.subjects import who
-from ragsmith.text.words import terms
+from ragsmith.labelling.drafting.links import Links
+from ragsmith.labelling.drafting.registry import drafting_method
+from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, Written, items_in, text_of
+from ragsmith.plugins import Count
 from ragsmith.types import Chunk
 
-EVERY = 3
-"""Of so many passages, one may give a near-miss: they are a small part of what people ask."""
+ANSWER = "The documents do not say."
 
-ELSEWHERE = (
-    "beekeeper", "lighthouse keeper", "diver", "florist", "juggler", "violinist", "monk", "mountaineer", "parachutist",
-    "puppeteer", "miller", "astronomer", "winegrower", "falconer", "pharmacist", "midwife", "blacksmith", "taxidermist",
-)  # fmt: skip
-"""People whom most documents do not know."""
+PROMPT = f"""Write questions that a reader would expect this text to answer, and that it does not answer: they are on
+its subject and ask for a detail, a case or a number that is not in it.
 
-_SUBJECT = re.compile(
-    r"\b(?:must|may|can|shall|should|will|does|did|has|had) (?P<article>a|an|the) (?P<noun>[a-z]{4,})\b"
+The text is from {{title}}.
+{MATERIAL}
+
+{{>text}}
+
+{WORDING}
+
+Reply with JSON and nothing else, in this form:
+{{"questions": [{{"question": "...", "missing": "..."}}]}}
+"missing" says what the text would have to state to answer the question, and does not. If there is no such question,
+reply {{"questions": []}}
+"""
+
+
+def parse(reply: str) -> tuple[Written, ...]:
+    """Read questions without an answer.
+
+    Raises:
+        ValueError: the reply is anything else.
+    """
+    found = []
+    for item in items_in(reply, ("question", "missing")):
+        text_of(item["missing"], "missing")
+        found.append(Written(text_of(item["question"], "question"), ANSWER, ()))
+    return tuple(found)
+
+
+@drafting_method(
+    type="unanswerable",
+    prompt=PROMPT,
+    parse=parse,
+    max_tokens=384,
+    answerable=False,
+    paper="https://arxiv.org/abs/1806.03822",
 )
+def near_misses(passage: Chunk, links: Links, *, every: Count = 6) -> Sequence[Chunk]:
+    """Ask what the documents seem to answer and do not.
 
-
-def near_misses(passage: Chunk, material: Material) -> Sequence[Draft]:
-    """``Within what time must the buyer give notice?`` -> ``... must the beekeeper give notice?``"""
-    if int(digest("near miss", passage.id)[:6], 16) % EVERY:
-        return []
-    absent = [word for word in ELSEWHERE if not set(terms(word)) & material.lexicon.counts.keys()]
-    for draft in (*circumstances(passage, material), *objects(passage, material)):
-        found = _SUBJECT.search(draft.question)
-        if found is None or not absent or who(f"the {found['noun']}") != "Who":
-            continue
-        other = absent[int(digest("absent", draft.question)[:6], 16) % len(absent)]
-        article = found["article"] if found["article"] == "the" else "an" if other[0] in "aeiou" else "a"
-        before, after = draft.question[: found.start("article")], draft.question[found.end("noun") :]
-        question, answer = f"{before}{article} {other}{after}", "The documents do not say."
-        return [Draft(question, answer, (), "unanswerable", "near_misses", passage.span, answerable=False)]
-    return []
+    Of ``every`` passages one is asked about: such questions are a small part of what people ask.
+    """
+    return () if int(digest("near miss", passage.id)[:6], 16) % every else (passage,)

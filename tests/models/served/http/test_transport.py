@@ -81,21 +81,6 @@ def test_a_failure_has_a_kind(server: FaultServer, fault: Fault, kind: type[Atte
     assert not any("elsewhere" in request.path for request in server.log)
 
 
-@pytest.mark.parametrize("kind", ["drip", "drip_head", "hang"])
-def test_the_deadline_is_total(server: FaultServer, kind: str) -> None:
-    server.always = Fault(kind)
-    with pytest.raises(TimeoutError):
-        post(server, deadline=0.3)
-
-
-def test_a_server_that_is_not_there() -> None:
-    with FaultServer() as server:
-        pass
-    failure = post(server)
-    assert type(failure) is Transient
-    assert "is the server running" in failure.problem
-
-
 @pytest.mark.parametrize(
     ("status", "said", "error"),
     [

@@ -1,0 +1,1 @@
+"""An assessment runs exported pipelines on questions: it scores one, compares two, or gates continuous integration."""

@@ -1,0 +1,264 @@
+"""A gate for continuous integration: is a pipeline still as good as it was?
+
+It shuts only if the pipeline is worse, if that is shown, and if it is by more than a least effect: a test alone would
+shut it on differences that nobody minds, once there are questions enough, and a mean alone on luck. What it could have
+shown is said with it, as a gate that can see nothing is always open.
+
+Where a machine drafted any of the questions, it is about retrieval alone, as the verdict of a search is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsmith.assessment.pairwise import (
+    VerdictTerms,
+    evaluated,
+    judged_by,
+    questions_of,
+    refuse_other_marks,
+    refuse_seen,
+)
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.difference import Difference, difference, widened
+from ragsmith.comparison.looks import ALPHA
+from ragsmith.comparison.power import POWER, smallest
+from ragsmith.comparison.verdicts import decide
+from ragsmith.errors import NotComparable, UsageError, WrongOption
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.statistics import Verdict, student_quantile
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.reference import rounded
+from ragsmith.store.store import Store
+from ragsmith.text import numbers
+from ragsmith.types import Example
+
+MIN_EFFECT = 0.02
+"""The fitness that may be lost unless somebody says otherwise: the margin of searches."""
+
+LISTED = 10
+"""Questions that are named, those that lost most."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """A question, or all of a type, ``n`` of them: the mean fitness before and now."""
+
+    name: str
+    n: int
+    before: float
+    now: float
+
+    @property
+    def change(self) -> float:
+        """Now minus before."""
+        return self.now - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a pipeline passes, and why; ``difference`` is what it is now minus what it was ``against``.
+
+    ``smallest`` is the loss that would shut the gate four times in five; None where none could. ``lost`` are the
+    questions that lost most, ``failures`` those that fail now, which count as the lowest score there is. All scores
+    are ``of`` the ``fitness``, or of ``retrieval`` alone where a machine drafted any of the questions.
+    """
+
+    passed: bool
+    reason: str
+    pipeline: str
+    against: str
+    dataset: str
+    min_effect: float
+    before: float
+    now: float
+    difference: Difference
+    verdict: Verdict
+    smallest: float | None
+    clusters: Clusters
+    types: tuple[GroupChange, ...]
+    lost: tuple[GroupChange, ...]
+    failures: Mapping[str, str]
+    of: str = "fitness"
+
+
+def gate(
+    pipeline: tuple[str, Pipeline],
+    against: tuple[str, Pipeline] | None,
+    store: Store,
+    *,
+    min_effect: float = MIN_EFFECT,
+    part: str = "test",
+    workers: int = 1,
+) -> GateResult:
+    """Compare a pipeline with another that is run now, too; or with the scores that its file keeps, if there is none.
+
+    Raises:
+        NotComparable: the questions, the documents or what makes scores are not the same.
+        UsageError: the file keeps no scores, or there are no questions.
+    """
+    name, current = pipeline
+    if not 0 <= min_effect < math.inf:
+        raise WrongOption("min_effect", f"is {min_effect}: give a difference of fitness from 0 on")
+    setup, fitness = current.setup, current.fitness
+    if against is None:
+        if part != "test":
+            raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
+        before, terms = _kept(name, current)
+        [found] = evaluated([current], terms.examples, store, workers)
+    else:
+        other, base = against
+        refuse_other_marks(name, current, other, base)
+        refuse_seen((pipeline, against), part)
+        terms = judged_by(questions_of(setup, fitness, part), fitness)
+        found, then = evaluated([current, base], terms.examples, store, workers)
+        before = {question: scores[0] or 0.0 for question, scores in rounded(then, terms.fitness).items()}
+    now = _now(found, before, terms.fitness)
+    if not before or not found.records:
+        why = next((f"{f['stage']}: {f['error']}" for f in found.failures.values()), "the base finished none")
+        raise NotComparable(f"there is no question with a score before and now: {why}")
+    data = setup.dataset
+    asked = [example for example in terms.examples if example.id in before]
+    clusters = Clusters.of(data, asked)
+    questions = [example.id for example in asked]
+    ours, theirs = ([its[question] for question in questions] for its in (now, before))
+    between = difference(ours, theirs, clusters.numbers(questions))
+    least = _smallest(between, min_effect)
+    verdict = _verdict(between, least)
+    shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
+    moved = [GroupChange(question, 1, before[question], now[question]) for question in questions]
+    return GateResult(
+        passed=not shut,
+        reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
+        pipeline=name,
+        against=against[0] if against else "the scores kept in it",
+        dataset=data.name,
+        min_effect=min_effect,
+        before=_mean(before),
+        now=_mean(now),
+        difference=between,
+        verdict=verdict,
+        smallest=least,
+        clusters=clusters,
+        types=_by_type(asked, before, now),
+        lost=tuple(sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:LISTED]),
+        failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
+        of=terms.of,
+    )
+
+
+def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
+    """The scores that a file keeps, and the questions that they are of, with what is judged of them."""
+    kept = pipeline.reference
+    if kept is None:
+        pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
+        raise UsageError(
+            f"{name} keeps no scores of single questions, as it was written by an earlier version, or of a search "
+            "without test questions: name what to compare with, --against BASE.yaml, or export it again"
+        )
+    if not kept.scores:
+        raise UsageError(
+            f"{name} keeps the scores of no question, its reference is empty: name what to compare with, --against "
+            "BASE.yaml, or export it again"
+        )
+    if why := kept.why_not(pipeline.setup, pipeline.fitness):
+        raise NotComparable(
+            f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "
+            "that it was before on what there is now"
+        )
+    terms = judged_by([pipeline.setup.examples[question] for question in kept.scores], pipeline.fitness)
+    place = list(HEADLINE).index(terms.of)
+    scores = {example.id: kept.scores[example.id][place] or 0.0 for example in terms.examples}
+    return scores, terms
+
+
+def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
+    """The ``fitness`` now of the questions that had one; one that fails now has the lowest there is."""
+    scores = {question: values[0] or 0.0 for question, values in rounded(found, fitness).items()}
+    lowest = min([0.0, *before.values(), *scores.values()])
+    return {question: scores.get(question, lowest) for question in before}
+
+
+def _by_type(
+    asked: Sequence[Example], before: Mapping[str, float], now: Mapping[str, float]
+) -> tuple[GroupChange, ...]:
+    found = []
+    for type_ in sorted({example.type for example in asked}):
+        questions = [example.id for example in asked if example.type == type_]
+        means = (_mean({question: its[question] for question in questions}) for its in (before, now))
+        found.append(GroupChange(type_, len(questions), *means))
+    return tuple(found)
+
+
+def _mean(scores: Mapping[str, float]) -> float:
+    return math.fsum(scores.values()) / len(scores)
+
+
+def _verdict(found: Difference, least: float | None) -> Verdict:
+    """What is shown; the questions are too few where no loss could be, and not because no score has changed."""
+    verdict = decide(found, found.p)
+    if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
+        return verdict
+    return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
+
+
+def _smallest(found: Difference, min_effect: float) -> float | None:
+    """The loss that is shown, and is seen to be more than ``min_effect``, four times in five; None where none is."""
+    enough = found.groups >= FEWEST_GROUPS
+    shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
+    if shown is None:
+        return None
+    error, degrees = widened(found.error, found.groups, found.effective)
+    return max(shown, min_effect + student_quantile(POWER, degrees) * error)
+
+
+def _reason(
+    found: Difference,
+    verdict: Verdict,
+    clusters: Clusters,
+    min_effect: float,
+    least: float | None,
+    terms: VerdictTerms,
+    *,
+    shut: bool,
+) -> str:
+    """Why the gate is open, or shut, in a sentence or two."""
+    why = _why(found, verdict, clusters, min_effect, least, terms.of, shut=shut)
+    if not terms.drafted:
+        return why
+    return f"{why}; in retrieval alone, as a machine drafted {terms.drafted:,} of the questions"
+
+
+def _why(
+    found: Difference,
+    verdict: Verdict,
+    clusters: Clusters,
+    min_effect: float,
+    least: float | None,
+    of: str,
+    *,
+    shut: bool,
+) -> str:
+    if not found.nonzero:
+        return f"passes: the same score on each of {clusters}"
+    size = (
+        f"{numbers.signed(found.mean_difference)} {of} {numbers.interval(found.low, found.high, sign=True)} on "
+        f"{clusters}, p = {numbers.probability(found.p)}"
+    )
+    limit = numbers.plain(min_effect)
+    if shut:
+        return f"fails: worse, {size}, and by more than {limit}"
+    if verdict is Verdict.WORSE:
+        why = f"worse, {size}, but not by more than {limit}"
+    elif verdict is Verdict.BETTER:
+        why = f"higher, {size}"
+    elif -found.mean_difference > min_effect:
+        why = f"behind, but that may be chance: {size}"
+    else:
+        why = f"no loss shown: {size}"
+    if least is None:
+        return f"passes: {why}; with so few groups no loss could be shown, so that this gate is always open: ask more"
+    return f"passes: {why}; a loss of {numbers.plain(least)} would be seen four times in five"

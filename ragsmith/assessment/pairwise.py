@@ -1,0 +1,361 @@
+"""Two pipelines on the same questions, one beside the other: what each scores, who answers what, and what that shows.
+
+Differences are first minus second, paired by question, with intervals and tests by group of questions. Whether one of
+the two is better is decided by the fitness alone; p of the measures, and of question types, is adjusted among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.looks import Look
+from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.errors import NotComparable, UsageError
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL, RETRIEVAL_ALONE, Fitness
+from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.evaluation.statistics import Verdict, holm
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported import reference
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.pipelines.genes import label
+from ragsmith.reporting.facts import looked
+from ragsmith.runs.final_comparison import count_pairwise_use
+from ragsmith.store.store import Store
+from ragsmith.text.table import Path, to_csv
+from ragsmith.types import Example
+
+PARTS = ("test", "search", "all")
+"""Questions that pipelines may be compared on."""
+
+
+PAIRWISE: Mapping[str, Path] = {
+    "question": "id",
+    **{name: name for name in ("type", "group", "gain")},
+    **{
+        f"{side}_{part}": f"{side}.{part}"
+        for side in ("first", "second")
+        for part in ("fitness", "retrieval", "generation", "answer")
+    },
+    "text": "question",
+    "reference": "reference",
+}
+"""The columns of a CSV file, and the values below them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPipeline:
+    """One of the two: what it was called, its options, the calls of models that a question takes, and what failed."""
+
+    name: str
+    label: str
+    calls: float
+    failures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureDifference:
+    """What both score on the questions that have a measure; ``p`` is adjusted by Holm, if there are several of it."""
+
+    measure: str
+    first: float
+    second: float
+    difference: Difference
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineAnswer:
+    """What a pipeline made of a question: F, and R and G where it has them; ``retrieved`` names chunks, best first."""
+
+    fitness: float
+    retrieval: float | None
+    generation: float | None
+    answer: str
+    retrieved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPair:
+    """A question with its reference answer, as both answered it; questions of one ``group`` hang together."""
+
+    id: str
+    question: str
+    type: str
+    reference: str
+    group: int
+    first: PipelineAnswer
+    second: PipelineAnswer
+
+    @property
+    def gain(self) -> float:
+        """The fitness by which the first is ahead."""
+        return self.first.fitness - self.second.fitness
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseComparison:
+    """Two pipelines on the questions of a ``part`` of a data set that both finished.
+
+    ``questions`` are sorted by what the first gains on them, most first. ``measures`` begin with those of the headline.
+    ``comparison`` is of the fitness, or of retrieval alone where a machine drafted some of the questions. ``look`` is
+    which look at them this is; None on search questions, and where there is no verdict.
+    """
+
+    dataset: str
+    part: str
+    first: ComparedPipeline
+    second: ComparedPipeline
+    comparison: Comparison
+    clusters: Clusters
+    measures: tuple[MeasureDifference, ...]
+    types: tuple[MeasureDifference, ...]
+    questions: tuple[QuestionPair, ...]
+    notes: tuple[str, ...] = ()
+    look: Look | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What is shown of the first; None where one of the two failed on more than it may."""
+        return self.comparison.verdict
+
+    @property
+    def fitness(self) -> MeasureDifference:
+        """What decides."""
+        return self.measures[0]
+
+    def gained(self, most: int) -> list[QuestionPair]:
+        """The questions on which the first is ahead most."""
+        return [one for one in self.questions[:most] if one.gain > 0]
+
+    def lost(self, most: int) -> list[QuestionPair]:
+        """The questions on which the first is behind most."""
+        return [one for one in self.questions[::-1][:most] if one.gain < 0]
+
+
+def compare(
+    first: tuple[str, Pipeline],
+    second: tuple[str, Pipeline],
+    store: Store,
+    *,
+    part: str = "test",
+    workers: int = 1,
+    day: str,
+) -> PairwiseComparison:
+    """Compare two pipelines, each with its name, on a ``part`` of the questions of their data set.
+
+    A verdict on test questions, or on all, is a look at them, of this ``day``; p counts those before.
+
+    Raises:
+        NotComparable: their data sets, or what makes their scores, are not the same.
+        UsageError: there are no such questions.
+    """
+    (one, ours), (other, theirs) = first, second
+    refuse_other_marks(one, ours, other, theirs)
+    refuse_seen((first, second), part)
+    terms = judged_by(questions_of(ours.setup, ours.fitness, part), ours.fitness)
+    examples, fitness, of = terms.examples, terms.fitness, terms.of
+    found = evaluated([ours, theirs], examples, store, workers)
+    both = common(found)
+    if not both:
+        raise NotComparable(f"no question was finished by {one} and by {other}: {_first_failure(found)}")
+    asked = [ours.setup.examples[question] for question in both]
+    clusters = Clusters.of(ours.setup.dataset, asked)
+    look = None
+    if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
+        look = count_pairwise_use(store, (ours, theirs), fitness, [example.id for example in examples], day)
+    number = look.number if look else 1
+    compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
+    measures = _measures(found, both, fitness, clusters)
+    if compared.adjusted_p is not None:
+        measures[0] = replace(measures[0], p=compared.adjusted_p)
+    return PairwiseComparison(
+        ours.setup.dataset.name,
+        part,
+        _side(one, found[0], both),
+        _side(other, found[1], both),
+        compared,
+        clusters,
+        tuple(measures),
+        _types(found, asked, fitness, clusters),
+        _told(found, asked, clusters.numbers(both), fitness),
+        (*_notes(ours, theirs, one, other, part), *filter(None, [looked(look)])),
+        look,
+    )
+
+
+def pairwise_csv(found: PairwiseComparison) -> str:
+    """Two pipelines question by question, what the first gains most on top."""
+    return to_csv(found.questions, PAIRWISE)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTerms:
+    """By which ``fitness`` pipelines are told apart on ``examples``; ``of`` is ``retrieval`` where a machine drafted.
+
+    ``drafted`` of the questions were drafted, be it that people looked at them later.
+    """
+
+    examples: list[Example]
+    fitness: Fitness
+    of: str = "fitness"
+    drafted: int = 0
+
+
+def judged_by(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
+    """The terms of a verdict on these ``examples``, which are those of the report of a search.
+
+    Where a machine drafted any of them, it is about retrieval alone, on those that have evidence.
+    """
+    drafted = sum(example.drafted for example in examples)
+    if not drafted or fitness.ranks:
+        return VerdictTerms(list(examples), fitness)
+    with_evidence = [example for example in examples if example.evidence]
+    return VerdictTerms(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
+
+
+def questions_of(setup: Setup, fitness: Fitness, part: str) -> list[Example]:
+    """The questions of a ``part`` of a data set that have this fitness.
+
+    Raises:
+        UsageError: there are none.
+    """
+    data = setup.dataset
+    parts = {"test": setup.split.test, "search": setup.split.search, "all": data.examples}
+    found = [example for example in parts[part] if example.evidence or not fitness.needs_evidence]
+    if not found:
+        others = "" if part == "all" or not data.examples else ", and --split all takes every question"
+        why = f" ({setup.split.rule})" if part == "test" and data.examples else ""
+        raise UsageError(f"{data.name!r} has no {'' if part == 'all' else part + ' '}questions{why}{others}")
+    return found
+
+
+def refuse_seen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
+    """Raise UsageError where the questions are to be a test, and one of the pipelines was chosen on all there are."""
+    if part == "test":
+        for name, pipeline in named:
+            pipeline.refuse_test(name, instead="take --split all, which flatters it, or test it")
+
+
+def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -> None:
+    """Raise NotComparable where two pipelines are not scored on the same data, or not alike."""
+    if ours.setup.dataset.digest != theirs.setup.dataset.digest:
+        names = ours.setup.dataset.name, theirs.setup.dataset.name
+        raise NotComparable(
+            f"{one} is on the data set {names[0]!r} and {other} on {names[1]!r} with other documents or questions: put "
+            "both on one with --dataset"
+        )
+    marks = (reference.marks(pipeline.setup, pipeline.fitness) for pipeline in (ours, theirs))
+    if changed := reference.difference(*marks):
+        raise NotComparable(
+            f"{one} and {other} are scored differently, {changed}: name the same models for both (--judge, --embedder)"
+        )
+
+
+def evaluated(
+    pipelines: Sequence[Pipeline], examples: Sequence[Example], store: Store, workers: int
+) -> list[Evaluation]:
+    """Each pipeline on the questions ``examples``; those that run on the same are evaluated together."""
+    first = pipelines[0]
+    if any(one.setup != first.setup or one.fitness != first.fitness for one in pipelines):
+        return [one.evaluate(store, examples, workers=workers) for one in pipelines]
+    with Evaluator(first.setup, store, workers, ranks=first.fitness.ranks) as evaluator:
+        return evaluator.evaluate([one.candidate for one in pipelines], examples)
+
+
+def _measures(
+    found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
+) -> list[MeasureDifference]:
+    """Everything that both have a value of on some question, with p adjusted among all but the fitness."""
+    shown = [one.on(both) for one in found]
+    names = dict.fromkeys([*HEADLINE, *shown[0].measures])
+    listed = []
+    for name in names:
+        columns = [one.column(name, fitness) if name in {*HEADLINE, *one.measures} else [] for one in shown]
+        if measured := _measured(name, both, columns, clusters):
+            listed.append(measured)
+    return [listed[0], *_adjusted(listed[1:])]
+
+
+def _measured(
+    name: str, questions: Sequence[str], columns: Sequence[Sequence[float | None]], clusters: Clusters
+) -> MeasureDifference | None:
+    """A measure of both on the questions that have it; None where none has."""
+    if any(len(column) != len(questions) for column in columns):
+        return None
+    values = [(q, a, b) for q, a, b in zip(questions, *columns, strict=True) if a is not None and b is not None]
+    if not values:
+        return None
+    asked, ours, theirs = zip(*values, strict=True)
+    between = difference(ours, theirs, clusters.numbers(asked))
+    return MeasureDifference(name, math.fsum(ours) / len(ours), math.fsum(theirs) / len(theirs), between, between.p)
+
+
+def _types(
+    found: Sequence[Evaluation], asked: Sequence[Example], fitness: Fitness, clusters: Clusters
+) -> tuple[MeasureDifference, ...]:
+    """The fitness by type of question."""
+    scores = [one.by_question(fitness) for one in found]
+    listed = []
+    for type_ in sorted({example.type for example in asked}):
+        questions = [example.id for example in asked if example.type == type_]
+        columns = [[its[question] for question in questions] for its in scores]
+        if measured := _measured(type_, questions, columns, clusters):
+            listed.append(measured)
+    return tuple(_adjusted(listed))
+
+
+def _adjusted(listed: Sequence[MeasureDifference]) -> list[MeasureDifference]:
+    p = holm([one.difference.p for one in listed])
+    return [replace(one, p=adjusted) for one, adjusted in zip(listed, p, strict=True)]
+
+
+def _side(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeline:
+    calls = found.on(both).values("calls")
+    failures = {question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()}
+    return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
+
+
+def _told(
+    found: Sequence[Evaluation], asked: Sequence[Example], groups: Sequence[int], fitness: Fitness
+) -> tuple[QuestionPair, ...]:
+    questions = tuple(example.id for example in asked)
+    sides = [_answers(one.on(questions), fitness) for one in found]
+    rows = [
+        QuestionPair(example.id, example.question, example.type, example.answer, group, first, second)
+        for example, group, first, second in zip(asked, groups, *sides, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-round(row.gain, 12), row.id)))
+
+
+def _answers(found: Evaluation, fitness: Fitness) -> list[PipelineAnswer]:
+    scores = found.by_question(fitness)
+    parts = [found.column(name) for name in COMPOSITES]
+    return [
+        PipelineAnswer(
+            scores[question],
+            r,
+            g,
+            found.records[question].get("answer", ""),
+            tuple(found.records[question]["retrieved"]),
+        )
+        for question, r, g in zip(found.questions, *parts, strict=True)
+    ]
+
+
+def _first_failure(found: Sequence[Evaluation]) -> str:
+    return next((f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values()), "nobody tried")
+
+
+def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> tuple[str, ...]:
+    """What speaks against taking the comparison at its word."""
+    chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
+    if part == "test" or not chosen:
+        return ()
+    others = "" if ours.saw_all or theirs.saw_all else ": --split test has the others"
+    return (f"{' and '.join(chosen)} was chosen on the search questions, which flatter it{others}",)

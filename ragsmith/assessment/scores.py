@@ -1,0 +1,145 @@
+"""What a pipeline scores on labelled questions, and how long it takes for one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.latency import this_machine
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.gateway.budget import Prices
+from ragsmith.records.latency import keep_timings
+from ragsmith.records.objectives import COUNTS, Unpriced, price_of_a_question
+from ragsmith.reporting.pipeline_rows import latencies, score
+from ragsmith.reporting.values import Latency, Score
+from ragsmith.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores on some questions: how many were attempted, scored and failed, means by measure, failures by question."""
+
+    attempted: int
+    scored: int
+    failed: int
+    metrics: Mapping[str, Score]
+    failures: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What 1,000 questions cost by the prices that were given, from ``n`` of them; or ``why`` that is not known."""
+
+    per_1000: float | None
+    n: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a pipeline scores on a data set: ``parts`` are the ``search`` and ``test`` questions apart, or ``all``.
+
+    ``latency`` is of all questions by station, and in all of each type, and by the kind of document that holds the
+    evidence; ``machine`` says where it was measured. ``money`` is there where prices were given. ``flattered`` says
+    that the pipeline was chosen on all of these questions, as the winner of a crossfit is.
+    """
+
+    dataset: str
+    parts: Mapping[str, Scored]
+    latency: tuple[Latency, ...] = ()
+    machine: str = ""
+    money: Money | None = None
+    flattered: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a score."""
+        return not any(scored.failed for scored in self.parts.values())
+
+
+def evaluate(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    at_home: bool,
+    workers: int = 1,
+    latency: bool = False,
+    prices: Prices | None = None,
+) -> Scores:
+    """Score ``pipeline`` on the questions of its data set, through the store.
+
+    ``at_home`` is whether it was found on this data set: the search questions then chose it, the test questions did
+    not, and the two are told apart. The winner of a crossfit was chosen on all: they are search questions. With
+    ``latency``, every question is also timed, and paid models are asked again; that is kept for reports.
+    """
+    data = pipeline.setup.dataset
+    if not data.examples:
+        raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
+    parts = {"all": data.examples}
+    divided = pipeline.setup.split
+    if pipeline.saw_all:
+        parts = {"search": divided.search}
+    elif at_home and divided.test:
+        parts = {"search": divided.search, "test": divided.test}
+    found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
+    scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
+    money = None if prices is None else _money(pipeline, found.values(), prices)
+    if not latency:
+        return Scores(data.name, scored, money=money, flattered=pipeline.saw_all)
+    machine = this_machine()
+    timings = pipeline.timings(data.examples)
+    for key in {evaluation.key for evaluation in found.values()}:
+        keep_timings(store, key, data.digest, machine, timings)
+    return Scores(
+        data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
+    )
+
+
+def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers: int = 1) -> Scores:
+    """Score a pipeline ``before`` and ``after`` its documents changed, on the questions that both have."""
+    kept = {example.id for example in after.setup.dataset.examples}
+    examples = [example for example in before.setup.dataset.examples if example.id in kept]
+    if not examples:
+        raise UsageError(f"no question of {before.setup.dataset.name!r} has its evidence in these documents")
+    found = {
+        "before": before.evaluate(store, examples, workers=workers),
+        "after": after.evaluate(store, workers=workers),
+    }
+    scored = {part: _scored(evaluation, before.fitness) for part, evaluation in found.items()}
+    return Scores(before.setup.dataset.name, scored)
+
+
+def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
+    """By the calls and tokens that were recorded, which are those of replies that were remembered, too."""
+    each = list(found)
+    n = sum(len(evaluation.records) for evaluation in each)
+    price = price_of_a_question(pipeline.setup.loaded_models, prices)
+    if isinstance(price, Unpriced):
+        return Money(None, n, price.why.removeprefix("but ").removeprefix("which "))
+    usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in COUNTS]
+    return Money(1000 * price.of_counts(*usage), n)
+
+
+def _groups(setup: Setup, question: str) -> tuple[str, ...]:
+    """What kinds of question one is of."""
+    example = setup.examples[question]
+    return f"type {example.type}", f"evidence in {setup.modality(example)}"
+
+
+def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
+    columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
+    scored = len(evaluation.records)
+    metrics = {
+        name: score(values) if len(values) == scored else replace(score(values), n=len(values))
+        for name, values in columns.items()
+        if values
+    }
+    counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
+    return Scored(*counts, metrics, evaluation.failures)

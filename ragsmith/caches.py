@@ -1,0 +1,53 @@
+"""Caches in memory: each is declared where it is made, and all of them can be emptied at once.
+
+They are bounded by numbers of entries, not by their bytes, and emptied where a process has more memory than it may, and
+every so often in one that serves. An emptied cache is filled again with the same values. `docs/caches.md` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import _lru_cache_wrapper, lru_cache
+from typing import Any, TypeVar
+from weakref import WeakMethod, ref
+
+T = TypeVar("T")
+
+MIN_CACHE_ENTRIES = 64
+"""A cache with fewer entries is not emptied: it holds what is used all the time, such as a table."""
+
+_caches: list[ref[_lru_cache_wrapper[Any]]] = []
+_emptying: list[WeakMethod[Callable[[], None]]] = []
+
+
+def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
+    """Cache the results of a function for its last ``entries`` arguments; ``key`` describes these in `docs/caches.md`.
+
+    The cache lives as long as the function or, where a bound method is wrapped, as the object that holds it.
+    """
+    del key  # read from the source by the test of the page
+
+    def wrap(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
+        cached = lru_cache(maxsize=entries)(function)
+        _caches.append(ref(cached, _caches.remove))
+        return cached
+
+    return wrap
+
+
+def register_cache(empty: Callable[[], None], *, key: str, entries: int) -> None:
+    """Have the bound method ``empty`` called by `empty_caches` for as long as its object lives."""
+    del key, entries  # read from the source by the test of the page
+    _emptying.append(WeakMethod(empty, _emptying.remove))
+
+
+def empty_caches() -> None:
+    """Empty every registered cache of this process."""
+    for reference in tuple(_caches):
+        cached = reference()
+        if cached is not None and cached.cache_info().currsize >= MIN_CACHE_ENTRIES:
+            cached.cache_clear()
+    for method in tuple(_emptying):
+        empty = method()
+        if empty is not None:
+            empty()

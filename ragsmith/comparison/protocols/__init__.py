@@ -1,1 +1,0 @@
-"""A protocol is how a published study decides which differences it claims: measures, tests and rules in one file."""

@@ -1,0 +1,271 @@
+"""Reading a pipeline that was exported, or written by hand: every complaint has file and line.
+
+Only ``dataset`` and ``pipeline`` are needed. What else is left out has its default, as have parameters of techniques; a
+file without ``expected`` can be asked and evaluated, and has nothing to verify.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragsmith.datasets.bundled import bundled
+from ragsmith.datasets.dataset import load_dataset, load_documents
+from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.splits import CROSSFIT
+from ragsmith.digest import digest
+from ragsmith.errors import DatasetError, SpaceError, UsageError
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
+from ragsmith.exported.reference import Reference
+from ragsmith.models.file import models_in
+from ragsmith.models.names import ModelNames
+from ragsmith.models.vector_address import read_from
+from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.plugins import is_of
+from ragsmith.techniques.own import import_recorded
+from ragsmith.text.strict_yaml import read_yaml
+from ragsmith.types import Dataset
+
+FORMAT = 1
+"""Of the file of a pipeline."""
+
+KEYS = (
+    *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
+    *("marked_by", "fitness", "pipeline", "run", "expected", "reference"),
+)
+
+
+class ExportedFile:
+    """Reads a pipeline's file; every complaint has file and line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tree = read_yaml(path, SpaceError)
+        form = "this is not a pipeline: it must be 'name: value' pairs"
+        self._data = self._tree.mapping(known=KEYS, form=form)
+        if (given := self._data.get("format", FORMAT)) != FORMAT:
+            reads = f"this version of ragsmith reads format {FORMAT}, not {given!r}"
+            raise self._tree.error(("format",), f"{reads}: export the pipeline again")
+
+    def import_files(self) -> None:
+        """Import the files of one's own that the pipeline needs; what follows may name what they define."""
+        listed = self._data.get("imports", [])
+        known = isinstance(listed, list) and all(
+            isinstance(entry, dict)
+            and set(entry) == {"file", "digest"}
+            and all(isinstance(value, str) for value in entry.values())
+            for entry in listed
+        )
+        if not known:
+            raise self._tree.error(("imports",), "imports must list files by 'file' and 'digest'")
+        import_recorded(listed, self._path.parent)
+
+    def candidate(self) -> Candidate:
+        """The pipeline, every technique and parameter checked."""
+        pipeline = self._tree.mapping(("pipeline",))
+        for family, gene in pipeline.items():
+            well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
+            known = well and not set(gene) - {"technique", "parameters", "fitted"}
+            if not known or not isinstance(gene.get("parameters", {}), dict):
+                raise self._tree.error(
+                    ("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'"
+                )
+        return read_configuration(pipeline, self._tree.where("pipeline"))
+
+    def models(self) -> ModelNames:
+        """The models by name, with what determines results, and where vectors lie; not where a server of models is."""
+        given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
+        found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
+        if "vector_store" not in self._data:
+            return found
+        at = read_from(self._path.parent, str(self._data["vector_store"]))
+        return replace(found, embedder=found.of("embedder").changed(vector_store=at))
+
+    def model_ids(self) -> dict[str, str]:
+        """Role to the id that the model had at export."""
+        ids = self._tree.mapping(("models", "ids"), optional=True)
+        if not all(isinstance(value, str) for value in ids.values()):
+            raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
+        return ids
+
+    def setup(self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]) -> Setup:
+        """On what the pipeline runs, with the models ``names``; and what marks it, where that is something else."""
+        gap = self._characters((), "gap", GAP, 1)
+        made = Setup(data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap)
+        section = self._tree.mapping(("marked_by",), known=("chunk_size", "chunk_overlap", "models"), optional=True)
+        if not section:
+            return made
+        at = ("marked_by",)
+        given_names = self._tree.mapping((*at, "models"), optional=True)
+        marking = names.overridden(models_in(self._tree, given_names, *at, "models", shaping=True))
+        by = replace(made, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
+        return replace(made, marked_by=by)
+
+    def _size(self, at: tuple[str, ...]) -> int:
+        return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
+
+    def _overlap(self, at: tuple[str, ...]) -> int:
+        overlap, size = self._characters(at, "chunk_overlap", 0, 0), self._size(at)
+        if overlap >= size:
+            raise self._tree.error(
+                (*at, "chunk_overlap"), f"chunks of {size} characters cannot overlap by {overlap}: give less"
+            )
+        return overlap
+
+    def _characters(self, at: tuple[str, ...], name: str, default: int, least: int) -> int:
+        number: int = self._tree.mapping(at).get(name, default)
+        if not is_of(int, number) or number < least:
+            positive = "a positive whole number" if least else "a whole number from 0"
+            raise self._tree.error((*at, name), f"{name} must be {positive}, not {number!r}")
+        return number
+
+    def fitness(self) -> Fitness:
+        """By what the pipeline was chosen."""
+        if "fitness" not in self._data:
+            return Fitness()
+        try:
+            return Fitness.read(self._tree.mapping(("fitness",)), self._path.parent)
+        except (ValueError, UsageError) as error:
+            raise self._tree.error(("fitness",), str(error)) from error
+
+    def expected(self) -> dict[str, Any]:
+        """The scores at export: ``search`` and ``test`` to the name of a score to its mean.
+
+        ``questions`` counts what the means are of; ``failed`` lists the questions that had failed.
+        """
+        expected = self._tree.mapping(("expected",), optional=True)
+        for part, scores in expected.items():
+            if (
+                part not in ("search", "test")
+                or not isinstance(scores, dict)
+                or not {"questions", "fitness"} <= set(scores)
+            ):
+                raise self._tree.error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
+            failed = scores.get("failed", [])
+            if not isinstance(failed, list) or not all(isinstance(question, str) for question in failed):
+                raise self._tree.error(("expected", part, "failed"), "failed must list the ids of questions")
+            for name, score in scores.items():
+                if name != "failed" and not is_of(float, score):
+                    raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
+        return expected
+
+    def reference(self) -> Reference | None:
+        """The scores of single test questions at export; None where the file keeps none."""
+        if "reference" not in self._data:
+            return None
+        try:
+            return Reference.read(self._tree.mapping(("reference",)))
+        except ValueError as error:
+            raise self._tree.error(("reference",), str(error)) from error
+
+    def dataset(self, other: Dataset | str | Path | None) -> Dataset:
+        """The data set that the file names, which must not have changed since a search on it; or ``other``."""
+        if other is not None:
+            return other if isinstance(other, Dataset) else load_dataset(other)
+        try:
+            data = self.named_dataset()
+        except DatasetError as error:
+            raise DatasetError(error.mistakes, (*error.advice, *self._asked_anyway())) from error
+        if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
+            raise self._tree.error(
+                ("dataset", "digest"),
+                f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
+                "questions changed; search again, name the data set to use with --dataset, or ask the documents as "
+                f"they are:  {self._asking()}",
+            )
+        return data
+
+    def _asked_anyway(self) -> Sequence[str]:
+        """What works where the questions of the data set cannot be read, and its documents can."""
+        if self._location()[0] == "bundled":
+            return ()
+        try:
+            load_documents(self._path.parent / self._location()[1])
+        except UsageError:
+            return ()
+        return (f"asking needs no questions:  {self._asking()}",)
+
+    def _asking(self) -> str:
+        """The command that asks the documents as they are now, whatever the questions are."""
+        kind, location = self._location()
+        if kind != "bundled":
+            folder = (self._path.parent / location).resolve()
+            here = Path.cwd()
+            location = str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+        return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
+
+    def source(self) -> str:
+        """Where the data set that the file names was read from, as `Dataset.source` says it: a folder, or a name."""
+        kind, location = self._location()
+        return location if kind == "bundled" else str((self._path.parent / location).resolve())
+
+    def named_dataset(self) -> Dataset:
+        """The data set that the file names, as it is now."""
+        kind, location = self._location()
+        match kind:
+            case "path":
+                return load_dataset(self._path.parent / location)
+            case "bundled":
+                return load_dataset(bundled("datasets", location))
+            case _:
+                return load_documents(self._path.parent / location)
+
+    def content(self) -> dict[str, Any]:
+        """What the file holds, as plain data."""
+        return dict(self._tree.mapping())
+
+    def folder(self) -> Path:
+        """Where the data set that it names lies, or its documents."""
+        kind, location = self._location()
+        return bundled("datasets", location) if kind == "bundled" else self._path.parent / location
+
+    def _location(self) -> tuple[str, str]:
+        """In what way the file names its data set, and by what."""
+        section = self._tree.mapping(("dataset",))
+        named = {"path", "bundled", "documents"} & set(section)
+        if not named:
+            raise self._tree.error(
+                ("dataset",),
+                f"the data set {section.get('name')!r} was an object in Python and is in no file: hand it over with "
+                "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
+            )
+        form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
+        if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
+            raise self._tree.error(("dataset",), form)
+        return kind, section[kind]
+
+    def space(self) -> str:
+        """The name of the space that the pipeline was found in; nothing of one that was not searched for."""
+        return str(self._tree.mapping(("run",), optional=True).get("space", ""))
+
+    def saw_all(self, data: Dataset) -> bool:
+        """Whether a crossfit found it, which searches on all questions; also where some were edited since."""
+        found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
+        return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
+
+    def index(self) -> str:
+        """What tells its index from others': the documents that it was found on, how they are cut, entered and found.
+
+        So a comment, another prompt, a reference or the file's own name and place tell none from another. Techniques
+        count by name and parameters as they are written, not by their code, which the next ragsmith may have changed.
+        """
+        section = self._tree.mapping(("dataset",))
+        documents = section.get("digest") or {
+            kind: value if kind in ("name", "bundled") else str(Path(self._path.parent, str(value)).resolve())
+            for kind, value in section.items()
+        }
+        genes = [self._tree.mapping(("pipeline", family), optional=True) for family in ("pre_embedding", "retrieval")]
+        techniques = [[gene.get("technique"), gene.get("parameters") or {}] for gene in genes]
+        return digest("index", documents, self._size(()), self._overlap(()), techniques)
+
+    def digest(self) -> str:
+        """The digest of the data set that the pipeline was found on; blank where the file names none."""
+        return str(self._tree.mapping(("dataset",)).get("digest", ""))
+
+    def is_on(self, data: Dataset) -> bool:
+        """Whether the pipeline was found on these documents and questions."""
+        return bool(self._tree.mapping(("dataset",)).get("digest") == data.digest)

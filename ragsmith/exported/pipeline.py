@@ -1,0 +1,331 @@
+"""The exported pipeline: YAML with every parameter resolved, which can be asked, evaluated elsewhere and verified.
+
+The file names its data set by bundled name, or by a path relative to the file itself, and by digest: a pipeline whose
+documents changed says so instead of answering from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.datasets.changes import Changes
+from ragsmith.datasets.dataset import documents_given
+from ragsmith.datasets.splits import undivided
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.fitting import with_general, without_general
+from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, ordered
+from ragsmith.exported.file import ExportedFile
+from ragsmith.exported.reference import Reference
+from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
+from ragsmith.exported.verification import ScoreDifference, unreproduced
+from ragsmith.models.given import apart, refuse_absent
+from ragsmith.models.names import ModelNames, read_name
+from ragsmith.models.vector_address import serves_one_process
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, facing, read_configuration
+from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, Timing
+from ragsmith.pipelines.trace import Trace
+from ragsmith.techniques.own import import_files
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.declining import declines
+from ragsmith.types import Dataset, Example, Question, Span
+
+if TYPE_CHECKING:  # who only asks needs no database, which takes longer to import than the question to answer
+    from ragsmith.store.store import Store
+
+COLD_STARTS = 3
+"""Questions that are also asked of a pipeline that has nothing yet, which takes as long as building its index does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage that an answer rests on, and where it stands. ``cited`` says whether the answer refers to it."""
+
+    doc: str
+    title: str
+    start: int
+    end: int
+    text: str
+    cited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer and the passages the generator was shown, in the order shown.
+
+    ``declined`` says that it is none: the documents do not seem to answer the question, and the sources are what comes
+    closest. ``changes`` is how the documents differ from those that the pipeline was found on, if others were given
+    and that is known.
+    """
+
+    answer: str
+    sources: tuple[Source, ...]
+    declined: bool = False
+    changes: Changes | None = None
+
+
+class Pipeline:
+    """One configuration over one data set."""
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        setup: Setup,
+        *,
+        fitness: Fitness | None = None,
+        expected: Mapping[str, Any] | None = None,
+        model_ids: Mapping[str, str] | None = None,
+        space: str = "",
+        reference: Reference | None = None,
+        saw_all: bool = False,
+        found_on: str = "",
+    ) -> None:
+        """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions.
+
+        ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it;
+        ``found_on`` is the digest of the data set that it was chosen on, if a file says so.
+        """
+        elsewhere = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
+        self.candidate = with_general(setup, without_general(candidate) if elsewhere else candidate)
+        self.setup = setup
+        self.fitness = fitness or Fitness()
+        self.expected = dict(expected or {})
+        self.model_ids = dict(model_ids or {})
+        self.space = space
+        self.reference = reference
+        self.saw_all = saw_all
+        self.found_on = found_on
+        self._engine: Engine | None = None
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        dataset: Dataset | str | Path | None = None,
+        documents: str | Path | None = None,
+        models: Mapping[str, Any] | None = None,
+        base_url: str | None = None,
+        vector_store: str | None = None,
+        imports: Sequence[str | Path] = (),
+    ) -> Pipeline:
+        """Read an exported pipeline; ``dataset`` puts it on other documents.
+
+        ``documents`` is a folder of them instead, without questions: those it was found on as they are now, or others.
+
+        ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
+        search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
+        answer, and ``vector_store`` where vectors lie. The files of one's own that define its techniques, measures and
+        models are imported from where the file says, unless ``imports`` names them elsewhere.
+
+        Raises:
+            UsageError: the file is wrong, its documents are not where it says or are not the same any more, or a model
+                that was an object, or a file of one's own, is missing or has changed.
+        """
+        load_techniques()
+        import_files(imports)
+        exported = ExportedFile(Path(path))
+        exported.import_files()
+        named, given = apart(models or {})
+        names = exported.models().overridden(named, base_url, vector_store)
+        refuse_absent({role: names.of(role) for role in names.named}, given)
+        if documents is not None and dataset is not None:
+            raise UsageError("--documents and --dataset both say what is asked: give one of them")
+        data = exported.dataset(dataset if documents is None else documents_given(documents))
+        expected = exported.expected() if exported.is_on(data) else {}
+        claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
+        fitness = exported.fitness()
+        setup = exported.setup(data, names, claims, given).scoring(fitness)
+        saw_all = exported.saw_all(data)
+        return cls(
+            exported.candidate(),
+            replace(setup, divided=undivided(data)) if saw_all else setup,
+            fitness=fitness,
+            expected=expected,
+            model_ids=exported.model_ids(),
+            space=exported.space(),
+            reference=exported.reference(),
+            saw_all=saw_all,
+            found_on=exported.digest(),
+        )
+
+    @classmethod
+    def of(
+        cls,
+        documents: str | Path,
+        families: Mapping[str, Mapping[str, Any]],
+        *,
+        models: Mapping[str, Any] | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        chunk_overlap: int = 0,
+        base_url: str | None = None,
+        vector_store: str | None = None,
+        imports: Sequence[str | Path] = (),
+    ) -> Pipeline:
+        """A pipeline that is written out in Python, on the documents in a folder: it can be asked, and has no scores.
+
+        ``families`` has for each of the nine ``{"technique": name, "parameters": {...}}``, as an exported file has
+        under ``pipeline``; parameters that are left out have their defaults. ``models`` are by role: a name, a mapping
+        of ``model`` and the options that shape results, or an object. Chunks have ``chunk_size`` characters at most,
+        and begin with up to ``chunk_overlap`` of the one before. The other arguments are those of `load`.
+
+        >>> ragsmith.Pipeline.of("minutes", {"retrieval": {"technique": "hybrid"}, ...}).ask("Who pays?").answer
+        'The buyer.'
+
+        Raises:
+            UsageError: a family is missing, a technique, parameter or model is not known, or documents cannot be read.
+        """
+        load_techniques()
+        import_files(imports)
+        plain = {role: read_name(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()}
+        named, given = apart(plain)
+        chosen = ModelNames().overridden(named, base_url, vector_store)
+        chosen.check()
+        if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
+            raise UsageError(
+                f"chunks of {chunk_size} characters cannot overlap by {chunk_overlap}: give a chunk_size from 1 on, "
+                "and a chunk_overlap from 0 on that is less"
+            )
+        data = documents_given(documents)
+        setup = Setup(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
+        return cls(read_configuration(families), setup)
+
+    @contextmanager
+    def remembering(self, store: Store) -> Iterator[Pipeline]:
+        """The same pipeline, which keeps paid model replies in ``store`` and uses those that are there.
+
+        It serves until the context is left. What it builds for the whole collection stays built for this pipeline.
+
+        Raises:
+            StoreError: on the way out, replies could not be kept; it says how many are lost.
+        """
+        engine = self.setup.engine(store)
+        engine.share_collection(self.engine)
+        same = copy(self)
+        same._engine = engine
+        try:
+            yield same
+        finally:
+            engine.gateway.write_rest()
+
+    def refuse_test(self, name: str, *, instead: str = "test it") -> None:
+        """Raise `UsageError` where no question tests the pipeline, which is called ``name``; ``instead`` is advice."""
+        if self.saw_all:
+            raise UsageError(
+                f"no question of {self.setup.dataset.name!r} tests {name}: it is the winner of a crossfit, which was "
+                f"chosen on all {len(self.setup.split.search)}, and the report has the verdict of the folds; {instead} "
+                "on another data set (--dataset)"
+            )
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the pipeline, built on first use.
+
+        Raises:
+            UsageError: the documents are too many for what the pipeline builds of them.
+        """
+        if self._engine is None:
+            refuse_too_large(self.candidate, len(self.setup.corpus.chunks))
+            self._engine = self.setup.engine()
+        return self._engine
+
+    def run(self, question: str) -> Trace:
+        """Every stage's output for a question."""
+        if not question.strip():
+            raise UsageError("the question is blank")
+        return self.engine.answer(self.candidate, Question(question))
+
+    def ask(self, question: str) -> Reply:
+        """Answer ``question`` with the passages that the answer rests on."""
+        trace = self.run(question)
+        corpus = self.setup.corpus
+        sources = []
+        for position, passage in enumerate(trace.prompt.passages):
+            for span in passage.sources:
+                document = corpus.documents[span.doc]
+                cited = position in trace.answer.cited
+                sources.append(Source(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
+        return Reply(trace.answer.text, _distinct(sources), declines(trace.answer.text))
+
+    def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
+        """Scores on the data set's questions, through the store."""
+        examples = self.setup.dataset.examples if examples is None else examples
+        if self.fitness.needs_evidence:
+            examples = [example for example in examples if example.evidence]
+        if not self.fitness.ranks:
+            refuse_missing_answers(examples)
+        from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above
+
+        with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
+            return evaluator.evaluate([self.candidate], examples)[0]
+
+    def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[Timing]:
+        """Seconds that each question takes by station, one after the other and with nothing remembered between them.
+
+        What is built once for the collection is there before, and models are warm. The first `COLD_STARTS` questions
+        are also asked of a pipeline that has nothing yet: its models are opened and its index is built on their time,
+        unless the index lies where only one may have it open. Paid models are asked again, whatever the cache holds.
+        """
+        found = []
+        in_order = ordered(examples)
+        warm = self.setup.engine()
+        warm.prepare(self.candidate)
+        for example in in_order[:1]:
+            warm.answer(facing(self.candidate, example.question), Question(example.question))
+        for example in in_order:
+            engine = Timed(self.setup.engine(), clock)
+            engine.take_over(warm, self.candidate)
+            seconds = engine.ask(facing(self.candidate, example.question), Question(example.question))
+            found.append(Timing(example.id, WARM, seconds))
+        alone = serves_one_process(self.setup.loaded_models.vectors_at)
+        return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
+
+    def _cold(self, example: Example, clock: Clock) -> Timing:
+        """A question to a pipeline that begins with its documents."""
+        candidate = facing(self.candidate, example.question)
+        started = clock()
+        engine = Timed(replace(self.setup).engine(), clock)
+        engine.prepare(candidate)
+        start = clock() - started
+        seconds = engine.ask(candidate, Question(example.question))
+        return Timing(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
+
+    def verify(self) -> list[ScoreDifference]:
+        """Run the pipeline again, from its documents, and compare with the scores it was exported with.
+
+        Questions that had failed then are left out.
+
+        Raises:
+            RagsmithError: a question fails now.
+        """
+        if not self.expected:
+            now = ", ".join(f"{role.replace('_', ' ')} {id_} now" for role, (_, id_) in self.changed_models().items())
+            checked = f"its models are others: {now}" if now else "its techniques, models and documents are at hand"
+            raise UsageError(
+                "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
+                f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"
+            )
+        return unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
+
+    def changed_models(self) -> dict[str, tuple[str, str]]:
+        """Role to the model id that the file was exported with and the one it has now, where they differ."""
+        now = self.setup.model_ids
+        return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
+
+
+def _distinct(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Each span once; cited if any passage made from it is."""
+    merged: dict[Span, Source] = {}
+    for source in sources:
+        span = Span(source.doc, source.start, source.end)
+        if span not in merged or source.cited:
+            merged[span] = source
+    return tuple(merged.values())

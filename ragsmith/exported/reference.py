@@ -1,0 +1,172 @@
+"""The scores of single questions that an exported pipeline keeps, and whether later ones can be set against them.
+
+Means are enough to see that nothing changed. To tell whether something got worse, the scores of then and of now are
+paired by question; so the file of a winner has them for its test questions, one line each. They are comparable while
+the documents, these questions, and what makes scores of answers are the same: the pipeline itself, its options, its
+models and the code of its techniques are what is compared, and may change.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragsmith.digest import digest, fingerprint
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL, Fitness
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.roles import MARKING
+from ragsmith.types import Dataset
+
+DIGITS = 6
+"""Decimals of a score that are kept: differences of less are none."""
+
+MOST = 10_000
+"""Questions whose scores a file keeps; with more it would grow beyond what is read, and keeps none."""
+
+SCORING = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.relevance", "ChunkMap"))
+"""The code of ours, besides measures, that makes scores of what was found and answered."""
+
+SHORT = 16
+"""Digits of a digest that are kept: enough to tell two versions apart."""
+
+QuestionScores = tuple[float | None, float | None, float | None]
+"""F, R and G of a question; None for what it has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The scores of single test questions, by id, and what they were made of: digests.
+
+    ``marks`` has, by a name for a sentence, what makes scores: measures, the models that mark, the fitness.
+    """
+
+    documents: str
+    questions: str
+    marks: Mapping[str, str]
+    scores: Mapping[str, QuestionScores]
+
+    @classmethod
+    def of(
+        cls, setup: Setup, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
+    ) -> Reference | None:
+        """What is kept of an evaluation: the questions that it finished; None where they are none, or too many.
+
+        ``ids`` are those that the models had, by role: known, no model has to be loaded.
+        """
+        if not 0 < len(evaluation.records) <= MOST:
+            return None
+        scores = rounded(evaluation, fitness)
+        data = setup.dataset
+        return cls(documents_digest(data), questions_digest(data, scores), marks(setup, fitness, ids), scores)
+
+    def plain(self) -> dict[str, Any]:
+        """For a file: a line for each question, which says F, R, G and its id."""
+        lines = (f"{' '.join(map(_written, kept))} {json.dumps(name)}\n" for name, kept in self.scores.items())
+        return {
+            "documents": self.documents,
+            "questions": self.questions,
+            "marks": dict(self.marks),
+            "test": "".join(lines),
+        }
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> Reference:
+        """What `plain` made.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            marks = {str(name): str(value) for name, value in plain["marks"].items()}
+            scores = dict(map(_line, plain["test"].splitlines()))
+            return cls(str(plain["documents"]), str(plain["questions"]), marks, scores)
+        except (KeyError, AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                "reference must have 'documents', 'questions', 'marks' and 'test', as a search writes them"
+            ) from error
+
+    def why_not(self, setup: Setup, fitness: Fitness) -> str:
+        """Why scores on the data set of ``setup`` cannot be compared with these; nothing where they can."""
+        data = setup.dataset
+        if gone := sorted(self.scores.keys() - {example.id for example in data.examples}):
+            return f"{len(gone)} of its {len(self.scores)} questions are gone, {gone[0]} the first of them"
+        if questions_digest(data, self.scores) != self.questions:
+            return "its questions are others now: a wording, an answer or the evidence of one has changed"
+        if documents_digest(data) != self.documents:
+            return "the documents are others now: one was added, taken away or edited"
+        return difference(self.marks, marks(setup, fitness))
+
+
+def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScores]:
+    """F, R and G of each question that an evaluation finished, as a file keeps them."""
+    finished = (question for question in evaluation.questions if question in evaluation.records)
+    columns = (map(_rounded, evaluation.column(name, fitness)) for name in HEADLINE)
+    return {question: (f, r, g) for question, f, r, g in zip(finished, *columns, strict=True)}
+
+
+def marks(setup: Setup, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What makes scores of what a pipeline found and answered, by a name for a sentence; ``ids`` are of models."""
+    wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
+    measured = [known for known in setup.measures if fitness.own or known.name in wanted]
+    ids = setup.model_ids if ids is None else ids
+    tools = {role for known in measured for role in known.tools.values()}
+    asked = {role: ids.get(MARKING, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()}
+    return {
+        **{f"the measure {known.name}": _short(*known.identity) for known in measured},
+        **{f"the {role.replace('_', ' ')} that marks": _short(id_) for role, id_ in sorted(asked.items())},
+        "the fitness": _short(fitness.identity),
+        "the way answers are scored": _short([fingerprint(*part) for part in SCORING]),
+    }
+
+
+def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """What marks otherwise, in words; nothing where all is the same."""
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if not changed:
+        return ""
+    return f"{' and '.join(changed[:2])} {'is' if len(changed) == 1 else 'are'} not the same" + (
+        f", nor {len(changed) - 2} more of what makes scores" if len(changed) > 2 else ""
+    )
+
+
+def documents_digest(data: Dataset) -> str:
+    """Identifies the documents of a data set, with their names and titles."""
+    return digest("documents", list(data.documents))
+
+
+def questions_digest(data: Dataset, ids: Iterable[str]) -> str:
+    """Identifies some questions: what they ask, their answers and evidence; not which part they are in."""
+    wanted = set(ids)
+    asked = sorted((example for example in data.examples if example.id in wanted), key=lambda example: example.id)
+    return digest("questions", [[e.id, e.question, e.answer, e.answerable, e.evidence] for e in asked])
+
+
+def _short(*parts: Any) -> str:
+    return digest(*parts)[:SHORT]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS) + 0.0
+
+
+def _written(value: float | None) -> str:
+    return "-" if value is None else f"{value:.{DIGITS}f}"
+
+
+def _line(line: str) -> tuple[str, QuestionScores]:
+    f, r, g, name = line.split(" ", 3)
+    question = json.loads(name)
+    if not isinstance(question, str):
+        raise ValueError(f"{name} is no question")
+    return question, (_read(f), _read(r), _read(g))
+
+
+def _read(value: str) -> float | None:
+    found = None if value == "-" else float(value)
+    if found is not None and not math.isfinite(found):
+        raise ValueError(f"{value} is no score")
+    return found

@@ -1,0 +1,121 @@
+"""Write a pipeline as YAML, with every parameter resolved and the scores that it is verified by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ragsmith.datasets.bundled import names
+from ragsmith.datasets.groups import GAP
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.ranking import common
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.file import FORMAT
+from ragsmith.exported.reference import Reference
+from ragsmith.models.vector_address import AUTO, written_in
+from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.genes import configuration
+from ragsmith.techniques.own import recorded
+from ragsmith.types import Dataset
+
+
+def export_yaml(
+    evaluation: Evaluation,
+    test: Evaluation | None,
+    setup: Setup,
+    run: Mapping[str, Any],
+    *,
+    location: Mapping[str, str],
+    folder: Path,
+    fitness: Fitness,
+    ids: Mapping[str, str] | None = None,
+) -> str:
+    """The YAML of a pipeline: but for its latency, nothing in it depends on when, where or by how many it was found.
+
+    Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
+    loaded, and no key be at hand.
+    """
+    techniques = [gene.technique.fn for gene in evaluation.candidate]
+    names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
+    models = [factory for its in names for factory in its.factories()]
+    imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
+    vectors_at = setup.models.vectors_at
+    reference = Reference.of(setup, test, fitness, ids) if test else None
+    content = {
+        "format": FORMAT,
+        "ragsmith": version("ragsmith"),
+        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
+        **_cut(setup),
+        **({"gap": setup.gap} if setup.gap != GAP else {}),
+        **({"imports": imports} if imports else {}),
+        **({} if vectors_at == AUTO else {"vector_store": written_in(folder, vectors_at)}),
+        "models": {**setup.models.plain(), "ids": dict(ids or setup.model_ids)},
+        **({"marked_by": {**_cut(by), "models": by.models.plain()}} if (by := setup.marked_by) else {}),
+        "fitness": fitness.plain(folder),
+        "pipeline": configuration(evaluation.candidate[:GENES]),
+        "run": dict(run),
+        "expected": expected_scores(evaluation, test, fitness),
+        **({"reference": reference.plain()} if reference else {}),
+    }
+    how = "found" if evaluation.records else "recommended"
+    head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    if fitness.ranks:
+        head += (
+            "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
+        )
+    return head + exported_yaml(content)
+
+
+def exported_yaml(content: Mapping[str, Any]) -> str:
+    """What an exported file holds, as YAML; text of several lines reads as it is."""
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as it reads, a line each."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _cut(setup: Setup) -> dict[str, int]:
+    """How documents are cut."""
+    overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
+    return {"chunk_size": setup.chunk_size, **overlap}
+
+
+def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
+    """The scores that a pipeline is verified by: means over the search and test questions that it finished.
+
+    ``questions`` counts these, and ``failed`` names the others, if there are any.
+    """
+    expected: dict[str, dict[str, Any]] = {}
+    for part, whole in (("search", search), ("test", test)):
+        if whole is None or not whole.records or not whole.attempted:
+            continue
+        evaluation = whole.on(common([whole]))
+        names = (*HEADLINE, *evaluation.measures)
+        means = {name: mean for name in names if (mean := evaluation.mean(name, fitness)) is not None}
+        failed = {"failed": sorted(whole.failures)} if whole.failures else {}
+        expected[part] = {"questions": len(evaluation.questions), **failed, **means}
+    return expected
+
+
+def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
+    """How a file in ``folder`` names a data set: by bundled name, or relative path; not at all one made in Python."""
+    if not dataset.source:
+        return {}
+    path = Path(dataset.source)
+    if not path.is_dir() and dataset.source in names("datasets"):
+        return {"bundled": dataset.source}
+    return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}

@@ -1,0 +1,166 @@
+"""What a person's own file can add besides techniques and models: a decorator registers a function and reads the rest
+from its signature.
+
+Drafting methods, importers of published data sets and readers of documents are registered this way. The options of an
+extension are the keyword-only arguments of its function; a command takes them as ``NAME(option=value)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Generic, Self, TypeVar, get_type_hints
+
+from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.plugins import KINDS, Range, is_of, load_plugins
+from ragsmith.text.suggest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An optional package, which is imported as ``module``; ``extra`` of ragsmith brings it, if one does."""
+
+    module: str
+    name: str
+    extra: str = ""
+
+    def check(self) -> None:
+        """Raise UsageError, which names the command that installs it, unless it is installed."""
+        if importlib.util.find_spec(self.module) is not None:
+            return
+        if self.extra:
+            raise MissingExtra(self.name, self.extra)
+        raise UsageError(f"{self.name} is not installed: run  pip install {self.name}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """A registered function.
+
+    ``paper`` links what describes it (arXiv, DOI or a web page), ``package`` is what it needs besides ragsmith, and
+    ``chosen`` are the options that differ from their defaults.
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    paper: str = ""
+    package: Package | None = None
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.fn) or "").partition("\n")[0]
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The keyword-only arguments and their defaults."""
+        parameters = inspect.signature(self.fn).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def problem(self, option: str, value: object) -> str | None:
+        """What is wrong with an option, in a sentence without its end; None if nothing is."""
+        if option not in self.options:
+            known = did_you_mean(option, self.options) if self.options else "it has none"
+            return f"{self.name} has no option {option!r}: {known}"
+        hint = get_type_hints(self.fn, include_extras=True).get(option)
+        kind = type(self.options[option])
+        if hint is None or kind not in KINDS:
+            return f"the option {option!r} of {self.name} needs a type, and a default: a number, a text or a bool"
+        ranges = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Range)]
+        if not is_of(kind, value) or any(isinstance(value, (int, float)) and value not in its for its in ranges):
+            wanted = " ".join([KINDS[kind], *map(str, ranges)])
+            return f"the option {option!r} of {self.name} must be {wanted}, not {value!r}"
+        return None
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The same extension with these options.
+
+        Raises:
+            UsageError: an option is unknown, or a value is not what it may be.
+        """
+        for option, value in options.items():
+            if problem := self.problem(option, value):
+                raise UsageError(problem)
+        return replace(self, chosen={**self.chosen, **options})
+
+    def describe(self) -> str:
+        """One line of help: what it does, its options, and what has to be installed for it."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        needs = f" Needs {self.package.name}." if self.package else ""
+        return f"{self.summary}{f' Options: {options}.' if options else ''}{needs}"
+
+
+E = TypeVar("E", bound=Extension)
+
+
+class Registry(Generic[E]):
+    """The extensions of one kind, by name: those below ``package``, of installed packages, and of imported files.
+
+    ``noun`` names the kind in messages. Installed packages offer them as entry points of the group ``package``.
+    """
+
+    def __init__(self, noun: str, package: str) -> None:
+        self.noun = noun
+        self.package = package
+        self._registered: dict[str, E] = {}
+
+    def add(self, extension: E) -> None:
+        """Register an extension.
+
+        Raises:
+            ValueError: its name is registered already, or the default of an option is not what the option may be.
+        """
+        if not extension.fn.__module__.startswith("ragsmith."):
+            load_plugins(self.package)  # so that a name that exists is an error of the file that repeats it
+        if extension.name in self._registered:
+            raise ValueError(f"the {self.noun} {extension.name!r} is registered twice")
+        for option, default in extension.options.items():
+            if problem := extension.problem(option, default):
+                raise ValueError(problem)
+        self._registered[extension.name] = extension
+
+    def remove(self, name: str) -> None:
+        """Forget an extension, as a notebook does that defines it anew."""
+        del self._registered[name]
+
+    def __iter__(self) -> Iterator[E]:
+        """All of them, by name."""
+        load_plugins(self.package)
+        return iter([self._registered[name] for name in sorted(self._registered)])
+
+    def __getitem__(self, name: str) -> E:
+        """The extension of that name.
+
+        Raises:
+            UsageError: there is none; the message names the known ones.
+        """
+        known = {extension.name: extension for extension in self}
+        if name not in known:
+            raise UsageError(f"unknown {self.noun} {name!r}: {did_you_mean(name, known)}")
+        return known[name]
+
+    def parse(self, text: str) -> E:
+        """The extension that ``text`` names, with its options: ``NAME`` or ``NAME(option=value, ...)``.
+
+        Raises:
+            UsageError: the form is another, the name or an option is unknown, or a value is not what it may be.
+        """
+        found = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+        if found is None:
+            raise UsageError(f"{text!r} is no {self.noun}: write NAME or NAME(option=value)")
+        try:
+            call = ast.parse(f"f({found[2] or ''})", mode="eval").body
+            if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
+                raise ValueError(text)
+            options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        except (SyntaxError, ValueError):
+            raise UsageError(
+                f"the options of {text!r} cannot be read: write {found[1]}(option=value), texts in quotation marks"
+            ) from None
+        return self[found[1]].with_options(options)

@@ -1,0 +1,60 @@
+"""Questions that take two documents: passages that a name, a reference or a heading links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragsmith.labelling.drafting.links import Links
+from ragsmith.labelling.drafting.registry import drafting_method
+from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, Written, items_in, list_of, text_of
+from ragsmith.types import Chunk
+
+PROMPT = f"""Write questions that take both of these texts, which are of different documents: each has a part of the
+answer, and neither has all of it.
+
+The texts are from {{title}}.
+{MATERIAL}
+
+{{>texts}}
+
+{WORDING}
+
+Reply with JSON and nothing else, in this form:
+{{"questions": [{{"question": "...", "answer": "...", "quotes": [{{"text": 1, "words": "..."}}, {{"text": 2, "words": "..."}}]}}]}}
+"words" are those of the text with that number that show a part of the answer, each a clause or a sentence, copied
+character by character without the ">"; both texts have to be quoted. If the texts allow no such question, reply
+{{"questions": []}}
+"""  # noqa: E501  the form is one line, as a reply is
+
+
+def parse(reply: str) -> tuple[Written, ...]:
+    """Read questions that quote both texts.
+
+    Raises:
+        ValueError: the reply is anything else.
+    """
+    found = []
+    for item in items_in(reply, ("question", "answer", "quotes")):
+        quotes = tuple(_quote(entry) for entry in list_of(item, "quotes"))
+        if {number for number, _ in quotes} != {1, 2}:
+            raise ValueError("a question does not quote both texts")
+        found.append(Written(text_of(item["question"], "question"), text_of(item["answer"], "answer"), quotes))
+    return tuple(found)
+
+
+def _quote(entry: object) -> tuple[int, str]:
+    if not isinstance(entry, dict) or entry.keys() != {"text", "words"}:
+        raise ValueError("a quote must be an object with the keys text and words, and no others")
+    number = entry["text"]
+    if type(number) is not int or number not in (1, 2):
+        raise ValueError(f"a quote is from text {number!r}; expected 1 or 2")
+    return number, text_of(entry["words"], "a quote", exact=True)
+
+
+@drafting_method(
+    type="multi_document", prompt=PROMPT, parse=parse, max_tokens=768, paper="https://arxiv.org/abs/2401.15391"
+)
+def multi_document(passage: Chunk, links: Links) -> Sequence[Chunk]:
+    """Ask what takes two documents: passages that a name, a reference or a heading links."""
+    other = links.of(passage)
+    return () if other is None else (passage, other)

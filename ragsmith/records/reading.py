@@ -1,0 +1,48 @@
+"""Make dataclasses of the plain data that ``dataclasses.asdict`` and JSON left of them, by their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from types import NoneType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Readers = Mapping[Any, Callable[[Any], Any]]
+"""How values of some types are read that are stored in another form than ``asdict`` gives them."""
+
+
+def from_dict(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
+    """The inverse of ``asdict``.
+
+    Raises:
+        TypeError, ValueError: a field is unknown, missing or no value of its type.
+    """
+    if not isinstance(stored, Mapping):
+        raise TypeError(f"{stored!r} is no {kind.__name__}")
+    hints = _hints(cast(Any, kind))
+    if missing := hints.keys() - stored.keys():
+        raise TypeError(f"{kind.__name__} lacks {', '.join(sorted(missing))}")
+    return kind(**{name: _value(hints.get(name, Any), value, readers or {}) for name, value in stored.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _value(kind: Any, stored: Any, readers: Readers) -> Any:
+    if kind in readers:
+        return readers[kind](stored)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return from_dict(kind, stored, readers)
+    arguments = get_args(kind)
+    if NoneType in arguments:
+        [given] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]
+        return None if stored is None else _value(given, stored, readers)
+    if get_origin(kind) is tuple:
+        return tuple(_value(arguments[0], one, readers) for one in stored)
+    if get_origin(kind) is Mapping:
+        return {name: _value(arguments[1], one, readers) for name, one in stored.items()}
+    return stored

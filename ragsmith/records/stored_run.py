@@ -1,0 +1,132 @@
+"""What a run has left in the store, read back: for its report, for the same command again, and fold by fold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from ragsmith.evaluation.evaluation import Evaluation, evaluation_of
+from ragsmith.pipelines.genes import label, read_configuration
+from ragsmith.records.record import MADE_OF, RunRecord
+from ragsmith.store.store import ProposalRow, Store
+
+
+class StoredRun:
+    """The evaluations that a run names, and how far it took each; nothing of them is read before `read`."""
+
+    def __init__(self, store: Store, run: str, dataset: str, record: RunRecord) -> None:
+        """``run`` is the key of the run, ``dataset`` the digest of its data set."""
+        self._store = store
+        self._dataset = dataset
+        self._record = record
+        self.proposals = _proposals(store, run, record)
+        self.keys = _named(record, self.proposals)
+        self.dropped = {key: dropped.questions for key, dropped in record.dropped.items()}
+        if record.winner is None and not record.no_winner:  # it is under way: the record knows of nobody yet
+            self.dropped |= {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
+        self.searched, self.tested = record.split.search, record.split.test
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether everything that the run proposed is there."""
+        history = self._record.history
+        return not history or len(self.proposals) == sum(step.evaluations for step in history)
+
+    def read(self, keys: Collection[str]) -> dict[tuple[str, tuple[str, ...]], Evaluation]:
+        """Those of the evaluations ``keys`` that the store has, on the search and on the test questions."""
+        found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
+        described = {row.key: row for row in self._store.evaluations(self._dataset) if row.key in keys} if keys else {}
+        for key, rows in self._store.results_many(described).items():
+            candidate = read_configuration(described[key].configuration["pipeline"])
+            met = {question: row for question, row in rows.items() if self._met(key, question)}
+            for part in {self.searched, self.tested}:
+                found[key, part] = evaluation_of(key, candidate, part, met)
+        return found
+
+    def whole(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
+        """Everything that the run had answered; None where the store lacks any of it, or any of it had failed."""
+        record = self._record
+        if record.failed or record.aside or record.unfinished or not self.lists_all:
+            return None
+        found = self.read(frozenset(self.keys))
+        if record.winner and (record.winner, self.searched) not in found:
+            return None
+        tested = set(record.test.values())
+        for key in self.keys:
+            met = record.split.order[: self.dropped[key]] if key in self.dropped else self.searched
+            wanted = {self.searched: met, **({self.tested: self.tested} if key in tested else {})}
+            for part, questions in wanted.items():
+                if (key, part) not in found or not found[key, part].records.keys() >= set(questions):
+                    return None
+        return found
+
+    def _met(self, key: str, question: str) -> bool:
+        """Whether the run had a question answered: another run may have gone on where this one dropped somebody."""
+        answered = self.dropped.get(key)
+        return answered is None or question in self.tested or question in self._record.split.order[:answered]
+
+
+def _proposals(store: Store, run: str, record: RunRecord) -> tuple[ProposalRow, ...]:
+    """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
+    stored = store.proposals(run)
+    return tuple(stored[: sum(step.evaluations for step in record.history)] if record.history else stored)
+
+
+def _named(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
+    """Every evaluation a run names, once."""
+    named = [
+        *record.baselines.values(),
+        *(proposal.evaluation for proposal in proposals),
+        *record.random,
+        *(probe.key for probe in record.probes),
+        *(probe.reference for probe in record.probes),
+        *record.test.values(),
+        *(removal.key for removal in record.removals),
+        *([record.recommended] if record.recommended else []),
+        *record.unfinished,
+    ]
+    return tuple(dict.fromkeys(named))
+
+
+def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
+    """By part in the comparison, one evaluation on the questions of all folds; nothing where there are no folds.
+
+    The winner goes by the key and the pipeline of the run's own; another part of which folds have several pipelines, by
+    a key of its own and the pipeline that most folds have. Whoever is the winner in every fold is no rival. Of a fold
+    without a winner nobody has answered anything.
+    """
+    able = [fold for fold in record.folds if fold.entrants]
+    if not able or record.winner is None:
+        return {}
+    everywhere = [name for name in able[0].entrants if all(name in fold.entrants for fold in able)]
+    roles = [
+        name
+        for name in everywhere
+        if name == "winner"
+        or (name not in MADE_OF and any(fold.entrants[name] != fold.entrants["winner"] for fold in able))
+    ]
+    rows = store.results_many({key for fold in able for key in fold.entrants.values()})
+    found = {}
+    for role in roles:
+        keys = Counter(fold.entrants[role] for fold in able)
+        [(most, count)] = keys.most_common(1)
+        described = store.evaluation(record.winner if role == "winner" else most)
+        if described is None:
+            continue
+        key = record.winner if role == "winner" else most if count == len(able) else f"{role} of each fold"
+        answered = {
+            question: rows.get(fold.entrants[role], {}).get(question) for fold in able for question in fold.test
+        }
+        known = {question: row for question, row in answered.items() if row is not None}
+        candidate = read_configuration(described.configuration["pipeline"])
+        found[role] = evaluation_of(key, candidate, record.tested, known)
+    return found
+
+
+def fold_winners(store: Store, record: RunRecord) -> tuple[str, ...]:
+    """The pipelines that won the folds of a crossfit, in words; a blank for a fold without one."""
+    keys = [fold.entrants.get("winner", "") for fold in record.folds]
+    described = [store.evaluation(key) if key else None for key in keys]
+    return tuple(
+        label(read_configuration(one.configuration["pipeline"])) or "naive RAG" if one else "" for one in described
+    )

@@ -1,0 +1,142 @@
+"""Estimate tokens and seconds of requests to a model: measured on its replies in the cache, or assumed without any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragsmith.models.calls import StoredCall, completes
+from ragsmith.models.served.policy import Policy
+from ragsmith.models.traits import thinking_tokens
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
+from ragsmith.runs.stub_models import RequestCount
+
+LATENCY = 1.0
+"""Seconds that a request is expected to take where nothing is known of the model."""
+
+VERDICTS = (
+    "verdicts on evidence and drafts as often as it gave them in the cache, with two more counted for each task: the "
+    "embedded model's, and one after which more is asked, so the plan is rather too high while there are few"
+)
+
+
+@dataclass
+class Replies:
+    """Replies in the cache, added up: ``requests`` counts those that were asked for once more.
+
+    ``timed`` of them are known to have taken ``seconds``: nobody knows it of what came in a batch.
+    """
+
+    replies: int = 0
+    requests: int = 0
+    output_tokens: int = 0
+    written: int = 0
+    seconds: float = 0.0
+    timed: int = 0
+
+    def add(self, call: StoredCall) -> None:
+        """Count one in."""
+        self.replies += 1
+        self.requests += call.calls
+        self.output_tokens += call.output_tokens
+        self.written += len(str(call.value))
+        self.seconds += call.seconds
+        self.timed += call.calls if call.seconds else 0
+
+
+@dataclass(frozen=True)
+class TokenEstimate:
+    """What requests to one model take: seconds of each, tokens that it thinks for each reply, characters of a token."""
+
+    latency: float
+    in_flight: int
+    characters: float = AVERAGE_CHARACTERS_A_TOKEN
+    thinking: float = 0.0
+    replies: Replies = field(default_factory=Replies)
+    tasks: Mapping[str, Replies] = field(default_factory=dict)
+
+    def usage(self, request: str, tally: RequestCount, scale: float) -> Usage:
+        """What the requests of ``tally`` take, ``scale`` times as many: counts are rounded up."""
+        known = self.tasks.get(request, self.replies)
+        attempts = known.requests / known.replies if known.replies else 1.0
+        if known is not self.replies and known.output_tokens:
+            written = tally.needed * known.output_tokens / known.replies
+        else:
+            written = attempts * (tally.written / self.characters + tally.needed * self.thinking)
+        calls = math.ceil(tally.needed * attempts * scale)
+        read = math.ceil(tally.shown / self.characters * attempts * scale)
+        return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
+
+
+def token_estimate(
+    model: Any,
+    stored: Iterable[StoredCall],
+    tallies: Mapping[str, RequestCount],
+    latency: float | None,
+    in_flight: int | None,
+) -> tuple[TokenEstimate, tuple[str, ...]]:
+    """What requests to ``model`` take, and in sentences where each number comes from.
+
+    ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal, by request.
+    ``latency`` and ``in_flight`` go before what is known of the model.
+    """
+    replies, by_task = Replies(), dict[str, Replies]()
+    for call in stored:
+        replies.add(call)
+        by_task.setdefault(call.task, Replies()).add(call)
+    characters, tokens = _characters(tallies.values())
+    allowance = thinking_tokens(model)
+    thinking: float = allowance
+    if replies.output_tokens:
+        thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
+    seconds = replies.seconds / replies.timed if replies.timed else None
+    provider = getattr(model, "provider", None)
+    found = TokenEstimate(
+        latency or seconds or LATENCY,
+        in_flight or (provider.policy if provider else Policy()).in_flight,
+        characters,
+        thinking,
+        replies,
+        by_task,
+    )
+    told = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
+    read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
+    told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
+    if completes(model):
+        told.append(_of_replies(replies, by_task, thinking, allowance))
+        if unknown := sorted(request for request, tally in tallies.items() if tally.needed and request not in by_task):
+            told.append(
+                f"no reply to {', '.join(unknown)} is in the cache: `ragsmith models check` with this space and "
+                "--cache asks for each once, and a plan after it is nearer"
+            )
+    return found, tuple(told)
+
+
+def _characters(tallies: Iterable[RequestCount]) -> tuple[float, int]:
+    """The characters of a token in prompts whose replies are in the cache, and how many tokens these were."""
+    known = list(tallies)
+    shown, tokens = sum(t.cached_shown for t in known), sum(t.cached_tokens for t in known)
+    return (shown / tokens, tokens) if tokens else (AVERAGE_CHARACTERS_A_TOKEN, 0)
+
+
+def _source(given: float | None, measured: float | None, replies: Replies) -> str:
+    if given is not None:
+        return ""
+    return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: --latency says otherwise)"
+
+
+def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: float, allowance: int) -> str:
+    """How long replies are expected to be, and what verdicts are."""
+    if replies.output_tokens:
+        again = replies.requests / replies.replies - 1
+        return (
+            f"replies to {', '.join(sorted(by_task))} as long as {replies.replies:,} in the cache are, "
+            f"{100 * again:.1f} % of them asked for once more; {VERDICTS}"
+        )
+    thought = f", and {allowance:,} tokens to think, the most it may use" if allowance else ""
+    return (
+        "replies as long as the embedded model's, of half the words that a prompt allows at most"
+        f"{thought} (assumed: no reply is in the cache); {VERDICTS}"
+    )

@@ -1,0 +1,142 @@
+"""Looking after the store: how much is in it, what is damaged, what may go."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from sqlalchemy import (
+    Connection,
+    LargeBinary,
+    Table,
+    cast,
+    func,
+    literal,
+    select,
+)
+
+from ragsmith.store.database import Database
+from ragsmith.store.rows import label
+from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
+from ragsmith.store.validation import VECTOR_TASKS
+
+
+class TableSize(TypedDict):
+    """How much a table holds; ``bytes`` of JSON, without keys and indexes."""
+
+    rows: int
+    bytes: int
+
+
+class Statistics(TypedDict):
+    """How much the store holds; ``file_bytes`` is None for a server, ``damaged`` only what was met so far."""
+
+    tables: dict[str, TableSize]
+    file_bytes: int | None
+    damaged: list[str]
+
+
+def statistics(database: Database) -> Statistics:
+    """Count everything in one consistent view."""
+    with database.reading() as connection:
+        tables = {table.name: _size(connection, table) for table in TABLES}
+    return {"tables": tables, "file_bytes": database.file_bytes(), "damaged": list(database.damaged)}
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A damaged row: ``row`` is its ``table:key``, ``what`` says in words what it was, and ``cost`` what that costs."""
+
+    row: str
+    what: str
+    cost: str
+
+
+NAMES = {
+    "model_call": "reply of {model} to {task}",
+    "dataset": "data set {name}",
+    "evaluation": "description of evaluation {key} on data set {dataset}",
+    "result": "question {question} of evaluation {evaluation} on data set {dataset}",
+    "run": "record of run {key} on data set {dataset}",
+    "proposal": "candidate {position} of run {run} on data set {dataset}",
+    "fit": "what techniques learned on data set {dataset}",
+    "spending": "what run {run} has spent",
+    "latency": "how long the pipeline of evaluation {evaluation} takes for question {question}",
+    "finding": "{kind} worked out on data set {dataset}",
+    "diagnosis": "why question {question} of evaluation {evaluation} went as it did",
+    "look": "look number {number} at test questions, of {day}",
+    "looked": "a look at a test question",
+    "traits": "what was learnt of the model {model}",
+    "failed_call": "why a request to {model} failed",
+    "claim": "claim on a call that is being made",
+    "lease": "a process that makes calls",
+}
+"""What a row of a table is, in words and columns; ``dataset`` is the name of the data set that it belongs to."""
+
+COSTS = {
+    "model_call": "asked for again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
+    "dataset": "no report on it before the next search on it",
+    "evaluation": "missing in reports, and not to be exported, before the same search runs again",
+    "result": "computed again by the same search",
+    "run": "no report of it before the same search runs again",
+    "proposal": "missing in reports before the same search runs again",
+    "fit": "learned again where it is needed",
+    "spending": "that run asks before it sends anything more",
+    "latency": "measured again by the same search, which may then go another way",
+    "finding": "not shown before the same command works it out again",
+    "diagnosis": "missing in reports before the same search runs again",
+    "look": "numbered anew when it is repeated",
+    "looked": "not counted any more, but in the ledger of whoever searched",
+    "traits": "learnt again with the next requests",
+    "failed_call": "asked for once more where it is needed",
+}
+"""What it costs that a row is damaged; nothing, where a table has no entry."""
+
+SHOWN = 60
+"""Characters of a column in a name."""
+
+
+def damaged_rows(database: Database) -> list[Damage]:
+    """Read every row and return those that are not what was written."""
+    found: list[tuple[Table, tuple[Any, ...]]] = []
+    datasets: dict[str, str] = {}
+    usual = Counter[str]()
+    lengths: dict[str, Counter[int]] = defaultdict(Counter)
+    vectors: list[tuple[str, int, tuple[Any, ...]]] = []
+    with database.reading() as connection:
+        for table in TABLES:
+            for row in map(tuple, connection.execution_options(yield_per=1000).execute(select(table))):
+                if database.intact(table, row) is None:
+                    found.append((table, row))
+                elif table is MODEL_CALL:
+                    usual.update(rows=1, calls=row[4], tokens=row[5] + row[6])
+                    if row[2] in VECTOR_TASKS and row[3].startswith('"'):
+                        lengths[row[1]][len(row[3])] += 1
+                        vectors.append((row[1], len(row[3]), row[:4]))
+                elif table in (DATASET, EVALUATION, RUN):
+                    datasets[row[0]] = str(row[1])
+    found += [(MODEL_CALL, row) for model, length, row in vectors if length != lengths[model].most_common(1)[0][0]]
+    mean = {name: usual[name] / max(1, usual["rows"]) for name in ("calls", "tokens")}
+    damage = [_damage(table, row, datasets, mean) for table, row in found]
+    database.damaged.update(dict.fromkeys(each.row for each in damage))
+    return damage
+
+
+def _damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: dict[str, float]) -> Damage:
+    columns = dict(zip(table.columns.keys(), row, strict=False))
+    owner = next((columns[name] for name in ("evaluation", "run", "key") if name in columns), "")
+    digest = str(columns.get("dataset") or datasets.get(str(owner), ""))
+    columns["dataset"] = datasets.get(digest, digest or "unknown")
+    shown = {name: str(value)[:SHOWN] for name, value in columns.items()}
+    what = NAMES.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
+    return Damage(label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
+
+
+def _size(connection: Connection, table: Table) -> TableSize:
+    sqlite = connection.dialect.name == "sqlite"  # octet_length is too new there, and length counts characters
+    texts = [column for column in table.columns if "json" in column.info]
+    lengths = [func.length(cast(text, LargeBinary)) if sqlite else func.octet_length(text) for text in texts]
+    size = func.coalesce(func.sum(sum(lengths[1:], lengths[0])), 0) if lengths else literal(0)
+    rows, size_in_bytes = connection.execute(select(func.count(), size).select_from(table)).one()
+    return {"rows": int(rows), "bytes": int(size_in_bytes)}

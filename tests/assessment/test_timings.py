@@ -1,0 +1,157 @@
+"""``evaluate --latency``: seconds by station, warm and cold, and what reports say of them.
+
+Time passes only where a model says so: texts take `EMBEDDED` seconds together, however many they are, and a list takes
+`RERANKED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fault_replies import chat_reply
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.assessment.scores import evaluate
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.exported.pipeline import COLD_STARTS, Pipeline
+from ragsmith.gateway.budget import Price, Prices
+from ragsmith.models.calls import Completion
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.given import apart
+from ragsmith.models.names import ModelNames
+from ragsmith.models.usage import Usage
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Timing
+from ragsmith.records.latency import keep_timings, kept_timings
+from ragsmith.reporting.pipeline_rows import latencies
+from ragsmith.store.store import LatencyRow, Store
+
+EMBEDDED, RERANKED = 0.125, 0.5
+
+Build = Callable[..., Candidate]
+
+
+class Passing:
+    """A clock, and models that move it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._words = WordLlamaEmbedder()
+        self.embedder: Any = type("Slow", (), {"id": "words", "slow": True, "embed": self._embed})()
+        self.cross_encoder: Any = type("Slow", (), {"id": "reranker", "slow": True, "score": self._score})()
+
+    def clock(self) -> float:
+        return self.now
+
+    def _embed(self, texts: Sequence[str]) -> Any:
+        self.now += EMBEDDED
+        return self._words.embed(texts)
+
+    def _score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        self.now += RERANKED
+        return tuple(float(len(text)) for text in texts)
+
+
+class Chat:
+    id = "chat"
+    provider = None
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        return Completion(chat_reply(prompt), Usage(1, 0, 0, 10, 2, 1.0))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "cache.sqlite") as opened:
+        yield opened
+
+
+def setup_of(folder: Path, **models: Any) -> Setup:
+    names, given_models = apart(models)
+    return Setup(load_dataset(folder), ModelNames().overridden(names), 100, given=given_models)
+
+
+def test_each_station_has_the_time_that_passed_there(tiny_folder: Path, pipeline: Build) -> None:
+    passing = Passing()
+    setup = setup_of(tiny_folder, embedder=passing.embedder, cross_encoder=passing.cross_encoder)
+    asked = Pipeline(pipeline(query_expansion="hyde", reranking="cross_encoder"), setup)
+    examples = setup.dataset.examples
+    timings = asked.timings(examples, clock=passing.clock)
+    warm = {timing.question: timing.seconds for timing in timings if timing.state == WARM}
+    assert warm.keys() == {example.id for example in examples}
+    for seconds in warm.values():
+        spent = {station: took for station, took in seconds.items() if took}
+        assert spent == {"retrieval": EMBEDDED, "reranking": RERANKED, WHOLE: EMBEDDED + RERANKED}
+    cold = [timing.seconds for timing in timings if timing.state == COLD]
+    assert len(cold) == COLD_STARTS
+    for seconds in cold:
+        assert seconds[START] >= EMBEDDED  # the collection has to be embedded first
+        assert seconds[WHOLE] == seconds[START] + EMBEDDED + RERANKED
+
+
+def test_nothing_is_remembered_between_questions(tiny_folder: Path, pipeline: Build) -> None:
+    passing = Passing()
+    setup = setup_of(tiny_folder, embedder=passing.embedder)
+    example = setup.dataset.examples[0]
+    asked = Pipeline(pipeline(), setup)
+    twice = [timing for _ in range(2) for timing in asked.timings([example], clock=passing.clock)]
+    assert {timing.seconds["retrieval"] for timing in twice} == {EMBEDDED}
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["retrieval", "reranking", "generation"]), st.floats(0, 9)), min_size=1),
+    st.lists(st.floats(0, 9)),
+)
+def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]], cold: list[float]) -> None:
+    timings = [Timing(f"q{i}", WARM, {**its, WHOLE: sum(its.values())}) for i, its in enumerate(warm)]
+    timings += [Timing(f"q{i}", COLD, {START: took, WHOLE: took}) for i, took in enumerate(cold)]
+    found = latencies(timings, lambda question: ["type even"] if int(question[1:]) % 2 == 0 else [])
+    assert {one.state for one in found} == {WARM, *([COLD] if cold else [])}
+    for one in found:
+        if one.state == COLD:
+            seconds = cold
+        else:
+            chosen = timings[: len(warm)][:: 2 if one.questions == "type even" else 1]
+            seconds = [timing.seconds.get(one.station, 0.0) for timing in chosen]
+        assert one.n == len(seconds)
+        expected = [1000 * value for value in np.percentile(seconds, [50, 90, 99])]
+        assert [one.p50_ms, one.p90_ms, one.p99_ms] == pytest.approx(expected)
+    assert [one.questions for one in found] == sorted(one.questions for one in found)
+
+
+def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Store) -> None:
+    weighed = store.put_latency(LatencyRow("key", "machine", "a", "ok", 0.5))
+    first = [Timing("a", WARM, {WHOLE: 1.0}), Timing("b", WARM, {WHOLE: 2.0}), Timing("b", COLD, {WHOLE: 3.0})]
+    keep_timings(store, "key", "digest", "machine", first)
+    assert kept_timings(store, ["key", "other"]) == {"key": {"machine": first}}
+    keep_timings(store, "key", "digest", "machine", first[:1])
+    keep_timings(store, "key", "digest", "another", first[1:])
+    assert kept_timings(store, ["key"]) == {"key": {"another": first[1:], "machine": first[:1]}}
+    assert store.latencies(["key"], "machine") == {"key": {"a": weighed}}
+    assert store.verify() == []
+
+
+def test_money_is_what_was_recorded_times_the_price(tiny_folder: Path, pipeline: Build, store: Store) -> None:
+    asked = Pipeline(pipeline(), setup_of(tiny_folder, language_model=Chat()))
+    found = evaluate(asked, store, at_home=False, prices=Prices({"chat": Price(input=3.0, output=5.0, requests=1.0)}))
+    assert found.money is not None
+    assert found.money.per_1000 == pytest.approx(1000 * ((10 * 3.0 + 2 * 5.0) / 1e6 + 1.0 / 1000))
+    assert found.money.n == found.parts["all"].scored > 0
+
+
+def test_money_is_not_told_where_it_is_not_known(tiny_folder: Path, pipeline: Build, store: Store) -> None:
+    asked = Pipeline(pipeline(), setup_of(tiny_folder, language_model=Chat()))
+    money = evaluate(asked, store, at_home=False, prices=Prices({})).money
+    assert money is not None
+    assert (money.per_1000, money.why) == (None, "needs the price of chat")
+    embedded = Pipeline(pipeline(), setup_of(tiny_folder))
+    money = evaluate(embedded, store, at_home=False, prices=Prices({})).money
+    assert money is not None
+    assert (money.per_1000, money.why) == (None, "no chat model is asked, so nothing costs any")
+    assert evaluate(embedded, store, at_home=False).money is None

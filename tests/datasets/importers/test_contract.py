@@ -1,0 +1,111 @@
+"""What holds for every registered importer, and how a person's own file adds one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognised
+from ragsmith.datasets.importers.imported import Imported
+from ragsmith.datasets.importers.registry import Importer
+from ragsmith.errors import DatasetError, UsageError
+
+SAMPLES = Path(__file__).with_name("samples")
+OWN = '''
+from pathlib import Path
+
+from ragsmith.datasets.importers.imported import Fields, Gold, Imported, named_text, numbered, read_files
+from ragsmith.datasets.importers.registry import importer
+from ragsmith.datasets.places import whole
+from ragsmith.types import UNSPECIFIED, Example
+
+
+@importer("cards", keys=[{"front", "back"}], licence="CC0")
+def import_cards(source: Path, *, deck: str = "all") -> Imported:
+    """Flash cards in JSON."""
+    items = [Fields.of(item, "a card", "cards") for items in read_files(source, list) for item in items]
+    kept = [item for item in items if deck in ("all", item.record.get("deck"))]
+    gold = Gold()
+    documents = [named_text(id_, "", item.text("back")) for id_, item in zip(numbered("card-", len(kept)), kept)]
+    for item, document in zip(kept, documents):
+        example = Example(document.id, item.text("front"), item.text("back"), UNSPECIFIED, (whole(document),))
+        gold.add(example, 1, [])
+    return gold.imported(source, documents, "Cards.")
+'''
+CARDS = """[{"front": "How tall is the oak?", "back": "The oak is nine metres tall.", "deck": "trees"},
+{"front": "How long is the eel?", "back": "The eel is as long as an arm.", "deck": "fish"}]"""
+
+
+def sample(importer: Importer, folder: Path) -> Path:
+    """A copy of the sample of a format; the binary one is written."""
+    if importer.name != "autorag":
+        return Path(shutil.copytree(SAMPLES / importer.name, folder / "sample"))
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (folder / "sample").mkdir()
+    passages = [{"doc_id": "oak", "contents": "The oak is nine metres tall.", "path": "", "start_end_idx": None}]
+    asked = [{"qid": "q1", "query": "How tall?", "retrieval_gt": [["oak"]], "generation_gt": ["Nine metres."]}]
+    parquet.write_table(pa.Table.from_pylist(passages), folder / "sample" / "corpus.parquet")
+    parquet.write_table(pa.Table.from_pylist(asked), folder / "sample" / "qa.parquet")
+    return folder / "sample"
+
+
+@pytest.mark.parametrize("importer", list(IMPORTERS), ids=lambda importer: importer.name)
+def test_a_sample_is_recognised_read_written_and_read_again(importer: Importer, tmp_path: Path) -> None:
+    source = sample(importer, tmp_path)
+    assert recognised(source).name == importer.name
+    imported = import_dataset(source)
+    assert (imported.located, imported.total, len(imported.dataset.examples)) == (1, 1, 1)
+    assert imported.dataset.licence == importer.licence
+    texts = {document.id: document.text for document in imported.dataset.documents}
+    [span] = imported.dataset.examples[0].evidence
+    assert any(word in texts[span.doc][span.start : span.end] for word in ("nine metres", "30.15"))
+    write_dataset(imported.dataset, tmp_path / "written")
+    assert load_dataset(tmp_path / "written").digest == imported.dataset.digest
+    assert import_dataset(source, importer.name).dataset == imported.dataset
+
+
+@pytest.mark.parametrize("importer", list(IMPORTERS), ids=lambda importer: importer.name)
+def test_it_is_described_and_refuses_what_is_in_another_layout(importer: Importer, tmp_path: Path) -> None:
+    assert importer.summary.endswith((".", ":", ",")) or importer.summary
+    assert importer.paper.startswith("https://") or importer.name in {"list", "llama-index"}
+    (tmp_path / "data.json").write_text('{"trees": 3}')
+    with pytest.raises(DatasetError):
+        importer.read(tmp_path)
+    if not importer.takes_documents:
+        with pytest.raises(UsageError, match="brings its own documents"):
+            importer.read(tmp_path, load_dataset("law"))
+
+
+def test_a_name_is_registered_once() -> None:
+    def import_squad_anew(source: Path) -> Imported:
+        raise AssertionError(source)
+
+    with pytest.raises(ValueError, match="'squad' is registered twice"):
+        importer("squad")(import_squad_anew)
+
+
+def test_a_file_of_ones_own_adds_an_importer_to_the_command(tmp_path: Path, ragsmith: Callable[..., Any]) -> None:
+    (tmp_path / "importing_cards.py").write_text(OWN)
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "cards.json").write_text(CARDS)
+    own = ("--import", tmp_path / "importing_cards.py")
+    assert "Flash cards in JSON. Options: deck='all'." in ragsmith("dataset", "import", *own, "--help").out
+    told = ragsmith("dataset", "import", tmp_path / "published", "-o", tmp_path / "all", *own)
+    wrong = ragsmith(
+        "dataset", "import", tmp_path / "published", "-o", tmp_path / "x", "--format", "cards(decks='a')", *own
+    )
+    command = ("dataset", "import", tmp_path / "published", "-o", tmp_path / "fish", "--format", "cards(deck='fish')")
+    chosen = ragsmith(*command, *own)
+    IMPORTERS.remove("cards")
+    assert told.code == 0, told.err
+    assert len(load_dataset(tmp_path / "all").examples) == 2
+    assert chosen.code == 0, chosen.err
+    assert [example.question for example in load_dataset(tmp_path / "fish").examples] == ["How long is the eel?"]
+    assert load_dataset(tmp_path / "fish").licence == "CC0"
+    assert wrong.code == 2
+    assert "cards has no option 'decks': did you mean 'deck'?" in wrong.err

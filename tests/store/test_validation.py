@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine
+from stored import put_call
+
+from ragsmith.store.rows import add_checksum, insertion
+from ragsmith.store.schema import METADATA
+from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
+
+RESULT = {"answer": "a", "retrieved": ["c1"], "measures": {"f1": 0.5, "em": None}, "usage": {"calls": 1}}
+RUN: dict[str, Any] = {
+    "space": {"name": "s", "digest": "d", "size": 4, "feasible": 4, "options": {}},
+    "settings": {"strategy": "genetic", "genetic": {}},
+    "models": {},
+    "model_names": {},
+    "chunk_size": 9,
+    "split": {"rule": "r", "search": [], "test": []},
+}
+
+
+def vector(*numbers: float) -> str:
+    return base64.b64encode(np.asarray(numbers, dtype="<f4").tobytes()).decode()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A cache with a row of every form."""
+    path = tmp_path / "cache.sqlite"
+    with Store.open(path) as store:
+        store.put_dataset("d", "law", {"title": "t", "description": "", "documents": 1, "chunks": 2, "questions": {}})
+        store.put_evaluations([EvaluationRow("e", "d", {"pipeline": {}, "chunk_size": 9, "models": {}})])
+        store.put_results([ResultRow("e", "q1", "ok", RESULT)])
+        store.put_results([ResultRow("e", "q2", "failed", {"stage": "s", "error": "x"})])
+        store.put_run("r", "d", RUN)
+        store.put_proposals("r", [ProposalRow(0, 0, [1, 2], "e", {"fitness": None})])
+        store.put_fit("f", "d", {"numbers": {}, "held_out": []})
+        put_call(store, "reply", "chat", "answer", "yes", calls=1, input_tokens=30, output_tokens=10)
+        put_call(store, "score", "ranker", "what?", 0.5)
+        for n in range(3):
+            put_call(store, f"vector{n}", "embedder", "text", vector(n, 1.0))
+    return path
+
+
+@pytest.fixture
+def put_wrong(path: Path) -> Callable[..., None]:
+    """Put a row in its place as another program would, with a checksum that is right."""
+
+    def put(table: str, *row: Any) -> None:
+        sealed = add_checksum(METADATA.tables[table], row)
+        engine = create_engine(f"sqlite:///{path}")
+        with engine.begin() as connection:
+            connection.execute(insertion(METADATA.tables[table], "sqlite", replacing=True), [sealed])
+        engine.dispose()
+
+    return put
+
+
+WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
+    ("result", ("e", "q1", "ok", {"answer": "a"}, 1), "result:e/q1", "question q1 of evaluation e on data set law"),
+    ("result", ("e", "q1", "ok", {**RESULT, "measures": {"f1": "high"}}, 1), "result:e/q1", "data set law"),
+    ("result", ("e", "q2", "failed", ["s", "x"], 1), "result:e/q2", "question q2 of evaluation e on data set law"),
+    ("run", ("r", "d", "running", [RUN], None, None), "run:r", "record of run r on data set law"),
+    ("run", ("r", "d", "running", {**RUN, "space": "s"}, None, None), "run:r", "record of run r on data set law"),
+    ("proposal", ("r", 0, 0, "12", "e", {"fitness": 1}), "proposal:r/0", "candidate 0 of run r on data set law"),
+    ("fit", ("f", "d", {"numbers": []}), "fit:f", "what techniques learned on data set law"),
+    ("evaluation", ("e", "d", {"pipeline": {"retrieval": 3}}), "evaluation:e", "evaluation e on data set law"),
+    ("dataset", ("d", "law", []), "dataset:d", "data set law"),
+    ("model_call", ("reply", "chat", "answer", None, 1, 1, 1, 0.0), "model_call:reply", "reply of chat to answer"),
+    (
+        "model_call",
+        ("vector1", "embedder", "text", vector(1, 2, 3), 1, 1, 1, 0.0),
+        "model_call:vector1",
+        "reply of embedder to text",
+    ),
+    ("model_call", ("vector1", "embedder", "text", "no!", 1, 1, 1, 0.0), "model_call:vector1", "embedder"),
+]
+
+
+def test_what_is_of_the_right_form_is_no_damage(path: Path) -> None:
+    with Store.open(path) as store:
+        assert store.verify() == []
+        assert len(store.get_calls(["reply", "score", "vector0", "vector1", "vector2"])) == 5
+
+
+@pytest.mark.parametrize(("table", "row", "name", "what"), WRONG, ids=lambda value: str(value)[:30])
+def test_a_row_of_another_form_is_damage(
+    path: Path, put_wrong: Callable[..., None], table: str, row: tuple[Any, ...], name: str, what: str
+) -> None:
+    put_wrong(table, *row)
+    with Store.open(path) as store:
+        [damage] = store.verify()
+        assert damage.row == name
+        assert what in damage.what
+    with Store.open(path) as store:
+        found = [
+            *store.datasets(),
+            *store.evaluations("d"),
+            *store.results("e").values(),
+            *store.runs(),
+            *store.proposals("r"),
+            *store.fits(["f"]),
+            *store.get_calls(["reply", "vector0", "vector1", "vector2"]),
+        ]
+        assert len(found) == 11 - 1
+        assert store.damaged == [name]
+
+
+def test_what_is_damaged_is_put_right_by_what_is_computed_again(path: Path, put_wrong: Callable[..., None]) -> None:
+    put_wrong("result", "e", "q1", "ok", json.loads('{"answer": 1}'), 1)
+    with Store.open(path) as store:
+        assert "q1" not in store.results("e")
+        store.put_results([ResultRow("e", "q1", "ok", RESULT)])
+        assert store.results("e")["q1"].value == RESULT
+        assert store.verify() == []
