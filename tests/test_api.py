@@ -308,7 +308,7 @@ def test_a_report_an_export_scores_and_an_audit_are_calls_as_well(here: dict[str
         ragsmith.report(here["cache"], tmp_path)
     ragsmith.search(**here)
     written = ragsmith.report(here["cache"], tmp_path / "reports", here["dataset"])
-    assert written.domains == ("island",)
+    assert written.datasets == ("island",)
     winner = ragsmith.export(here["dataset"], cache=here["cache"], output=tmp_path / "again.yaml").path
     assert winner.read_bytes() == here["winner"].read_bytes()
     scores = ragsmith.evaluate(winner, cache=here["cache"], latency=True)

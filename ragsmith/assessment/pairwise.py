@@ -70,7 +70,7 @@ class MeasureDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineAnswer:
+class ComparedAnswer:
     """What a pipeline made of a question: F, and R and G where it has them; ``retrieved`` names chunks, best first."""
 
     fitness: float
@@ -89,8 +89,8 @@ class QuestionPair:
     type: str
     reference: str
     group: int
-    first: PipelineAnswer
-    second: PipelineAnswer
+    first: ComparedAnswer
+    second: ComparedAnswer
 
     @property
     def gain(self) -> float:
@@ -333,11 +333,11 @@ def _told(
     return tuple(sorted(rows, key=lambda row: (-round(row.gain, 12), row.id)))
 
 
-def _answers(found: Evaluation, fitness: Fitness) -> list[PipelineAnswer]:
+def _answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswer]:
     scores = found.by_question(fitness)
     parts = [found.column(name) for name in COMPOSITES]
     return [
-        PipelineAnswer(
+        ComparedAnswer(
             scores[question],
             r,
             g,

@@ -16,7 +16,7 @@ from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.assessment.gate import GateResult
-    from ragsmith.assessment.pairwise import PairwiseComparison, PipelineAnswer, QuestionPair
+    from ragsmith.assessment.pairwise import PairwiseComparison, ComparedAnswer, QuestionPair
 
 WIDTH = 80
 """Characters of a line; --json and --csv have questions and answers whole."""
@@ -168,7 +168,7 @@ def _say_questions(title: str, rows: list[QuestionPair]) -> None:
             say(_cut(f"    {place} {_scores(answered)}  ", answered.answer))
 
 
-def _scores(answered: PipelineAnswer) -> str:
+def _scores(answered: ComparedAnswer) -> str:
     from ragsmith.text import numbers
 
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"

@@ -27,7 +27,7 @@ def event(name: str, level: int = logging.INFO, *, trace: BaseException | None =
     LOGGER.log(level, name, extra={"fields": fields}, exc_info=trace)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """A record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -45,7 +45,7 @@ class JsonLines(logging.Formatter):
 def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
     """Have this log, those of `OTHERS`, and warnings written to ``stream``, or else to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     handler.addFilter(REDACTING)
     loggers = {
         LOGGER: logging.INFO,

@@ -180,12 +180,15 @@ def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: St
     put_toy(store)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     probes = [
-        {"family": "retrieval", "option": "bm25", "key": "toy: bm25", "reference": "toy: naive"},
+        {"family": "retrieval", "option": "bm25", "key": "toy: bm25", "reference": "toy: naive", "difference": ""},
         {
             **{"family": "retrieval", "option": "hybrid", "key": "toy: hybrid", "reference": "toy: bm25"},
             "difference": "adds vectors to BM25",
         },
-        {"family": "reranking", "option": "cross_encoder", "key": "toy: hybrid reranked", "reference": "gone"},
+        {
+            **{"family": "reranking", "option": "cross_encoder", "key": "toy: hybrid reranked", "reference": "gone"},
+            "difference": "",
+        },
     ]
     store.update_run("run", "finished", {**value, "probes": probes})
     report = load_report(store, "toy")
