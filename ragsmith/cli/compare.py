@@ -16,7 +16,7 @@ from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.assessment.gate import GateResult
-    from ragsmith.assessment.pairwise import PairwiseComparison, ComparedAnswer, QuestionPair
+    from ragsmith.assessment.pairwise import ComparedAnswer, PairwiseComparison, QuestionPair
 
 WIDTH = 80
 """Characters of a line; --json and --csv have questions and answers whole."""
