@@ -1,10 +1,10 @@
-"""A review is a person's look at drafted questions: each is accepted, mended or rejected, the least certain first.
+"""A reviewer accepts, mends or rejects each drafted question, the least certain first.
 
     decisions  ->  what a decision makes of a row
-    journal    ->  decisions on disk, before anybody is told that they are kept
-    review     ->  the drafted questions of a data set's folder, which several people may look at together
+    journal    ->  decisions on disk, before they are confirmed
+    review     ->  the drafted questions of a data set's folder
     doubt      ->  how uncertain a draft is, and why
-    passages   ->  what a reviewer reads of the documents
+    passages   ->  the text around the evidence
 
-and three ways to look: a page of one's own browser (`page`), the terminal (`terminal`), a file to edit (`sheet`).
+``page`` shows it in a browser on this machine.
 """

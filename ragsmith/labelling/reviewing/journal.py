@@ -2,8 +2,8 @@
 
 A decision touches two files, ``questions.jsonl`` and ``rejected.jsonl``, and a process may be killed between them, or
 the disk be full. So a line is appended first, and is on the disk when that returns; a file is replaced whole
-afterwards, and a line ``{"applied": true}`` says that the files show all decisions above it. Whoever comes next makes
-up for those below the last such line. A line that was cut in the middle was never confirmed to anybody, and is removed.
+afterwards, and a line ``{"applied": true}`` says that the files show all decisions above it. The next process applies
+those below the last such line. A line that was cut in the middle was never confirmed, and is removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError
@@ -34,38 +33,19 @@ class Unapplied(OSError):
     """A decision is kept in the journal, and another file that shows it could not be written."""
 
 
-class Disk(Protocol):
-    """The files of a data set's folder that a review changes."""
-
-    def read(self, name: str) -> bytes:
-        """What is in a file; nothing where there is none."""
-
-    def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file, all or nothing; on the disk when this returns."""
-
-    def cut(self, name: str, length: int) -> None:
-        """Keep so many bytes of a file."""
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write a file whole or not at all; on the disk when this returns."""
-
-    def mark(self, name: str) -> tuple[int, ...]:
-        """Something that is another once the file has changed."""
-
-
 class FolderDisk:
-    """A `Disk` that is one."""
+    """The files of a data set's folder that a review changes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, name: str) -> bytes:
-        """See `Disk`."""
+        """What is in a file; nothing where there is none."""
         path = self.folder / name
         return path.read_bytes() if path.exists() else b""
 
     def append(self, name: str, data: bytes) -> None:
-        """See `Disk`."""
+        """Add to the end of a file, all or nothing; on the disk when this returns."""
         path = self.folder / name
         new = not path.exists()
         with path.open("ab", buffering=0) as file:
@@ -82,15 +62,15 @@ class FolderDisk:
             sync_folder(self.folder)
 
     def cut(self, name: str, length: int) -> None:
-        """See `Disk`."""
+        """Keep so many bytes of a file."""
         os.truncate(self.folder / name, length)
 
     def replace(self, name: str, data: bytes) -> None:
-        """See `Disk`."""
+        """Write a file whole or not at all; on the disk when this returns."""
         replace_file(data, self.folder / name)
 
     def mark(self, name: str) -> tuple[int, ...]:
-        """See `Disk`."""
+        """A value that is another once the file has changed."""
         try:
             status = (self.folder / name).stat()
         except FileNotFoundError:
@@ -103,7 +83,7 @@ class Entry:
     """A line of the journal.
 
     ``state`` is what the draft was decided to be, `State.PENDING` where a decision was taken back; ``before`` and
-    ``after`` are its row. A mending that somebody began has no ``state``: ``after`` is what was typed, which is nothing
+    ``after`` are its row. A mending that was begun has no ``state``: ``after`` is what was typed, which is nothing
     where it was given up.
     """
 
@@ -126,7 +106,7 @@ def read_entry(line: str) -> Entry:
     """A line that `Entry.line` wrote.
 
     Raises:
-        TextError: somebody else did.
+        TextError: it is another line.
     """
     record = parse_record(line)
     id_, decision, reviewer, at = (record.get(key) for key in ("id", "decision", "reviewer", "at"))
@@ -198,29 +178,51 @@ class Lines:
 
 
 class Journal:
-    """``review.jsonl`` and the files that it is ahead of. Call it while the folder is locked."""
+    """``review.jsonl`` and the files that it is ahead of.
 
-    def __init__(self, disk: Disk) -> None:
+    One process alone has the journal open; call it while the folder is locked, as others may write questions.
+
+    Raises:
+        DatasetError: the file has a line that is no decision.
+    """
+
+    def __init__(self, disk: FolderDisk) -> None:
         self.disk = disk
         self.entries: list[Entry] = []
         self.questions = Lines(QUESTIONS)
         self.rejected = Lines(REJECTED)
         self._open: list[Entry] = []  # decisions that the files may not show yet
-        self._length = 0
         self._marks: dict[str, tuple[int, ...]] = {}
+        data = disk.read(JOURNAL)
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):  # its writer was killed before the decision was confirmed
+            disk.cut(JOURNAL, whole)
+        for raw in filter(None, map(bytes.strip, data[:whole].split(b"\n"))):
+            if raw == APPLIED.strip():
+                self._open = []
+                continue
+            try:
+                entry = read_entry(raw.decode("utf-8", "replace"))
+            except TextError as error:
+                raise DatasetError([f"{JOURNAL}: a line {error.reason}"]) from None
+            self._remember(entry)
 
-    def refresh(self) -> bool:
-        """Read what others wrote, and finish what they began; returns whether there was anything.
+    def refresh(self) -> None:
+        """Read the rows that others changed, and finish what was begun.
 
-        Where the disk is full it is finished by whoever comes when it is not.
+        Where the disk is full, it is finished by the first call when it is not.
 
         Raises:
             DatasetError: a file has lines that cannot be read.
         """
-        changed = self._read()
+        if (mark := self.disk.mark(QUESTIONS)) != self._marks.get(QUESTIONS):
+            self.questions = Lines.read(QUESTIONS, self.disk.read(QUESTIONS))
+            self._marks[QUESTIONS] = mark
+        if (mark := self.disk.mark(REJECTED)) != self._marks.get(REJECTED):
+            self.rejected = Lines.read(REJECTED, self.disk.read(REJECTED))
+            self._marks[REJECTED] = mark
         with suppress(OSError):
             self._finish()
-        return changed
 
     def write(self, entry: Entry) -> None:
         """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile.
@@ -229,67 +231,23 @@ class Journal:
             Unapplied: it is kept, and the other files do not show it yet.
             OSError: it is not kept.
         """
-        self._append(entry.line)
-        self.entries.append(entry)
-        if entry.state is None:
-            return
-        self._open.append(entry)
+        self.disk.append(JOURNAL, entry.line)
+        self._remember(entry)
         try:
             self._finish()
         except OSError as error:
             said = f"it is decided and kept in {JOURNAL}, and {QUESTIONS} is brought up to date when it can be written"
             raise Unapplied(error.errno, f"{said} ({error.strerror or error})") from error
 
-    def _append(self, line: bytes) -> None:
-        self.disk.append(JOURNAL, line)
-        self._length += len(line)
-        self._marks[JOURNAL] = self.disk.mark(JOURNAL)
-
-    def _read(self) -> bool:
-        marks = {name: self.disk.mark(name) for name in (JOURNAL, QUESTIONS, REJECTED)}
-        if marks == self._marks:
-            return False
-        if marks[JOURNAL] != self._marks.get(JOURNAL):
-            self._read_journal()
-            marks[JOURNAL] = self.disk.mark(JOURNAL)
-        if marks[QUESTIONS] != self._marks.get(QUESTIONS):
-            self.questions = Lines.read(QUESTIONS, self.disk.read(QUESTIONS))
-        if marks[REJECTED] != self._marks.get(REJECTED):
-            self.rejected = Lines.read(REJECTED, self.disk.read(REJECTED))
-        self._marks = marks
-        return True
-
-    def _read_journal(self) -> None:
-        data = self.disk.read(JOURNAL)
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):  # its writer was killed, and nobody was told that it is kept
-            self.disk.cut(JOURNAL, whole)
-        if whole < self._length:  # somebody took lines away
-            self.entries, self._open, self._length = [], [], 0
-        found: list[Entry] = []
-        unapplied = list(self._open)
-        mistakes: list[str] = []
-        for raw in data[self._length : whole].split(b"\n"):
-            if not raw.strip():
-                continue
-            if raw.strip() == APPLIED.strip():
-                unapplied.clear()
-                continue
-            try:
-                found.append(read_entry(raw.decode("utf-8", "replace")))
-            except TextError as error:
-                mistakes.append(f"{JOURNAL}: a line {error.reason}")
-                continue
-            unapplied += [found[-1]] if found[-1].state is not None else []
-        if mistakes:
-            raise DatasetError(mistakes)
-        self.entries += found
-        self._open, self._length = unapplied, whole
+    def _remember(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        if entry.state is not None:
+            self._open.append(entry)
 
     def _finish(self) -> None:
         """Apply the last decision about each draft whose row is as one of those that are open knew it.
 
-        Another row was written by somebody else since, and stays.
+        A row that another program wrote since stays.
         """
         if not self._open:
             return
@@ -299,12 +257,10 @@ class Journal:
                 self._apply(last)
         self._open = []
         with suppress(OSError):  # then they are looked at once more, and found applied
-            self._append(APPLIED)
+            self.disk.append(JOURNAL, APPLIED)
 
     def _apply(self, entry: Entry) -> None:
         """Let the files show an entry; where a row goes from one to the other it is never in neither."""
-        if entry.state is None:
-            return
         there, gone = (
             (self.rejected, self.questions) if entry.state is State.REJECTED else (self.questions, self.rejected)
         )
@@ -324,7 +280,7 @@ class Journal:
 
 
 def drafted_rows(folder: Path) -> tuple[Row, ...]:
-    """The rows as they were before anybody decided about them; a line that cannot be read says nothing."""
+    """The rows as they were drafted, before any decision; lines that cannot be read are skipped."""
     found: dict[str, Row] = {}
     for raw in FolderDisk(folder).read(JOURNAL).split(b"\n"):
         with suppress(TextError):
@@ -335,7 +291,7 @@ def drafted_rows(folder: Path) -> tuple[Row, ...]:
 
 
 def unfinished(entries: Sequence[Entry]) -> Mapping[str, Entry]:
-    """The mendings that somebody began, and neither gave up nor finished, by identifier."""
+    """The mendings that were begun, and neither given up nor finished, by identifier."""
     found: dict[str, Entry] = {}
     for entry in entries:
         if entry.state is None and entry.after:

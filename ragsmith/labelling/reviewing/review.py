@@ -1,34 +1,33 @@
-"""The drafted questions of a data set's folder, and what people decide about them; several may do so at once."""
+"""The drafted questions of a data set's folder, and what a reviewer decides about them."""
 
 from __future__ import annotations
 
 import getpass
 import threading
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from ragsmith.datasets.anchoring.repaired_folder import moved
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.datasets.languages import in_their_languages
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.locking import held, locked
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import (
     REVIEW,
     Decision,
-    Mend,
-    Quote,
     Reject,
     Row,
     State,
-    Unmendable,
     as_drafted,
     decided,
     evidence_of,
@@ -38,22 +37,22 @@ from ragsmith.labelling.reviewing.decisions import (
     state_of,
 )
 from ragsmith.labelling.reviewing.doubt import Doubt, Doubter
-from ragsmith.labelling.reviewing.journal import Disk, Entry, FolderDisk, Journal, unfinished
+from ragsmith.labelling.reviewing.journal import Entry, FolderDisk, Journal, unfinished
 from ragsmith.labelling.reviewing.passages import Passage, passages
-from ragsmith.labelling.reviewing.presence import Presence
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
 LONGEST_NAME = 60
+LOCK = ".review.lock"
+"""Held by the one process that reviews the folder."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted question as it stands.
+    """A drafted question in its current state.
 
-    ``seen`` names this very state of it: a decision about another is refused. ``reviewer`` and ``reason`` are empty
-    where nobody decided or said why. ``begun`` is a mending that was typed and not finished.
+    ``reviewer`` and ``reason`` are empty where there is none. ``begun`` is a mending that was typed and not finished.
     """
 
     id: str
@@ -66,17 +65,17 @@ class Draft:
 
     @property
     def seen(self) -> str:
-        """A digest of what is looked at."""
+        """A digest of row and state: a decision about another digest is refused."""
         return seen(self.row, self.state)
 
     @property
     def question(self) -> str:
-        """What is asked."""
+        """The question."""
         return str(self.row.get("question", ""))
 
     @property
     def answer(self) -> str:
-        """What it answers, or nothing."""
+        """The answer, or an empty text."""
         return str(self.row.get("answer", ""))
 
     @property
@@ -85,53 +84,44 @@ class Draft:
         return str(self.row.get("type", "unspecified"))
 
     @property
-    def method(self) -> str:
-        """What drafted it."""
-        return str(origin_of(self.row).get("method", "unknown"))
-
-    @property
-    def answerable(self) -> bool:
-        """Whether the documents are said to answer it."""
-        return self.row.get("answerable", True) is not False
-
-    @property
     def evidence(self) -> tuple[Mapping[str, object], ...]:
         """The entries of its evidence."""
         return evidence_of(self.row)
 
-    @property
-    def quotes(self) -> tuple[str, ...]:
-        """The words of its evidence."""
-        return tuple(str(entry.get("text", "")) for entry in self.evidence)
-
 
 class DecidedMeanwhile(UsageError):
-    """Somebody else decided about a draft, or changed it, since it was looked at; ``draft`` is how it stands."""
+    """A draft is not as it was shown; ``draft`` is its current state."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        who = f"{draft.reviewer} " if draft.reviewer else "somebody "
-        what = {State.PENDING: "took a decision back or changed the question"}.get(draft.state, draft.state.value)
-        super().__init__(f"{who}{what} meanwhile ({draft.id}): look at it again, then decide")
+        super().__init__(f"{draft.id} has changed since it was shown: look at it again, then decide")
 
 
 class Review:
-    """A review of the drafted questions in ``folder``.
+    """A review of the drafted questions in ``folder``, one at a time; close it, or use it as a context manager.
 
-    Threads may share it, and other processes may review the same folder: each sees what the others decided. A decision
-    is on the disk when a method returns.
+    Threads may share it, and other programs may change the questions meanwhile. A decision is on the disk when a method
+    returns.
     """
 
-    def __init__(self, folder: Path, name: str, documents: Mapping[str, Document], disk: Disk) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        documents: Mapping[str, Document],
+        disk: FolderDisk,
+        lock: ExitStack | None = None,
+    ) -> None:
         self.folder = folder
         self.name = name
         self.documents = documents
         self._checker = EvidenceChecker(documents)
         self._doubter = Doubter(chunk_documents(list(documents.values())))
         self._doubts: dict[str, Doubt] = {}
-        self._journal = Journal(disk)
-        self._presence = Presence(folder)
+        self._release = weakref.finalize(self, (lock or ExitStack()).close)
         self._own = threading.RLock()
+        with locked(folder):
+            self._journal = Journal(disk)
         with self._held():
             found = [draft.id for draft in self._drafts()]
         if not found:
@@ -139,13 +129,23 @@ class Review:
                 f"{folder} has no drafted questions to review; draft some  (ragsmith dataset draft {folder})"
             )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the folder be reviewed by another."""
+        self._release()
+
     @classmethod
     def open(cls, folder: str | Path) -> Review:
         """Open the data set in ``folder``.
 
         Raises:
             DatasetError: documents or rows cannot be read.
-            UsageError: there is no such folder, or nothing in it that was drafted.
+            UsageError: there is no such folder, nothing in it was drafted, or it is being reviewed already.
         """
         found = Path(folder)
         if not found.is_dir():
@@ -160,7 +160,13 @@ class Review:
         read_as, _ = in_their_languages(read, manifest.about.get("language"), manifest.languages)
         kept = {document.id: document for document in read_as}
         name = manifest.about.get("title") or found.resolve().name
-        return cls(found, name, kept, FolderDisk(found))
+        with ExitStack() as lock:
+            file = lock.enter_context((found / LOCK).open("ab"))
+            try:
+                lock.enter_context(held(file.fileno(), seconds=0))
+            except TimeoutError:
+                raise UsageError(f"{found} is being reviewed already: end that review first") from None
+            return cls(found, name, kept, FolderDisk(found), lock.pop_all())
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
@@ -170,7 +176,7 @@ class Review:
 
     @property
     def pending(self) -> tuple[Draft, ...]:
-        """Those that nobody has decided about."""
+        """Those that are not decided yet."""
         return tuple(draft for draft in self.drafts if draft.state is State.PENDING)
 
     def draft(self, id_: str) -> Draft:
@@ -190,14 +196,14 @@ class Review:
     def decide(self, id_: str, decision: Decision, *, reviewer: str, looked_at: str | None = None) -> Draft:
         """Decide about a draft, and return how it stands then.
 
-        ``looked_at`` is the `Draft.seen` of what the reviewer saw; without it a decision of somebody else is replaced.
+        ``looked_at`` is the `Draft.seen` of what the reviewer saw; without it whatever was decided before is replaced.
 
         Raises:
             DecidedMeanwhile: the draft is not as it was seen.
             Unmendable: what a mending leaves would be wrong.
             UsageError: there is no such draft, or no reviewer.
         """
-        reviewer = _name(reviewer)
+        reviewer = reviewer_name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
             base = self._original(draft)[0] if isinstance(decision, Reject) else draft.row
@@ -206,21 +212,12 @@ class Review:
             self._journal.write(Entry(id_, state, reviewer, _now(), draft.row, after))
             return self._draft(id_)
 
-    def problems(self, draft: Draft, decision: Decision) -> tuple[str, ...]:
-        """What is wrong with a decision, one sentence each; nothing is decided."""
-        try:
-            with self._held():
-                decided(draft.row, decision, "nobody", self._checker, answered=self._answered())
-        except Unmendable as error:
-            return error.problems
-        return ()
-
     def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> Draft:
-        """Take a decision back: the question is as it was drafted, and nobody has decided.
+        """Take a decision back: the question is as it was drafted, and pending.
 
         Evidence is written where it stands by now. Raises as `decide`, and ``UsageError`` where it stands nowhere.
         """
-        reviewer = _name(reviewer)
+        reviewer = reviewer_name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
             if draft.state is not State.PENDING:
@@ -234,30 +231,14 @@ class Review:
             return self._draft(id_)
 
     def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
-        """Keep what somebody typed to mend a draft, before it is finished; nothing typed gives it up.
+        """Keep what is typed to mend a draft, before it is finished; nothing typed gives it up.
 
         Raises as `decide`.
         """
-        reviewer = _name(reviewer)
+        reviewer = reviewer_name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
             self._journal.write(Entry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
-
-    def changes(self, since: int) -> tuple[int, tuple[Draft, ...]]:
-        """How many entries the journal has, and the drafts that those from number ``since`` on are about."""
-        with self._held():
-            entries = self._journal.entries
-            changed = dict.fromkeys(entry.id for entry in entries[max(0, since) :] if entry.state is not None)
-            there = {draft.id: draft for draft in self._drafts()} if changed else {}
-            return len(entries), tuple(there[id_] for id_ in changed if id_ in there)
-
-    def look(self, client: str, id_: str, *, reviewer: str) -> Mapping[str, str]:
-        """Tell that a page of ``reviewer`` shows a draft, or none; returns what others look at just now, by whom.
-
-        ``client`` is a name of the page that nobody else has.
-        """
-        with self._held():
-            return self._presence.look(client, id_, _name(reviewer))
 
     def passages(self, draft: Draft, more: int = 0) -> tuple[Passage, ...]:
         """What is to be read: where the quotes stand, or for a question without any, what could answer it."""
@@ -273,7 +254,7 @@ class Review:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """The folder as it is now, and nobody else changes it."""
+        """Lock the folder against other programs, and read what they changed."""
         with self._own, locked(self.folder):
             self._journal.refresh()
             yield
@@ -351,41 +332,11 @@ class Review:
 
 
 def login_name() -> str:
-    """The name of whoever runs this, as the system has it."""
+    """The user name of this process, as the system has it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a name for its user
         return "reviewer"
-
-
-def mend_of(question: object, answer: object, evidence: object) -> Mend:
-    """A mending as the page sends it, and the journal keeps it.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if not all(text is None or isinstance(text, str) for text in (question, answer)):
-        raise UsageError("question and answer must be texts")
-    if evidence is None:
-        return Mend(_text(question), _text(answer))
-    if not isinstance(evidence, list):
-        raise UsageError("evidence must be a list")
-    return Mend(_text(question), _text(answer), tuple(_items(evidence)))
-
-
-def _items(evidence: Sequence[object]) -> Iterable[int | Quote]:
-    for item in evidence:
-        if type(item) is int:
-            yield item
-            continue
-        doc, text, start = (item.get(key) for key in ("doc", "text", "start")) if isinstance(item, dict) else (0, 0, 0)
-        if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
-            raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
-        yield Quote(doc, text, start)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _span(value: object) -> Span | None:
@@ -397,8 +348,12 @@ def _span(value: object) -> Span | None:
     return None
 
 
-def _name(reviewer: str) -> str:
-    """A reviewer's name as it is kept."""
+def reviewer_name(reviewer: str) -> str:
+    """A reviewer's name with single spaces.
+
+    Raises:
+        UsageError: it is empty, too long, or has characters that do not print.
+    """
     name = " ".join(reviewer.split())
     if not name or not name.isprintable() or len(name) > LONGEST_NAME:
         raise UsageError(f"{reviewer!r} is no name for a reviewer: give 1 to {LONGEST_NAME} printable characters")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-class DyingDisk:
+class DyingDisk(FolderDisk):
     """Files in memory; the process that uses them is killed at a given write, after ``share`` of it was done.
 
     A replaced file is there as a whole or not at all, as a file system has it; what is appended may be cut.
@@ -163,10 +162,10 @@ def test_what_is_kept_while_the_disk_is_full_is_shown_once_there_is_space(tmp_pa
         with pytest.raises(Unapplied, match=r"decided and kept in review\.jsonl.*No space left"):
             act(review, id_, action)
     assert review.counts()["pending"] == 3
-    other = opened(tmp_path, disk)  # it can be looked at meanwhile
+    review = opened(tmp_path, disk)  # it can be looked at meanwhile
     disk.full = False
-    assert act(other, "draft-002", "accept") == "accepted"
-    for found in (review, other, opened(tmp_path, disk)):
+    assert act(review, "draft-002", "accept") == "accepted"
+    for found in (review, opened(tmp_path, disk)):
         assert {draft.id: draft.state.value for draft in found.drafts} == {
             "draft-000": "mended",
             "draft-001": "rejected",
@@ -213,18 +212,6 @@ def test_a_line_that_was_cut_is_removed_and_one_of_somebody_else_is_said(tmp_pat
         Review.open(folder)
 
 
-def test_entries_are_read_once_though_a_line_was_wrong_at_first(tmp_path: Path) -> None:
-    disk = DyingDisk(files())
-    review, other = opened(tmp_path, disk), opened(tmp_path, disk)
-    act(other, "draft-001", "accept")
-    whole = disk.read(JOURNAL)
-    disk.replace(JOURNAL, whole + b'{"id": "x"}\n')
-    with pytest.raises(DatasetError, match="is no decision of a review"):
-        review.changes(0)
-    disk.replace(JOURNAL, whole)
-    assert review.changes(0)[0] == 1
-
-
 def test_a_line_of_which_the_disk_takes_a_part_is_not_kept_at_all(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="no limits of files on Windows")
     disk = FolderDisk(tmp_path)
@@ -258,17 +245,24 @@ def test_rejections_of_filters_are_no_part_of_a_review(tmp_path: Path) -> None:
     assert rows_of(folder, REJECTED)["draft-050"] == refused
 
 
-def test_a_decision_about_what_another_has_decided_meanwhile_is_refused(tmp_path: Path) -> None:
+def test_a_folder_is_reviewed_by_one_at_a_time(tmp_path: Path) -> None:
     folder = drafted_dataset(tmp_path / "yard")
-    ada, ben = Review.open(folder), Review.open(folder)
-    draft = ben.draft("draft-001")
-    ada.decide("draft-001", Reject("too vague"), reviewer="ada", looked_at=draft.seen)
-    with pytest.raises(DecidedMeanwhile, match="ada rejected meanwhile") as raised:
-        ben.decide("draft-001", Accept(), reviewer="ben", looked_at=draft.seen)
-    assert ben.draft("draft-001").reason == "too vague"
-    ben.decide("draft-001", Accept(), reviewer="ben", looked_at=raised.value.draft.seen)
-    assert ada.draft("draft-001").reviewer == "ben"
-    assert rows_of(folder, REJECTED) == {}
+    with Review.open(folder), pytest.raises(UsageError, match="is being reviewed already: end that review first"):
+        Review.open(folder)
+    with Review.open(folder) as review:
+        assert review.counts()["pending"] == 6
+
+
+def test_a_decision_about_a_row_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    review = Review.open(folder)
+    draft = review.draft("draft-001")
+    write_rows(folder, [drafted_row(1, question="Another question?")])
+    with pytest.raises(DecidedMeanwhile, match="has changed since it was shown") as raised:
+        review.decide("draft-001", Reject("too vague"), reviewer="ada", looked_at=draft.seen)
+    assert raised.value.draft.question == "Another question?"
+    review.decide("draft-001", Accept(), reviewer="ada", looked_at=raised.value.draft.seen)
+    assert rows_of(folder)["draft-001"]["question"] == "Another question?"
 
 
 @pytest.mark.parametrize("repaired", [True, False])
@@ -300,64 +294,3 @@ def test_what_cannot_be_as_it_was_drafted_stays_as_it_is_and_can_be_rejected(tmp
         review.reopen("draft-001", reviewer="ada")
     assert review.draft("draft-001").state == "accepted"
     assert review.decide("draft-001", Reject(), reviewer="ada").row["evidence"] == drafted_row(1)["evidence"]
-
-
-def test_each_sees_what_the_other_changed_since(tmp_path: Path) -> None:
-    folder = drafted_dataset(tmp_path / "yard")
-    ada, ben = Review.open(folder), Review.open(folder)
-    since, none = ben.changes(0)
-    assert (since, none) == (0, ())
-    ada.decide("draft-001", Accept(), reviewer="ada")
-    ada.begin("draft-002", {"question": "Half a qu"}, reviewer="ada")
-    since, changed = ben.changes(since)
-    assert [(draft.id, draft.state.value, draft.reviewer) for draft in changed] == [("draft-001", "accepted", "ada")]
-    assert ben.changes(since) == (2, ())
-
-
-def decide_many(folder: Path, name: str, start: Any, counted: Any) -> None:
-    """A process that decides about whatever it finds pending."""
-    review = Review.open(folder)
-    start.wait()
-    done = said = 0
-    while pending := review.pending:
-        for draft in pending:
-            decision = (Accept(), Reject(), Mend(f"{name} asks about {draft.id}?"))[int(draft.id[-3:]) % 3]
-            try:
-                review.decide(draft.id, decision, reviewer=name, looked_at=draft.seen)
-            except DecidedMeanwhile:
-                said += 1
-            else:
-                done += 1
-    counted.put((done, said))
-
-
-@pytest.mark.processes
-def test_two_processes_at_once_decide_about_each_question_once(tmp_path: Path) -> None:
-    folder = drafted_dataset(tmp_path / "yard", 60)
-    context = multiprocessing.get_context("spawn")
-    start, counted = context.Barrier(2), context.Queue()
-    processes = [context.Process(target=decide_many, args=(folder, name, start, counted)) for name in ("ada", "ben")]
-    for process in processes:
-        process.start()
-    ended = [counted.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join(60)
-    assert sum(done for done, _ in ended) == 60
-    lines = [line for line in map(json.loads, (folder / JOURNAL).read_text().splitlines()) if "id" in line]
-    assert sorted(line["id"] for line in lines) == [f"draft-{number:03}" for number in range(60)]
-    review = Review.open(folder)
-    assert review.counts() == {"pending": 0, "accepted": 20, "mended": 20, "rejected": 20}
-    assert {draft.id: draft.reviewer for draft in review.drafts} == {line["id"]: line["reviewer"] for line in lines}
-
-
-def test_a_disk_replaces_a_file_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
-    disk = FolderDisk(tmp_path)
-    path = tmp_path / "rows"
-    assert (disk.read("rows"), disk.mark("rows")) == (b"", ())
-    disk.append("rows", b"one\n")
-    path.chmod(0o640)
-    before = disk.mark("rows")
-    disk.replace("rows", b"two\n")
-    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two\n", 0o640)
-    assert disk.mark("rows") != before
-    assert [found.name for found in tmp_path.iterdir()] == ["rows"]

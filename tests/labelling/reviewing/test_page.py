@@ -19,9 +19,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
+from ragsmith.errors import UsageError
 from ragsmith.labelling.reviewing.journal import FolderDisk
 from ragsmith.labelling.reviewing.page.server import ReviewServer, page
-from ragsmith.labelling.reviewing.presence import SECONDS, Presence
+from ragsmith.labelling.reviewing.page.values import full
 from ragsmith.labelling.reviewing.review import Review
 
 JSON = {"Content-Type": "application/json"}
@@ -72,7 +73,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[ReviewServer]:
-    with ReviewServer(Review.open(folder), "ada") as found:
+    with Review.open(folder) as review, ReviewServer(review, "ada") as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield found
@@ -129,14 +130,14 @@ def test_another_address_name_kind_or_origin_is_refused(browser: Browser, folder
         browser.request("PUT", f"{path}decide", body, JSON),
     ]
     assert [status for status, _, _ in refused] == [404, 404, 404, 403, 403, 403, 403, 403, 400, 400, 413, 404, 501]
-    assert Review.open(folder).counts()["pending"] == 8
+    assert not (folder / "review.jsonl").exists()
     own = {**JSON, "Origin": f"http://{browser.url.netloc}"}
     assert browser.request("POST", f"{path}decide", body, own)[0] == 200
 
 
 def test_the_least_certain_comes_first_and_written_questions_do_not_come(browser: Browser) -> None:
     status, state = browser.get("state")
-    assert (status, state["name"], state["reviewer"], state["version"]) == (200, "The yard", "ada", 0)
+    assert (status, state["name"], state["reviewer"]) == (200, "The yard", "ada")
     doubts = [draft["doubt"] for draft in state["drafts"]]
     assert doubts == sorted(doubts, reverse=True)
     assert "written-1" not in {draft["id"] for draft in state["drafts"]}
@@ -160,14 +161,14 @@ def test_of_what_is_said_to_be_unanswerable_the_passage_that_may_answer_is_shown
 
 def test_decisions_are_kept_at_once(browser: Browser, folder: Path) -> None:
     assert browser.decide("draft-000", "accept")[1]["draft"]["state"] == "accepted"
-    assert browser.decide("draft-001", "reject", reason="too vague", reviewer="ben")[0] == 200
+    assert browser.decide("draft-001", "reject", reason="too vague")[0] == 200
     quote = {"doc": "harbour", "text": "carry fire", "start": text_of("harbour").index("carry fire")}
     status, reply = browser.decide("draft-002", "mend", question="When?", answer="Now.", evidence=[0, quote])
     assert (status, reply["draft"]["state"]) == (200, "mended")
     rows = rows_of(folder)
     assert rows["draft-000"]["origin"]["reviewer"] == "ada"
     assert rows["draft-002"]["evidence"][1] == {**quote, "end": quote["start"] + 10}
-    assert rows_of(folder, "rejected.jsonl")["draft-001"]["reviewer"] == "ben"
+    assert rows_of(folder, "rejected.jsonl")["draft-001"]["reviewer"] == "ada"
     assert "draft-001" not in rows
     draft = browser.draft("draft-002")
     assert (
@@ -188,60 +189,23 @@ def test_what_cannot_be_mended_is_said_and_nothing_changes(browser: Browser, fol
     assert (folder / "questions.jsonl").read_bytes() == before
 
 
-def test_two_at_once_see_each_other_and_overwrite_nothing(browser: Browser, folder: Path) -> None:
-    with ReviewServer(Review.open(folder), "ben") as other:
-        thread = threading.Thread(target=other.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        ben = Browser(other.url)
-        seen = ben.draft("draft-003")["seen"]
-        assert browser.decide("draft-003", "accept")[0] == 200
-        status, reply = ben.decide("draft-003", "reject", seen=seen)
-        assert (status, reply["draft"]["state"], reply["draft"]["reviewer"]) == (409, "accepted", "ada")
-        assert "ada accepted meanwhile" in reply["error"]
-        status, changes = ben.get("changes?since=0")
-        assert [draft["id"] for draft in changes["drafts"]] == ["draft-003"]
-        assert ben.get(f"changes?since={changes['version']}")[1]["drafts"] == []
-        other.shutdown()
-        thread.join()
-    assert rows_of(folder)["draft-003"]["origin"]["reviewer"] == "ada"
+def test_a_decision_about_an_earlier_state_is_refused(browser: Browser, folder: Path) -> None:
+    seen = browser.draft("draft-003")["seen"]  # a second tab
+    assert browser.decide("draft-003", "accept")[0] == 200
+    status, reply = browser.decide("draft-003", "reject", seen=seen)
+    assert (status, reply["draft"]["state"]) == (409, "accepted")
+    assert "draft-003 has changed since it was shown" in reply["error"]
+    assert "draft-003" in rows_of(folder)
 
 
-def test_each_knows_what_the_other_looks_at(browser: Browser, folder: Path) -> None:
-    first = browser.get("state?client=one&reviewer=ada")[1]["drafts"][0]["id"]
-    assert browser.get(f"draft?id={first}&client=one&reviewer=ada")[1]["looking"] == {}
-    review = Review.open(folder)  # another process
-    assert review.look("two", "draft-002", reviewer="ben") == {first: "ada"}
-    assert browser.get(f"changes?since=0&at={first}&client=one")[1]["looking"] == {"draft-002": "ben"}
-    assert review.look("two", "", reviewer="ben") == {first: "ada"}
-    assert browser.get(f"changes?since=0&at={first}&client=one")[1]["looking"] == {}
-
-
-def test_who_is_not_heard_of_is_gone_and_a_damaged_file_says_nothing(tmp_path: Path) -> None:
-    now = [100.0]
-    presence = Presence(tmp_path, lambda: now[0])
-    presence.look("one", "draft-001", "ada")
-    assert presence.look("two", "", "ben") == {"draft-001": "ada"}
-    assert presence.look("three", "", "ada") == {}  # the page opened again
-    now[0] += SECONDS + 1
-    assert presence.look("two", "", "ben") == {}
-    for damaged in ("", "[]", '{"one": 7}', '{"one": ["draft-001", "ada", "now"]}', '{"one'):
-        presence.path.write_text(damaged)
-        assert presence.look("two", "", "ben") == {}
-
-
-def test_what_was_typed_is_there_after_the_browser_is_gone(browser: Browser, folder: Path) -> None:
-    seen = browser.draft("draft-004")["seen"]
+def test_what_was_typed_is_there_after_the_process_is_gone(folder: Path) -> None:
     typed = {"question": "Half a ques", "answer": "Half", "evidence": []}
-    assert browser.post("begin", id="draft-004", seen=seen, **typed)[0] == 200
-    with ReviewServer(Review.open(folder), "ada") as again:
-        thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        other = Browser(again.url)
-        assert other.draft("draft-004")["typed"] == {**typed, "reviewer": "ada", "stale": False}
-        other.post("begin", id="draft-004", seen=seen)  # given up
-        assert other.draft("draft-004")["typed"] is None
-        again.shutdown()
-        thread.join()
+    with Review.open(folder) as review:
+        review.begin("draft-004", typed, reviewer="ada", looked_at=review.draft("draft-004").seen)
+    with Review.open(folder) as review:
+        assert full(review, review.draft("draft-004"))["typed"] == {**typed, "stale": False}
+        review.begin("draft-004", {}, reviewer="ada")  # given up
+        assert full(review, review.draft("draft-004"))["typed"] is None
     assert "draft-004" in rows_of(folder)
 
 
@@ -271,16 +235,16 @@ def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
     assert review.passages(draft, 50)[0].whole
 
 
-def test_a_full_disk_decides_nothing_and_is_said(server: ReviewServer, browser: Browser) -> None:
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(disk, name)
+class NoSpace(FolderDisk):
+    """A folder in which no line has space."""
 
-        def append(self, name: str, data: bytes) -> None:
-            raise OSError(28, "No space left on device")
+    def append(self, name: str, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
+
+def test_a_full_disk_decides_nothing_and_is_said(server: ReviewServer, browser: Browser, folder: Path) -> None:
     disk = server.review._journal.disk
-    server.review._journal.disk = Full()
+    server.review._journal.disk = NoSpace(folder)
     status, reply = browser.decide("draft-001", "accept")
     assert (status, "No space left" in reply["error"]) == (507, True)
     server.review._journal.disk = disk
@@ -306,7 +270,11 @@ def test_the_command_serves_until_the_page_or_ctrl_c_ends_it(
     assert json.loads(out) == {"folder": str(folder), "pending": 7, "accepted": 1, "mended": 0, "rejected": 0}
     process = spawn("dataset", "review", folder, "--no-browser")
     browser = Browser(address(process))
-    taken = spawn("dataset", "review", folder, "--no-browser", "--port", browser.url.port)
+    second = spawn("dataset", "review", folder, "--no-browser")
+    _, err = second.communicate(timeout=30)
+    assert (second.returncode, "is being reviewed already: end that review first" in err) == (2, True)
+    other = drafted_dataset(folder.parent / "other")
+    taken = spawn("dataset", "review", other, "--no-browser", "--port", browser.url.port)
     _, err = taken.communicate(timeout=30)
     assert (taken.returncode, f"port {browser.url.port} cannot be used: Address already in use" in err) == (2, True)
     browser.decide("draft-002", "reject")
@@ -377,6 +345,11 @@ def test_a_decision_that_is_kept_on_a_full_disk_is_not_said_to_be_lost(tmp_path:
         server.shutdown()
 
 
-@pytest.mark.parametrize("name", ["changes?since=", "draft?id=draft-001&more="])
-def test_a_number_of_many_digits_is_refused(browser: Browser, name: str) -> None:
-    assert browser.get(name + "9" * 5_000)[0] == 400
+def test_a_number_of_many_digits_is_refused(browser: Browser) -> None:
+    assert browser.get("draft?id=draft-001&more=" + "9" * 5_000)[0] == 400
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 61, "a\x1b"])
+def test_a_reviewer_without_a_proper_name_is_refused(folder: Path, name: str) -> None:
+    with Review.open(folder) as review, pytest.raises(UsageError, match="is no name for a reviewer"):
+        ReviewServer(review, name)

@@ -1,16 +1,14 @@
 "use strict";
 // A decision is sent when its key is pressed, and the next question is shown when the answer says that it is written:
-// what has left the screen is never lost. A key that is pressed meanwhile would be about a question nobody has seen.
+// what has left the screen is never lost. A key that is pressed meanwhile would be about a question not shown yet.
 
-const POLL = 2000, PAUSE = 300;
+const PAUSE = 300;
 const HEADING = /^(#{1,6} .*)$/m;
 const SIGNS = {pending: "·", accepted: "✓", mended: "✎", rejected: "✗"};
 const at = id => document.getElementById(id);
-const client = Math.random().toString(36).slice(2);
 const drafts = new Map();
-let looking = {};  // what others look at just now, and who
 const decided = [];
-let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, warned = "", keeping = Promise.resolve(), ended = false;
+let order = [], reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, keeping = Promise.resolve();
 
 function element(tag, text = "", className = "") {
   const made = document.createElement(tag);
@@ -63,10 +61,6 @@ function tell(text, bad = false) {
   if (text && !bad) quiet = setTimeout(() => tell(""), 8000);
 }
 
-function reviewer() { return at("reviewer").value.trim(); }  // none: whoever started the command
-
-function me(values = {}) { return new URLSearchParams({client, reviewer: reviewer(), ...values}); }
-
 // ---- which questions, in which order
 
 function wanted() {
@@ -86,8 +80,7 @@ function ofFilter() {
 function nextPending(from) {
   const all = ofFilter(), place = all.findIndex(draft => draft.id === from);
   const turned = [...all.slice(place + 1), ...all.slice(0, Math.max(place, 0))];
-  const open = turned.filter(draft => draft.state === "pending");
-  return open.find(draft => !Object.hasOwn(looking, draft.id)) || open[0];
+  return turned.find(draft => draft.state === "pending");
 }
 
 function step(by) {
@@ -142,13 +135,12 @@ async function show(id, more = 0) {
   const mine = ++shown;  // of two that are asked for the later one is shown, whichever comes last
   let draft;
   try {
-    draft = await ask(`draft?${me({id, more})}`);
+    draft = await ask(`draft?${new URLSearchParams({id, more})}`);
   } catch (error) {
     if (error instanceof Refused) tell(error.message, true);
     return;
   }
   if (mine !== shown) return;
-  looking = draft.looking;
   const again = current && current.id === id && editing;
   current = draft;
   take(draft);
@@ -171,10 +163,9 @@ function render() {
   if (!draft.answerable) chips.push(element("span", "said to be unanswerable", "unanswerable"));
   if (draft.state !== "pending") {
     const why = draft.state === "rejected" ? `: ${draft.reason}` : "";
-    chips.unshift(element("span", `${SIGNS[draft.state]} ${draft.state} by ${draft.reviewer || "somebody"}${why}`, draft.state));
+    chips.unshift(element("span", `${SIGNS[draft.state]} ${draft.state} by ${draft.reviewer || "a reviewer"}${why}`, draft.state));
   }
-  at("chips").replaceChildren(...chips, element("span", "", "company"));
-  company();
+  at("chips").replaceChildren(...chips);
   at("place").textContent = `as number ${place} of ${ofFilter().length}: doubt ${draft.doubt.toFixed(2)}`;
   at("why").replaceChildren(...(draft.why.length ? draft.why : ["nothing speaks against it"]).map(text => element("li", text)));
   at("passages").replaceChildren(...draft.passages.map(passage));
@@ -210,13 +201,6 @@ function passage(part) {
   return made;
 }
 
-function company() {
-  const chip = document.querySelector("#chips .company"), who = current && Object.hasOwn(looking, current.id);
-  if (!chip) return;
-  chip.hidden = !who;
-  chip.textContent = who ? `${looking[current.id]} is looking at this, too` : "";
-}
-
 function append(box, start, text, mark) {
   for (const part of text.split(HEADING)) {  // every other part is a heading
     if (!part) continue;
@@ -248,16 +232,14 @@ async function send(path, body) {
   saved("saving");
   await keeping;
   try {
-    const known = {since: version, client, at: current.id};
-    const reply = await ask(path, {id: current.id, seen: current.seen, reviewer: reviewer(), ...known, ...body});
-    hear(reply);
+    const reply = await ask(path, {id: current.id, seen: current.seen, ...body});
     take(reply.draft);
     saved("saved");
     return reply.draft;
   } catch (error) {
     if (error instanceof Refused) {
       saved("saved");
-      if (error.status === 409) await meanwhile(error, body);
+      if (error.status === 409) await meanwhile(error);
       else if (error.status === 422) problems(error.values.problems);
       else tell(error.message, true);
     }
@@ -267,16 +249,16 @@ async function send(path, body) {
   }
 }
 
-async function meanwhile(error, body) {
-  const there = error.values.draft, mine = {accept: "accepted", mend: "mended", reject: "rejected"}[body.decision];
+async function meanwhile(error) {
+  const there = error.values.draft;
   take(there);
   if (editing) { problems([error.message]); current.seen = there.seen; overview(); return; }
-  if (there.reviewer !== reviewer() || there.state !== mine) tell(error.message);
+  tell(error.message);
   await show(there.id);
 }
 
 async function decide(decision, more = {}) {
-  if (busy || !current || lost && !editing && !(await alive()) || othersDecision()) return;
+  if (busy || !current) return;
   clearTimeout(typing);
   const id = current.id, draft = await send("decide", {decision, ...more});
   if (!draft) return;
@@ -285,18 +267,6 @@ async function decide(decision, more = {}) {
   const next = nextPending(id);
   busy = true;
   try { await show(next?.id); } finally { busy = false; }
-}
-
-function othersDecision() {
-  // somebody's key may be on its way while the screen changes below it: another's decision is replaced at the second
-  if (current.state === "pending" || current.reviewer === reviewer() || warned === current.seen) return false;
-  warned = current.seen;
-  tell(`${current.reviewer || "Somebody"} ${current.state} this question. Press n to go on, or decide again to replace it.`);
-  return true;
-}
-
-async function alive() {
-  try { await ask(`changes?since=${version}`); return true; } catch { return false; }
 }
 
 async function undo() {
@@ -362,7 +332,7 @@ function keep(what = editing && mending()) {
 
 async function put(draft, what, again = true) {
   try {
-    await ask("begin", {id: draft.id, seen: draft.seen, reviewer: reviewer(), ...what});
+    await ask("begin", {id: draft.id, seen: draft.seen, ...what});
     if (!typing) saved("saved");
   } catch (error) {
     if (!(error instanceof Refused)) return;
@@ -447,39 +417,6 @@ function quote(also) {
   render();
 }
 
-// ---- what others do
-
-function hear(reply) {
-  if (reply.version < version) return false;  // an answer that was overtaken
-  version = reply.version;
-  looking = reply.looking;
-  reply.drafts.forEach(take);
-  return true;
-}
-
-async function poll() {
-  if (ended) return;
-  try {
-    const reply = await ask(`changes?${me({since: version, at: current?.id ?? ""})}`);
-    const earlier = new Map(reply.drafts.map(draft => [draft.id, drafts.get(draft.id)]));
-    const heard = hear(reply) ? reply.drafts : [];
-    company();
-    for (const draft of heard) {
-      const before = earlier.get(draft.id);
-      if (!current || draft.id !== current.id || draft.seen === current.seen || busy) continue;
-      if (before && draft.reviewer !== reviewer() && draft.seen !== before.seen) {
-        const what = draft.state === "pending" ? "reopened" : draft.state;
-        tell(`${draft.reviewer || "Somebody"} ${what} this question meanwhile. Press n to go on.`);
-      }
-      if (!editing) await show(draft.id);
-    }
-    if (heard.length) overview();
-  } catch (error) {
-    if (error instanceof Refused) tell(error.message, true);
-  }
-  setTimeout(poll, POLL);
-}
-
 // ---- keys
 
 const KEYS = {
@@ -540,7 +477,6 @@ document.addEventListener("click", event => {
 });
 listen("toggle", "click", () => at("toggle").setAttribute("aria-expanded", String(at("side").classList.toggle("open"))));
 for (const id of ["finish", "finish-now"]) listen(id, "click", async () => {
-  ended = true;
   await ask("finish", {});
   document.body.replaceChildren(element("main", "The review has ended; everything is kept. This tab can be closed."));
 });
@@ -556,12 +492,10 @@ document.addEventListener("selectionchange", offer);
 addEventListener("pagehide", () => { flush(); });
 
 async function begin() {
-  const state = await ask(`state?${me()}`);
-  looking = state.looking;
+  const state = await ask("state");
   reasons = state.reasons;
-  version = state.version;
   at("name").textContent = state.name;
-  at("reviewer").value = state.reviewer;
+  at("reviewer").textContent = state.reviewer;
   options(at("by-state"), "all questions", ["pending", "decided", "accepted", "mended", "rejected"],
     {pending: "to go", decided: "reviewed"});
   for (const draft of state.drafts) take(draft);
@@ -575,7 +509,6 @@ async function begin() {
   at("key-reasons").append(...reasons.map(text => element("li", text)));
   saved("saved");
   await show(nextPending(undefined)?.id);
-  setTimeout(poll, POLL);
 }
 
 begin().catch(error => { if (error instanceof Refused) tell(error.message, true); });

@@ -23,10 +23,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from ragsmith.errors import UsageError
-from ragsmith.labelling.reviewing.decisions import REASONS, UNSAID, Accept, Decision, Reject, Unmendable
+from ragsmith.labelling.reviewing.decisions import REASONS, UNSAID, Accept, Decision, Mend, Quote, Reject, Unmendable
 from ragsmith.labelling.reviewing.journal import Unapplied
 from ragsmith.labelling.reviewing.page.values import Values, brief, full
-from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, mend_of
+from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, reviewer_name
 from ragsmith.text.files import MIB, TextError, shown
 from ragsmith.text.jsonl import parse_json
 
@@ -34,7 +34,6 @@ HERE = Path(__file__).resolve().parent
 ADDRESS = "127.0.0.1"
 MOST_BYTES = MIB
 """What a request may send."""
-LONGEST_CLIENT = 40
 LONGEST_NUMBER = 18
 IDLE_SECONDS = 60
 """How long a connection may say nothing."""
@@ -43,10 +42,11 @@ Body = Mapping[str, object]
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """The page of ``review`` on ``port``, or on a free one for 0; ``reviewer`` is who decides if the page says nothing.
+    """The page of ``review`` on ``port``, or on a free one for 0; ``reviewer`` is who decides.
 
     Raises:
         OSError: the port is not free.
+        UsageError: the reviewer has no name.
     """
 
     daemon_threads = True
@@ -54,7 +54,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
         self.review = review
-        self.reviewer = reviewer
+        self.reviewer = reviewer_name(reviewer)
         self.token = token or secrets.token_urlsafe(18)
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -117,11 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer what only looks."""
-        looks: dict[str, Callable[[dict[str, str]], Values]] = {
-            "state": self._state,
-            "draft": self._draft,
-            "changes": self._changes,
-        }
+        looks: dict[str, Callable[[dict[str, str]], Values]] = {"state": self._state, "draft": self._draft}
         try:
             name, asked = self._place()
             if name == "":
@@ -140,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             "decide": self._decide,
             "reopen": self._reopen,
             "begin": self._begin,
-            "finish": self._finish,
+            "finish": lambda _: {},
         }
         self._read = False
         try:
@@ -159,70 +155,37 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the class calls it
         """Nothing is said of requests: their addresses have the token."""
 
-    def _state(self, asked: Mapping[str, str]) -> Values:
+    def _state(self, _: Mapping[str, str]) -> Values:
         review = self.server.review
-        version, _ = review.changes(0)
         return {
             "name": review.name,
-            "folder": str(review.folder),
             "reviewer": self.server.reviewer,
             "reasons": list(REASONS),
-            "version": version,
-            "looking": self._looking(asked, ""),
             "drafts": [brief(draft) for draft in review.drafts],
         }
 
     def _draft(self, asked: Mapping[str, str]) -> Values:
         more = asked.get("more", "0")
         if not more.isdecimal() or len(more) > 4:
-            raise UsageError(f"more={more!r} is not how often more is wanted")
+            raise UsageError(f"more={shown(more)} is not how often more is wanted")
         review = self.server.review
-        draft = review.draft(asked.get("id", ""))
-        return {**full(review, draft, int(more)), "looking": self._looking(asked, draft.id)}
-
-    def _changes(self, asked: Mapping[str, str]) -> Values:
-        return self._news(asked)
-
-    def _news(self, asked: Mapping[str, object]) -> Values:
-        """What changed since the page last heard of it, and what others look at."""
-        since = str(asked.get("since", "0"))
-        if not since.isdecimal() or len(since) > LONGEST_NUMBER:
-            raise UsageError(f"since={shown(since)} is no number of changes")
-        version, drafts = self.server.review.changes(int(since))
-        looking = self._looking(asked, str(asked.get("at", "")))
-        return {"version": version, "looking": looking, "drafts": [brief(draft) for draft in drafts]}
-
-    def _looking(self, asked: Mapping[str, object], id_: str) -> Values:
-        """What others look at, and by whom; a page that gives itself a name is seen by them, too."""
-        client, reviewer = str(asked.get("client", "")), str(asked.get("reviewer") or self.server.reviewer)
-        return dict(self.server.review.look(client[:LONGEST_CLIENT], id_, reviewer=reviewer)) if client else {}
+        return full(review, review.draft(asked.get("id", "")), int(more))
 
     def _decide(self, body: Body) -> Values:
-        id_, reviewer, looked_at = self._what(body)
-        review = self.server.review
-        draft = review.decide(id_, _decision(body), reviewer=reviewer, looked_at=looked_at)
-        return {"draft": brief(draft), **self._news(body)}
+        id_, looked_at = _draft_named(body)
+        decision, reviewer = _decision(body), self.server.reviewer
+        return {"draft": brief(self.server.review.decide(id_, decision, reviewer=reviewer, looked_at=looked_at))}
 
     def _reopen(self, body: Body) -> Values:
-        id_, reviewer, looked_at = self._what(body)
-        draft = self.server.review.reopen(id_, reviewer=reviewer, looked_at=looked_at)
-        return {"draft": brief(draft), **self._news(body)}
+        id_, looked_at = _draft_named(body)
+        return {"draft": brief(self.server.review.reopen(id_, reviewer=self.server.reviewer, looked_at=looked_at))}
 
     def _begin(self, body: Body) -> Values:
-        id_, reviewer, looked_at = self._what(body)
+        id_, looked_at = _draft_named(body)
+        _mend(body)  # what is kept can be shown again
         typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
-        mend_of(*(typed.get(key) for key in ("question", "answer", "evidence")))  # what is kept can be shown again
-        self.server.review.begin(id_, typed, reviewer=reviewer, looked_at=looked_at)
+        self.server.review.begin(id_, typed, reviewer=self.server.reviewer, looked_at=looked_at)
         return {}
-
-    def _finish(self, body: Body) -> Values:
-        return {}
-
-    def _what(self, body: Body) -> tuple[str, str, str]:
-        id_, reviewer, looked_at = (body.get(key) for key in ("id", "reviewer", "seen"))
-        if not isinstance(id_, str) or not isinstance(looked_at, str):
-            raise UsageError("a decision names the draft, and what was seen of it")
-        return id_, str(reviewer or self.server.reviewer), looked_at
 
     def _place(self) -> tuple[str, dict[str, str]]:
         """What is asked for below the token, and with which parameters."""
@@ -299,17 +262,38 @@ def _fits(length: str) -> bool:
     return length.isdecimal() and len(length) <= LONGEST_NUMBER and int(length) <= MOST_BYTES
 
 
-def _decision(body: Body) -> Decision:
-    """What a request decides.
+def _draft_named(body: Body) -> tuple[str, str]:
+    """The identifier of a draft, and the digest of its state that the page shows."""
+    id_, looked_at = body.get("id"), body.get("seen")
+    if not isinstance(id_, str) or not isinstance(looked_at, str):
+        raise UsageError("a decision names the draft, and what was seen of it")
+    return id_, looked_at
 
-    Raises:
-        UsageError: nothing that is known.
-    """
+
+def _decision(body: Body) -> Decision:
     match body.get("decision"):
         case "accept":
             return Accept()
         case "reject":
             return Reject(str(body.get("reason") or UNSAID))
         case "mend":
-            return mend_of(body.get("question"), body.get("answer"), body.get("evidence"))
+            return _mend(body)
     raise UsageError(f"{body.get('decision')!r} is no decision: accept, mend or reject")
+
+
+def _mend(body: Body) -> Mend:
+    question, answer, evidence = (body.get(key) for key in ("question", "answer", "evidence"))
+    if not isinstance(question, str | None) or not isinstance(answer, str | None):
+        raise UsageError("question and answer must be texts")
+    if not isinstance(evidence, list | None):
+        raise UsageError("evidence must be a list")
+    return Mend(question, answer, None if evidence is None else tuple(map(_kept_or_quoted, evidence)))
+
+
+def _kept_or_quoted(item: object) -> int | Quote:
+    if type(item) is int:
+        return item
+    doc, text, start = (item.get(key) for key in ("doc", "text", "start")) if isinstance(item, dict) else (0, 0, 0)
+    if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
+        raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
+    return Quote(doc, text, start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragsmith.labelling.reviewing.decisions import origin_of
 from ragsmith.labelling.reviewing.passages import Passage
 from ragsmith.labelling.reviewing.review import Draft, Review
 
@@ -15,8 +16,8 @@ def brief(draft: Draft) -> Values:
         "question": draft.question,
         "answer": draft.answer,
         "type": draft.type,
-        "method": draft.method,
-        "answerable": draft.answerable,
+        "method": str(origin_of(draft.row).get("method", "unknown")),
+        "answerable": draft.row.get("answerable", True) is not False,
         "state": draft.state.value,
         "reviewer": draft.reviewer,
         "reason": draft.reason,
@@ -50,9 +51,7 @@ def full(review: Review, draft: Draft, more: int = 0) -> Values:
         "passages": [_passage(passage, placed) for passage in shown],
         "more": more,
         "whole": all(passage.whole for passage in shown),
-        "typed": {**begun.after, "reviewer": begun.reviewer, "stale": begun.before.get("seen") != draft.seen}
-        if begun
-        else None,
+        "typed": {**begun.after, "stale": begun.before.get("seen") != draft.seen} if begun else None,
     }
 
 
