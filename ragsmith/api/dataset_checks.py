@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.labelling.checking.check import Check, check, chosen_gates
+from ragsmith.labelling.checking.check import Check, GateOptions, check, check_request
 from ragsmith.labelling.checking.page import check_page
-from ragsmith.labelling.checking.settings import CheckSettings
+from ragsmith.techniques.own import import_files
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -19,9 +19,9 @@ def check_dataset(
     *,
     only: Sequence[str] = (),
     without: Sequence[str] = (),
-    bm25: tuple[float, float] = (0.5, 0.8),
-    difference: float = 0.03,
+    options: GateOptions | None = None,
     chunk_size: int = DEFAULT_SIZE,
+    imports: Sequence[str | Path] = (),
     html: str | Path | None = None,
 ) -> Check:
     """Ask of a data set whether it can tell good retrieval from bad: is it sound, has it shortcuts, what can it show?
@@ -30,17 +30,17 @@ def check_dataset(
     >>> checked.passed(), [finding.gate for finding in checked.findings if not finding.passed]
     (True, ['questions'])
 
-    ``only`` and ``without`` name gates. Recall@5 of BM25 should lie in the range ``bm25``, and the test should be able
-    to show a ``difference`` of R. Documents are cut into chunks of at most ``chunk_size`` characters, and ``html``
-    names a file for a page with plots. No model is asked but those that are part of the program.
+    ``only`` and ``without`` name gates, and ``options`` has those of gates, as ``{"bm25": {"low": 0.6}}``; ``imports``
+    names Python files with gates of your own. Documents are cut into chunks of at most ``chunk_size`` characters, and
+    ``html`` names a file for a page with plots. No model is asked but those that are part of the program.
 
     Raises:
-        UsageError: the data set cannot be read, a gate is not known, or a limit is none.
+        UsageError: the data set cannot be read, or a gate or an option cannot be used.
     """
-    chosen_gates(only, without)
-    settings = CheckSettings(*bm25, difference, chunk_size)
+    import_files(imports)
+    check_request(only, without, options, chunk_size)
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    found = check(data, only=only, without=without, settings=settings)
+    found = check(data, only=only, without=without, options=options, chunk_size=chunk_size)
     if html is not None:
         write_file(check_page(found), Path(html))
     return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragsmith.cli.dataset.app import NameOrFolder, commands
-from ragsmith.cli.options import REPORTS, JsonOption
+from ragsmith.cli.options import REPORTS, ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json
 
 
@@ -17,9 +19,11 @@ def check(
     dataset: NameOrFolder,
     only: Annotated[list[str] | None, typer.Option(help="A gate to ask; may be given several times.")] = None,
     without: Annotated[list[str] | None, typer.Option(help="A gate to leave out; may be given several times.")] = None,
-    bm25_low: Annotated[float, typer.Option(help="Recall@5 that BM25 should reach, else a warning.")] = 0.5,
-    bm25_high: Annotated[float, typer.Option(help="Recall@5 that BM25 should not exceed, else a warning.")] = 0.8,
-    difference: Annotated[float, typer.Option(help="Difference of R that the test should be able to show.")] = 0.03,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GATE.OPTION=VALUE", help="An option of a gate; see  ragsmith dataset gates."),
+    ] = None,
+    imports: ImportsOption = None,
     chunk_size: Annotated[int, typer.Option("--chunk-size", help="Characters in a chunk, at most.")] = 900,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
     html: Annotated[
@@ -27,7 +31,10 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask of a data set whether it can tell good retrieval from bad; exit 1 if a gate fails."""
+    """Ask of a data set whether it can tell good retrieval from bad; exit 1 if a gate fails.
+
+    The gates are listed by  ragsmith dataset gates.
+    """
     import ragsmith
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.labelling.checking.page import check_page
@@ -40,8 +47,7 @@ def check(
         data,
         only=only or (),
         without=without or (),
-        bm25=(bm25_low, bm25_high),
-        difference=difference,
+        options=_options(settings or ()),
         chunk_size=chunk_size,
     )
     if as_json:
@@ -54,3 +60,43 @@ def check(
         say(str(page))
     if not found.passed(strict=strict):
         raise typer.Exit(1)
+
+
+@commands.command()
+def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
+    """List the gates of `ragsmith dataset check`, with their options."""
+    from ragsmith.labelling.checking.gates import gates as registered
+
+    known = registered()
+    if as_json:
+        say_json(
+            [
+                {"name": name, "asks": one.asks, "options": one.defaults, "paper": one.paper}
+                for name, one in known.items()
+            ]
+        )
+        return
+    width = max(map(len, known))
+    for name, one in known.items():
+        options = "".join(f"  {name}.{option}={value}" for option, value in one.defaults.items())
+        say(f"{name:<{width}}  {one.asks}{options}")
+
+
+def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
+    """The options of gates that are set on the command line: numbers and true or false as JSON has them, else text."""
+    from ragsmith.errors import WrongOption
+
+    found: dict[str, dict[str, object]] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        gate, dot, option = name.partition(".")
+        if not (gate and dot and option and equals and text):
+            raise WrongOption("set", f"is {setting!r}: give GATE.OPTION=VALUE, such as bm25.low=0.6")
+        if option in found.setdefault(gate, {}):
+            raise WrongOption("set", f"gives {name} twice: give it once")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found[gate][option] = value
+    return found

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.errors import WrongOption
 from ragsmith.labelling.checking.finding import Finding, State
-from ragsmith.labelling.checking.gates import gates
+from ragsmith.labelling.checking.gates import chosen_gates
 from ragsmith.labelling.checking.registry import Gate
-from ragsmith.labelling.checking.settings import CheckSettings
 from ragsmith.labelling.checking.view import View
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
+
+SMALLEST_CHUNK = 100
+"""Characters."""
+GateOptions = Mapping[str, Mapping[str, object]]
+"""Options by the name of the gate and their own."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Check:
     questions: int
     ranked: int
     drafted: int
-    settings: CheckSettings
+    chunk_size: int
     findings: tuple[Finding, ...]
 
     def those(self, state: State) -> tuple[Finding, ...]:
@@ -73,17 +78,17 @@ def check(
     *,
     only: Sequence[str] = (),
     without: Sequence[str] = (),
-    settings: CheckSettings | None = None,
+    options: GateOptions | None = None,
+    chunk_size: int = DEFAULT_SIZE,
 ) -> Check:
-    """Ask all gates, or ``only`` some, or all ``without`` some.
+    """Ask all gates, or ``only`` some, or all ``without`` some; ``options`` are those of gates, by gate and name.
 
     Raises:
-        UsageError: a gate is not known, or none is left.
+        UsageError: a gate or an option cannot be used, or no gate is left.
     """
-    chosen = chosen_gates(only, without)
-    view = View(dataset, settings)
-    findings = tuple(gate(view) for gate in chosen)
-    drafted = sum(example.drafted for example in dataset.examples)
+    chosen = check_request(only, without, options, chunk_size)
+    view = View(dataset, chunk_size)
+    findings = tuple(gate(view, (options or {}).get(gate.name)) for gate in chosen)
     return Check(
         dataset.name,
         dataset.title,
@@ -91,24 +96,26 @@ def check(
         len(view.chunks),
         len(dataset.examples),
         len(view.ranked),
-        drafted,
-        view.settings,
+        sum(example.drafted for example in dataset.examples),
+        chunk_size,
         findings,
     )
 
 
-def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
-    """The gates that are named, in their order.
+def check_request(
+    only: Sequence[str], without: Sequence[str], options: GateOptions | None, chunk_size: int
+) -> tuple[Gate, ...]:
+    """The gates that are asked.
 
     Raises:
-        UsageError: a gate is not known, or none is left.
+        UsageError: a gate or an option cannot be used, or no gate is left.
     """
-    known = {gate.name: gate for gate in gates()}
-    for parameter, names in (("only", only), ("without", without)):
-        for name in names:
-            if name not in known:
-                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}")
-    left = [gate for name, gate in known.items() if (not only or name in only) and name not in without]
-    if not left:
-        raise WrongOption("without", "leaves no gate: leave one of its names out")
-    return tuple(left)
+    chosen = chosen_gates(only, without)
+    asked = {gate.name: gate for gate in chosen}
+    for name, given in (options or {}).items():
+        if name not in asked:
+            raise WrongOption("set", f"is about a gate that is not asked: {name!r}; {did_you_mean(name, asked)}")
+        asked[name].resolved(given)
+    if chunk_size < SMALLEST_CHUNK:
+        raise WrongOption("chunk_size", f"is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
+    return chosen

@@ -52,13 +52,12 @@ class Offender:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the gate named ``gate`` found.
+    """What a gate found; its name, ``gate``, is filled in when it is asked.
 
     ``figure`` is what was compared with ``limit``; both are None where the gate could not be judged. ``sentence`` says
     it in words, ``advice`` what to do about it, and ``offenders`` lists what it rests on, the worst first.
     """
 
-    gate: str
     state: State
     sentence: str
     figure: float | None = None
@@ -66,6 +65,7 @@ class Finding:
     advice: str = ""
     offenders: tuple[Offender, ...] = ()
     charts: tuple[Chart, ...] = ()
+    gate: str = ""
 
     @property
     def passed(self) -> bool:
@@ -87,4 +87,4 @@ class Finding:
 
 def not_judged(why: str) -> Finding:
     """A finding that nothing can be said; ``why`` is a sentence."""
-    return Finding("", State.NOT_JUDGED, why)
+    return Finding(State.NOT_JUDGED, why)

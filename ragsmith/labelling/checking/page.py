@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 
 from ragsmith.labelling.checking import wording
@@ -37,13 +36,13 @@ class Section:
 
 def check_page(check: Check) -> str:
     """The check as one page that fetches nothing and has no script."""
-    known = {gate.name: gate for gate in gates()}
+    known = gates()
     sections = [
         Section(
             known[finding.gate].asks,
             finding,
             wording.shown(finding),
-            tuple(" ".join(part.split()) for part in (inspect.getdoc(known[finding.gate].judge) or "").split("\n\n")),
+            known[finding.gate].reasons,
         )
         for finding in check.findings
     ]

@@ -1,45 +1,103 @@
-"""How a function becomes a gate."""
+"""How a function becomes a gate. Everything known about one is read from its own file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar, get_type_hints
 
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.labelling.checking.finding import Finding
 from ragsmith.labelling.checking.view import View
+from ragsmith.models.options import Option, option_of
+from ragsmith.techniques.registry import Package
+from ragsmith.text.suggest import did_you_mean
 
-Judge = Callable[[View], Finding]
+Judge = TypeVar("Judge", bound=Callable[..., Finding])
+OptionValue = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gate:
-    """A gate by name, the question that it asks of a data set, and the function that answers it."""
+    """A registered function, the question that it ``asks`` of a data set, and what its signature says about it.
+
+    Its keyword-only arguments are its options. ``paper`` names the source of its limit, and ``package`` what has to be
+    installed for it.
+    """
 
     name: str
     asks: str
-    judge: Judge
+    judge: Callable[..., Finding]
+    paper: str = ""
+    package: Package | None = None
 
-    def __call__(self, view: View) -> Finding:
-        """What the gate finds."""
-        return replace(self.judge(view), gate=self.name)
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The paragraphs of the docstring, each on one line; the first says when it fails."""
+        return tuple(" ".join(part.split()) for part in (inspect.getdoc(self.judge) or "").split("\n\n"))
+
+    @cached_property
+    def defaults(self) -> dict[str, OptionValue]:
+        """Options and their defaults."""
+        parameters = inspect.signature(self.judge).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """Options and what each may be.
+
+        Raises:
+            TypeError: an option has no type, or one that an option cannot have.
+        """
+        hints = get_type_hints(self.judge, include_extras=True)
+        return {name: option_of(hints.get(name, object)) for name in self.defaults}
+
+    def resolved(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """All options, defaults applied.
+
+        Raises:
+            WrongOption: a name is unknown, or a value is none that the option can have.
+        """
+        for name, value in given.items():
+            if name not in self.options:
+                raise WrongOption(
+                    "set", f"names no option of {self.name}: {name!r}; {did_you_mean(name, self.options)}"
+                )
+            if problem := self.options[name].problem(f"{self.name}.{name}", value):
+                raise WrongOption("set", f"has a wrong value: {problem}")
+        return {**self.defaults, **given}
+
+    def __call__(self, view: View, options: Mapping[str, object] | None = None) -> Finding:
+        """Return the finding about the data set of ``view``.
+
+        Raises:
+            UsageError: an option cannot be used, or the function returns no `Finding`.
+        """
+        found = self.judge(view, **self.resolved(options or {}))
+        if not isinstance(found, Finding):
+            raise UsageError(f"the gate {self.name} returned {found!r}: return a Finding")
+        return replace(found, gate=self.name)
 
 
-_GATES: dict[str, Gate] = {}
+REGISTERED: dict[str, Gate] = {}
+"""Every gate by name, in the order in which their files were imported."""
 
 
-def gate(asks: str) -> Callable[[Judge], Judge]:
-    """Register a function as the gate of its name; ``asks`` is the question that it answers, in words."""
+def gate(asks: str, *, paper: str = "", package: Package | None = None) -> Callable[[Judge], Judge]:
+    """Register a function as the gate of its name; see `Gate`.
+
+    Raises:
+        ValueError: the name is taken, or an option has no default that it may have.
+    """
 
     def register(judge: Judge) -> Judge:
-        name = judge.__name__
-        if name in _GATES:
-            raise ValueError(f"there are two gates {name!r}: rename one of them")
-        _GATES[name] = Gate(name, asks, judge)
+        made = Gate(judge.__name__, asks, judge, paper, package)
+        if made.name in REGISTERED:
+            raise ValueError(f"there are two gates {made.name!r}: rename one of them")
+        made.resolved(made.defaults)
+        REGISTERED[made.name] = made
         return judge
 
     return register
-
-
-def registered() -> tuple[Gate, ...]:
-    """The gates whose files were imported, in the order of that; `ragsmith.labelling.checking.gates` imports all."""
-    return tuple(_GATES.values())

@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.groups import Group, units
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratified
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.labelling.checking.finding import Offender
 from ragsmith.labelling.checking.ranking import Ranker, Ranks
-from ragsmith.labelling.checking.settings import CheckSettings
 from ragsmith.models.names import ModelNames
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms_among
@@ -34,15 +34,15 @@ FEWEST_GROUPS = 10
 class View:
     """The data set ``dataset``, whose spans need not be right: what points nowhere is in ``broken``."""
 
-    def __init__(self, dataset: Dataset, settings: CheckSettings | None = None) -> None:
-        self.settings = settings or CheckSettings()
+    def __init__(self, dataset: Dataset, chunk_size: int = DEFAULT_SIZE) -> None:
+        self.chunk_size = chunk_size
         self._terms = terms_among([document.language for document in dataset.documents])
         self.given = dataset
         self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
         self.broken = tuple(self._broken())
         wrong = {offender.id for offender in self.broken}
         self.dataset = replace(dataset, examples=tuple(e for e in dataset.examples if e.id not in wrong))
-        self.setup = Setup(self.dataset, ModelNames(), self.settings.chunk_size)
+        self.setup = Setup(self.dataset, ModelNames(), chunk_size)
 
     @property
     def chunks(self) -> Sequence[Chunk]:

@@ -71,7 +71,7 @@ def test_warnings_fail_if_asked_to(ragsmith: Command) -> None:
 
 
 def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
-    ended = ragsmith("dataset", "check", "law", "--only", "bm25", "--bm25-high", "0.6", "--json")
+    ended = ragsmith("dataset", "check", "law", "--only", "bm25", "--set", "bm25.high=0.6", "--json")
     said = json.loads(ended.out)
     assert (said["dataset"], said["questions"], said["drafted"], said["passed"]) == ("law", 200, 0, True)
     (found,) = said["findings"]
@@ -85,8 +85,14 @@ def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
     [
         (("--only", "titels"), "names no gate: 'titels'; did you mean 'titles'?"),
         (("--only", "spans", "--without", "spans"), "leaves no gate"),
-        (("--bm25-low", "0.9"), "above bm25_high"),
-        (("--difference", "0"), "give a difference between 0 and 1"),
+        (("--only", "bm25", "--set", "bm25.low=0.9"), "bm25.low at 0.9, above bm25.high, 0.8: swap them"),
+        (("--set", "questions.difference=0"), "questions.difference must be a number from 0.001 to 1, not 0"),
+        (("--set", "bm25.low=few"), "bm25.low must be a number from 0 to 1, not 'few'"),
+        (("--set", "bm25.lowest=0.1"), "names no option of bm25: 'lowest'; did you mean 'low'?"),
+        (("--set", "bm52.low=0.1"), "is about a gate that is not asked: 'bm52'; did you mean 'bm25'?"),
+        (("--only", "spans", "--set", "bm25.low=0.1"), "is about a gate that is not asked: 'bm25'"),
+        (("--set", "bm25.low"), "give GATE.OPTION=VALUE, such as bm25.low=0.6"),
+        (("--set", "bm25.low=0.1", "--set", "bm25.low=0.2"), "gives bm25.low twice"),
         (("--chunk-size", "10"), "give at least 100 characters"),
     ],
 )
@@ -106,6 +112,63 @@ def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Comman
     assert ended.code == 2
     assert "law-001" in ended.err
     assert "law-002" in ended.err
+
+
+# --- gates of one's own ----------------------------------------------------------------------------------------------
+
+OWN = '''
+from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State
+from ragsmith.labelling.checking.gates import gate
+from ragsmith.labelling.checking.view import View
+
+
+@gate("Is each question short?", paper="none")
+def short(view: View, *, words: int = 30) -> Finding:
+    """Fail where a question has more words than are allowed."""
+    counts = {example.id: len(example.question.split()) for example in view.given.examples}
+    most = max(counts.values())
+    long = tuple(Offender(id_, f"has {count} words") for id_, count in counts.items() if count > words)
+    state = State.FAILED if long else State.PASSED
+    return Finding(state, f"the longest question has {most} words", most, Limit(high=words), offenders=long)
+'''
+
+
+def test_a_gate_of_ones_own_is_listed_asked_set_and_shown(spawn: Callable[..., Any]) -> None:
+    Path("own.py").write_text(OWN)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        process = spawn("dataset", *arguments)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    code, out, _ = run("gates", "--import", "own.py")
+    assert (code, out.splitlines()[-1].split()) == (0, ["short", "Is", "each", "question", "short?", "short.words=30"])
+    own = ("check", "law", "--import", "own.py", "--only", "short", "--html", "page.html")
+    code, out, _ = run(*own, "--set", "short.words=100")
+    assert (code, "No gate failed: 1 passed." in out) == (0, True)
+    code, out, _ = run(*own, "--set", "short.words=3")
+    assert (code, "1 gate failed, short: 1 failed." in out) == (1, True)
+    assert "Fail where a question has more words than are allowed." in Path("page.html").read_text()
+    code, _, err = run(*own, "--set", "short.words=x")
+    assert (code, "short.words must be a whole number, not 'x'" in err) == (2, True)
+    code, _, err = run("check", "law", "--import", "own.py", "--only", "shrt")
+    assert (code, "did you mean 'short'?" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def bm25(view): ...", "ValueError: there are two gates 'bm25': rename one of them"),
+        ("def mine(view, *, words=3): ...", "TypeError: an option cannot be of type"),
+        ("def mine(view, *, words: int = 'x'): ...", "has a wrong value: mine.words must be a whole number"),
+    ],
+)
+def test_a_gate_that_is_declared_wrongly_is_refused(ragsmith: Command, source: str, said: str) -> None:
+    Path("wrong.py").write_text(f'from ragsmith.labelling.checking.gates import gate\n\n@gate("?")\n{source}\n')
+    ended = ragsmith("dataset", "check", "law", "--import", "wrong.py")
+    assert ended.code == 2
+    assert "wrong.py cannot be imported" in ended.err
+    assert said in ended.err
 
 
 # --- sets that lack something ----------------------------------------------------------------------------------------

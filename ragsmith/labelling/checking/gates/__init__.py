@@ -1,4 +1,13 @@
-"""The gates: one file each, in the order in which they are asked. Data first, then shortcuts, then what it can show."""
+"""The gates: one file each, in the order in which they are asked. Data first, then shortcuts, then what it can show.
+
+A file of one's own registers one in the same way::
+
+    from ragsmith.labelling.checking.finding import Finding, Limit, State
+    from ragsmith.labelling.checking.gates import gate
+
+    @gate("Is each question short?")
+    def short(view, *, words: int = 30): ...
+"""
 
 from ragsmith.labelling.checking.gates import (  # noqa: F401  # isort: skip
     spans,
@@ -15,9 +24,37 @@ from ragsmith.labelling.checking.gates import (  # noqa: F401  # isort: skip
     leakage,
     questions,
 )
-from ragsmith.labelling.checking.registry import Gate, registered
+from collections.abc import Sequence
+
+from ragsmith.errors import WrongOption
+from ragsmith.labelling.checking.registry import REGISTERED, Gate, gate
+from ragsmith.plugins import load_plugins
+from ragsmith.text.suggest import did_you_mean
+
+__all__ = ["chosen_gates", "gate", "gates"]
 
 
-def gates() -> tuple[Gate, ...]:
-    """All gates, in the order in which they are asked."""
-    return registered()
+def gates() -> dict[str, Gate]:
+    """Every gate by name, in the order in which they are asked: those of installed packages and own files come last."""
+    load_plugins(__name__)
+    return REGISTERED
+
+
+def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
+    """The gates that are named, in their order.
+
+    Raises:
+        UsageError: a gate is not known, none is left, or a package is not installed.
+    """
+    known = gates()
+    for parameter, names in (("only", only), ("without", without)):
+        for name in names:
+            if name not in known:
+                raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}")
+    left = tuple(one for name, one in known.items() if (not only or name in only) and name not in without)
+    if not left:
+        raise WrongOption("without", "leaves no gate: leave one of its names out")
+    for one in left:
+        if one.package:
+            one.package.check()
+    return left

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from ragsmith.errors import WrongOption
 from ragsmith.labelling.checking.belonging import Belonging
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
+from ragsmith.plugins import Share
 from ragsmith.reporting.charts import ForestPlot, ForestRow, ReferenceLine
 
 SATURATED = 0.95
 
 
 @gate("Does BM25 find some of the evidence, and not all?")
-def bm25(view: View) -> Finding:
+def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> Finding:
     """Warn where Recall@5 of BM25 lies outside 0.50 to 0.80; fail where it says that the set is broken or done.
 
     A set of which BM25 finds nearly everything cannot show that anything else is better, and one of which it finds
@@ -27,11 +29,13 @@ def bm25(view: View) -> Finding:
     Where evidence has more than 5 units (chunks, or what coarse gold counts as one), recall is divided by what can be
     reached.
     """
+    if low > high:
+        raise WrongOption("set", f"has bm25.low at {low}, above bm25.high, {high}: swap them")
     if len(view.ranked) < FEWEST:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
     found = Belonging.of(view)
     recall, figure, mixed = found.recall, found.own, found.others
-    wanted = Limit(view.settings.bm25_low, view.settings.bm25_high)
+    wanted = Limit(low, high)
     said = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
     failed = figure > SATURATED or found.mixed_up
     chart = ForestPlot(
@@ -41,11 +45,11 @@ def bm25(view: View) -> Finding:
             ForestRow("evidence of other questions", mixed),
         ),
         lines=(ReferenceLine(SATURATED, "nothing left to find"),),
-        band=(view.settings.bm25_low, view.settings.bm25_high),
+        band=(low, high),
     )
     if figure > SATURATED:
         advice = "ask for what is not said in the words of the question, or add documents that resemble each other"
-        return Finding("", State.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
+        return Finding(State.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
     if failed:
         offenders = tuple(
             Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
@@ -53,14 +57,17 @@ def bm25(view: View) -> Finding:
         said += ": questions and evidence do not seem to belong together"
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
-        return Finding("", State.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
+        return Finding(State.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
     if wanted.holds(figure):
-        return Finding("", State.PASSED, said, figure, wanted, charts=(chart,))
-    low = wanted.low is not None and figure < wanted.low
+        return Finding(State.PASSED, said, figure, wanted, charts=(chart,))
     advice = (
         "check some of the questions that it misses: is the evidence marked where the answer is?"
-        if low
+        if figure < low
         else "ask harder questions, or take care: few techniques can show here what they are worth"
     )
-    missed = tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id]) if low else ()
-    return Finding("", State.WARNING, said, figure, wanted, advice, missed, (chart,))
+    missed = (
+        ()
+        if figure > high
+        else tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id])
+    )
+    return Finding(State.WARNING, said, figure, wanted, advice, missed, (chart,))

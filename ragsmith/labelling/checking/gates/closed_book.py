@@ -15,7 +15,7 @@ LIMIT = Limit(high=0.1)
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 
 
-@gate("Does it take the documents to answer the questions?")
+@gate("Does it take the documents to answer the questions?", paper="arXiv 1808.04926")
 def closed_book(view: View) -> Finding:
     """Fail where guesses that read no document are right on more than 10 % of the questions.
 
@@ -48,6 +48,6 @@ def closed_book(view: View) -> Finding:
     said = f"{figure:.0%} of {len(view.answered)} questions are answered by a guess that reads no document"
     offenders = tuple(Offender(id_, why) for id_, (_, why) in sorted(right.items(), key=lambda i: (-i[1][0], i[0])))
     if LIMIT.holds(figure):
-        return Finding("", State.PASSED, said, figure, LIMIT, offenders=offenders)
+        return Finding(State.PASSED, said, figure, LIMIT, offenders=offenders)
     advice = "take the answer out of the question, and ask for different things"
-    return Finding("", State.FAILED, said, figure, LIMIT, advice, offenders)
+    return Finding(State.FAILED, said, figure, LIMIT, advice, offenders)

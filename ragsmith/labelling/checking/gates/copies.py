@@ -24,7 +24,10 @@ LIMIT = Limit(high=0.05)
 Shingle = tuple[str, ...]
 
 
-@gate("Is every copy of the evidence marked?")
+@gate(
+    "Is every copy of the evidence marked?",
+    paper="Zobel (1998), How reliable are the results of large-scale information retrieval experiments?",
+)
 def copies(view: View) -> Finding:
     """Fail where the evidence of more than 5 % of the questions stands in a chunk that is not marked, too.
 
@@ -51,9 +54,9 @@ def copies(view: View) -> Finding:
     figure = len(offenders) / len(judged)
     said = f"the evidence of {len(offenders)} of {len(judged)} questions stands in a chunk that is not marked, too"
     if LIMIT.holds(figure):
-        return Finding("", State.PASSED, said, figure, LIMIT, offenders=tuple(offenders))
+        return Finding(State.PASSED, said, figure, LIMIT, offenders=tuple(offenders))
     advice = "take out the copies of documents, or mark each copy as evidence"
-    return Finding("", State.FAILED, said, figure, LIMIT, advice, tuple(offenders))
+    return Finding(State.FAILED, said, figure, LIMIT, advice, tuple(offenders))
 
 
 def shingles(text: str) -> frozenset[Shingle]:

@@ -19,7 +19,7 @@ ALIKE = 0.8
 LIMIT = Limit(high=0.05)
 
 
-@gate("Is each question asked once?")
+@gate("Is each question asked once?", paper="arXiv 2107.06499")
 def duplicates(view: View) -> Finding:
     """Fail where more than 5 % of the questions repeat an earlier one.
 
@@ -39,9 +39,9 @@ def duplicates(view: View) -> Finding:
     figure = len(repeats) / len(examples)
     said = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
     if LIMIT.holds(figure):
-        return Finding("", State.PASSED, said, figure, LIMIT, offenders=tuple(repeats))
+        return Finding(State.PASSED, said, figure, LIMIT, offenders=tuple(repeats))
     advice = "keep one of each, or make the wording say which document it asks of"
-    return Finding("", State.FAILED, said, figure, LIMIT, advice, tuple(repeats))
+    return Finding(State.FAILED, said, figure, LIMIT, advice, tuple(repeats))
 
 
 def _repeats(view: View, examples: tuple[Example, ...]) -> Iterator[Offender]:

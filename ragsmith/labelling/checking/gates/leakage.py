@@ -11,7 +11,10 @@ from ragsmith.labelling.checking.view import View
 LIMIT = Limit(high=0.0)
 
 
-@gate("Is the test unseen by the search?")
+@gate(
+    "Is the test unseen by the search?",
+    paper="Kapoor and Narayanan (2023), Leakage and the reproducibility crisis in machine-learning-based science",
+)
 def leakage(view: View) -> Finding:
     """Fail where a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
 
@@ -27,17 +30,17 @@ def leakage(view: View) -> Finding:
     if not any(example.evidence for example in divided.test):
         return not_judged("no test question has evidence, so nothing is known of what it shares with the search")
     gap = view.setup.gap
-    found = leaks(view.dataset, divided, cuts=((view.settings.chunk_size, 0),), gap=gap)
+    found = leaks(view.dataset, divided, cuts=((view.chunk_size, 0),), gap=gap)
     rule = "the set's own split" if divided.rule == GIVEN else "drawn"
     neither = f", {len(divided.unused)} in neither part" if divided.unused else ""
     said = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
     figure = found.near / found.test
     if LIMIT.holds(figure):
-        return Finding("", State.PASSED, said, figure, LIMIT)
+        return Finding(State.PASSED, said, figure, LIMIT)
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
     if split_apart(view.dataset) is None:
         advice = f"ask of more documents, or further apart: {TANGLED}"
-    return Finding("", State.FAILED, said, figure, LIMIT, advice, _near(divided, gap))
+    return Finding(State.FAILED, said, figure, LIMIT, advice, _near(divided, gap))
 
 
 def _near(divided: Split, gap: int) -> tuple[Offender, ...]:

@@ -19,7 +19,7 @@ FEWEST_CHUNKS = 3
 LEVEL = 0.01
 
 
-@gate("Does evidence lie in short chunks as well as in long ones?")
+@gate("Does evidence lie in short chunks as well as in long ones?", paper="arXiv 1803.02324")
 def length(view: View) -> Finding:
     """Fail where gold chunks are longer than the others of their document by a medium effect.
 
@@ -66,7 +66,7 @@ def length(view: View) -> Finding:
         across="percent of the other chunks that are shorter",
     )
     if limit.holds(figure) or p >= LEVEL:
-        return Finding("", State.PASSED, said, figure, limit, charts=(chart,))
+        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
     longest = sorted(found, key=lambda pair: (-pair[0], pair[1].id))
     offenders = tuple(
         Offender(gold[chunk.id], f"{chunk.id}, {len(chunk.text)} characters, is longer than {rank:.0%}")
@@ -74,7 +74,7 @@ def length(view: View) -> Finding:
         if rank > chance
     )
     advice = "ask for what stands in short paragraphs, lists and tables, too"
-    return Finding("", State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def _rank(one: int, ordered: list[int]) -> float:

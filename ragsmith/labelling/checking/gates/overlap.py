@@ -10,7 +10,7 @@ from ragsmith.reporting.charts import Columns, ForestPlot, ForestRow, histogram
 LIMIT = Limit(high=0.85)
 
 
-@gate("Are questions worded otherwise than their evidence?")
+@gate("Are questions worded otherwise than their evidence?", paper="arXiv 2104.08663")
 def overlap(view: View) -> Finding:
     """Fail where, on average, more than 85 % of the words of a question stand in its evidence.
 
@@ -54,9 +54,9 @@ def overlap(view: View) -> Finding:
         ),
     )
     if passed:
-        return Finding("", State.PASSED, said, figure, LIMIT, charts=charts)
+        return Finding(State.PASSED, said, figure, LIMIT, charts=charts)
     asked_by = {example.id: example.question for example in view.ranked}
     worst = sorted((one for one in shares if shares[one] > figure - 1e-9), key=lambda one: (-shares[one], one))
     offenders = tuple(Offender(one, f"{shares[one]:.0%} of its words: {asked_by[one]}") for one in worst)
     advice = "word questions as somebody would who has not read the documents"
-    return Finding("", State.FAILED, said, figure, LIMIT, advice, offenders, charts)
+    return Finding(State.FAILED, said, figure, LIMIT, advice, offenders, charts)

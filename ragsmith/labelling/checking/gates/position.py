@@ -17,7 +17,7 @@ EARLY = 0.2
 LEVEL = 0.01
 
 
-@gate("Does the evidence lie all over the documents?")
+@gate("Does the evidence lie all over the documents?", paper="arXiv 2004.14602")
 def position(view: View) -> Finding:
     """Fail where far more evidence than chance gives lies in the first fifth of its document.
 
@@ -31,7 +31,7 @@ def position(view: View) -> Finding:
     (one-sided binomial test, p < 0.01, which is careful where chances differ: Hoeffding 1956). A passage that many
     questions ask for counts once, and documents of up to two chunks have no beginning to speak of.
     """
-    long = 2 * view.settings.chunk_size
+    long = 2 * view.chunk_size
     sizes = {id_: len(document.text) for id_, document in view.documents.items() if len(document.text) > long}
     asking: dict[Span, str] = {}
     for example in view.located:
@@ -63,9 +63,9 @@ def position(view: View) -> Finding:
         "percent of the document before it",
     )
     if limit.holds(figure) or p >= LEVEL:
-        return Finding("", State.PASSED, said, figure, limit, charts=(chart,))
+        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
     advice = "ask for what stands further down: open each document in its middle and at its end"
-    return Finding("", State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def _chance(span: Span, size: int) -> float:

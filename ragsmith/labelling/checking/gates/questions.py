@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from statistics import median
+from typing import Annotated
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.power import detectable, needed, variance
@@ -12,6 +13,7 @@ from ragsmith.labelling.checking.finding import Finding, Limit, State, not_judge
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
+from ragsmith.plugins import Range
 from ragsmith.reporting.charts import Curve, ReferenceLine
 from ragsmith.reporting.wording import in_groups
 
@@ -19,8 +21,8 @@ FOLDS = 5
 """The folds of a search with ``--verdict crossfit``, unless another number is given."""
 
 
-@gate("Are there questions enough?")
-def questions(view: View) -> Finding:
+@gate("Are there questions enough?", paper="Sakai (2016), Statistical significance, power, and sample sizes")
+def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> Finding:
     """Fail below 20 questions, of which no test can be split off; warn where the test cannot show what it should.
 
     A test whose questions hang together in fewer than 8 groups shows nothing, however many they are: the groups are
@@ -38,7 +40,7 @@ def questions(view: View) -> Finding:
     if total < MIN_QUESTIONS:
         said = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
         advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft` proposes some"
-        return Finding("", State.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
+        return Finding(State.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
     if len(view.ranked) < FEWEST:
         return not_judged(
             f"of {total} questions {len(view.ranked)} have evidence, so nothing is known of how pipelines differ"
@@ -51,9 +53,9 @@ def questions(view: View) -> Finding:
     counted = f"{here} {part}, in {in_groups(groups)}"
     if groups < FEWEST_GROUPS:
         said = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
-        return Finding("", State.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
+        return Finding(State.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
     of_one = _variance(view)
-    wanted, difference = needed(of_one, view.settings.difference), view.settings.difference
+    wanted = needed(of_one, difference)
     limit = Limit(low=float(wanted))
     can = detectable(of_one, here)
     said = f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
@@ -67,9 +69,9 @@ def questions(view: View) -> Finding:
         levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
     )
     if limit.holds(here):
-        return Finding("", State.PASSED, said, float(here), limit, charts=(chart,))
+        return Finding(State.PASSED, said, float(here), limit, charts=(chart,))
     advice = "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft` proposes some"
-    return Finding("", State.WARNING, said, float(here), limit, advice, charts=(chart,))
+    return Finding(State.WARNING, said, float(here), limit, advice, charts=(chart,))
 
 
 def _more_groups(view: View) -> str:

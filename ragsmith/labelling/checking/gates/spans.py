@@ -42,14 +42,14 @@ def spans(view: View) -> Finding:
         advice = "offsets have moved: find the passages again; `ragsmith dataset validate` says where each text stands"
         if not view.broken and CUT.holds(figure):
             advice = "mark the text below the headings"
-        return Finding("", State.FAILED, said, figure, CUT, advice, offenders)
+        return Finding(State.FAILED, said, figure, CUT, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > COARSE * len(view.located):
         said += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
         advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
-        return Finding("", State.WARNING, said, figure, CUT, advice, (*offenders, *long))
-    return Finding("", State.PASSED, said, figure, CUT, offenders=offenders)
+        return Finding(State.WARNING, said, figure, CUT, advice, (*offenders, *long))
+    return Finding(State.PASSED, said, figure, CUT, offenders=offenders)
 
 
 def _cuts(text: str, span: Span) -> bool:

@@ -16,7 +16,10 @@ SHOWN = Limit(high=0.05)
 FULL = 0.95
 
 
-@gate("Do techniques differ on these questions?")
+@gate(
+    "Do techniques differ on these questions?",
+    paper="Sakai (2006), Evaluating evaluation metrics based on the bootstrap",
+)
 def spread(view: View) -> Finding:
     """Fail where the best of five cheap pipelines is not clearly above the worst, or where one has nothing to gain.
 
@@ -65,9 +68,9 @@ def spread(view: View) -> Finding:
             for e in view.ranked
             if all(ranks[name].quality[e.id] == 1 for name in PIPELINES)
         )
-        return Finding("", State.FAILED, said, ranks[best].mean, Limit(high=FULL), advice, easy, (chart,))
+        return Finding(State.FAILED, said, ranks[best].mean, Limit(high=FULL), advice, easy, (chart,))
     if SHOWN.holds(p):
-        return Finding("", State.PASSED, said, p, SHOWN, charts=(chart,))
+        return Finding(State.PASSED, said, p, SHOWN, charts=(chart,))
     same = tuple(
         Offender(e.id, "all pipelines do the same")
         for e in view.ranked
@@ -75,4 +78,4 @@ def spread(view: View) -> Finding:
     )
     said += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
     advice = "more questions, or such as are neither found by every technique nor by none"
-    return Finding("", State.FAILED, said, p, SHOWN, advice, same, (chart,))
+    return Finding(State.FAILED, said, p, SHOWN, advice, same, (chart,))

@@ -17,7 +17,7 @@ K = 5
 SHARE = 0.8
 
 
-@gate("Does it take the text to find the evidence, more than titles and headings?")
+@gate("Does it take the text to find the evidence, more than titles and headings?", paper="arXiv 1808.04926")
 def titles(view: View) -> Finding:
     """Fail where a ranker that sees titles and headings only reaches four fifths of what one of the texts reaches.
 
@@ -46,11 +46,11 @@ def titles(view: View) -> Finding:
         (ForestRow("titles and headings", title, marked=not limit.holds(figure)), ForestRow("texts", text)),
     )
     if limit.holds(figure):
-        return Finding("", State.PASSED, said, figure, limit, charts=(chart,))
+        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
     given = sorted((e for e in view.ranked if titled[e.id] > 0.5), key=lambda e: (texted[e.id] - titled[e.id], e.id))
     offenders = tuple(Offender(e.id, f"titles find it: {e.question}") for e in given)
     advice = "ask for what the text says, in words that its title and headings do not have"
-    return Finding("", State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def recall_of_units(scores: NDArray[np.float64], ids: Sequence[str], gold: Relevance, k: int) -> float:
