@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, TypeVar, get_type_hints
 
 from ragsmith.errors import UsageError, WrongOption
+from ragsmith.extensions import Package
 from ragsmith.labelling.checking.finding import Finding
 from ragsmith.labelling.checking.view import View
 from ragsmith.models.options import Option, option_of
-from ragsmith.techniques.registry import Package
 from ragsmith.text.suggest import did_you_mean
 
 Judge = TypeVar("Judge", bound=Callable[..., Finding])

@@ -14,13 +14,13 @@ from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.datasets.splits import crossfit
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.extensions import Package
 from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import Limit, State, not_judged
 from ragsmith.labelling.checking.gates import chosen_gates, gates
 from ragsmith.labelling.checking.registry import REGISTERED, Gate
 from ragsmith.labelling.checking.view import View
 from ragsmith.records.record import RunSettings
-from ragsmith.extensions import Package
 from ragsmith.types import Dataset, Document, Example, Span
 
 NAMES = [
