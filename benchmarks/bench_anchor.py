@@ -23,12 +23,12 @@ import numpy as np
 
 from ragsmith.datasets.anchoring.anchor import Anchor
 from ragsmith.datasets.anchoring.answers import FEATURES, Answers, chances
-from ragsmith.datasets.anchoring.asked import Asked
-from ragsmith.datasets.anchoring.places import Missing
-from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted
+from ragsmith.datasets.anchoring.places import MissingPlace
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion
+from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence, counted
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.importers import import_dataset
-from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.words import sentences
 from ragsmith.types import Dataset, Example, Span
 
@@ -78,7 +78,7 @@ def judge(name: str) -> None:
     _, examples = divided(name, data)
     started = time.perf_counter()
     anchor = Anchor(data.documents)
-    asked = [Asked(n, example.id, example.question, example.answer) for n, example in enumerate(examples, 1)]
+    asked = [ListedQuestion(n, example.id, example.question, example.answer) for n, example in enumerate(examples, 1)]
     found = anchor.anchor(asked)
     seconds = time.perf_counter() - started
     gold = {example.id: example.evidence for example in examples}
@@ -90,14 +90,15 @@ def judge(name: str) -> None:
         wrong[each.places[0].how] += not correct
     for left in found.unanchored:
         counts[left.why.status] += 1
-        if left.why.status is Missing.AMBIGUOUS:
+        if left.why.status is MissingPlace.AMBIGUOUS:
             counts["among"] += any(right(place.span, gold[left.asked.id]) for place in left.why.candidates)
-    share = {key: f"{100 * counts[key] / len(examples):5.1f} %" for key in (*Missing, "right", "wrong")}
-    among = f"{100 * counts['among'] / counts[Missing.AMBIGUOUS]:.0f} %" if counts[Missing.AMBIGUOUS] else "-"
+    share = {key: f"{100 * counts[key] / len(examples):5.1f} %" for key in (*MissingPlace, "right", "wrong")}
+    among = f"{100 * counts['among'] / counts[MissingPlace.AMBIGUOUS]:.0f} %" if counts[MissingPlace.AMBIGUOUS] else "-"
     print(
         f"{name:20} {len(examples):5} questions: right {share['right']}, wrong {share['wrong']}, ambiguous"
-        f" {share[Missing.AMBIGUOUS]} (gold among the candidates: {among}), not found {share[Missing.NOT_FOUND]},"
-        f" repeated {share[Missing.REPEATED]}; {found.hows}, wrong of them {dict(+wrong)}; {seconds:.1f} s"
+        f" {share[MissingPlace.AMBIGUOUS]} (gold among the candidates: {among}),"
+        f" not found {share[MissingPlace.NOT_FOUND]}, repeated {share[MissingPlace.REPEATED]};"
+        f" {found.hows}, wrong of them {dict(+wrong)}; {seconds:.1f} s"
     )
 
 
@@ -144,7 +145,7 @@ def edit(edited: Edited, draw: random.Random) -> str:
     found = sentences(edited.text)
     start, end = draw.choice(found[1:] or found)
     what = draw.choice(("inserted", "deleted", "words", "words", "moved"))
-    headings = [b.start for b in blocks(edited.text) if b.kind is Kind.HEADING] + [len(edited.text)]
+    headings = [b.start for b in blocks(edited.text) if b.kind is BlockType.HEADING] + [len(edited.text)]
     if what == "inserted":
         words = draw.sample(FOREIGN, draw.randint(5, len(FOREIGN)))
         edited.replace(end, end, f" {' '.join(words).capitalize()}.")
@@ -179,7 +180,7 @@ def repair(name: str, places: int, per_document: bool, seeds: int) -> None:
         f"{name:20} edited at {how}, {seeds} seeds ({dict(kinds)}): of {counts['exist']} spans that still exist"
         f" {100 * counts['found'] / counts['exist']:.1f} % found ({counts['found touched']} of {counts['touched']} that"
         f" moved or changed), in part {counts['partly']}, wrong {counts['wrong']}, ambiguous"
-        f" {counts[Missing.AMBIGUOUS]}, not found {counts[Missing.NOT_FOUND]}; {dict(hows)};"
+        f" {counts[MissingPlace.AMBIGUOUS]}, not found {counts[MissingPlace.NOT_FOUND]}; {dict(hows)};"
         f" {time.perf_counter() - started:.1f} s"
     )
 
@@ -195,7 +196,7 @@ def edit_and_repair(
 ) -> None:
     """Count what repair finds after one round of edits."""
     stood = {
-        Stood(span, by_id[span.doc].text[span.start : span.end])
+        FormerPlace(span, by_id[span.doc].text[span.start : span.end])
         for by_id in [{document.id: document for document in data.documents}]
         for example in data.examples
         for span in example.evidence
@@ -205,7 +206,7 @@ def edit_and_repair(
     targets = [doc for doc in gold for _ in range(max(1, min(places, len(sentences(now[doc].text)) // 4)))]
     kinds += Counter(edit(now[doc], draw) for doc in (targets if per_document else draw.choices(gold, k=places)))
     documents = [replace(document, text=now[document.id].text) for document in data.documents]
-    found = Repair(documents).repair(stood)
+    found = EvidenceRepair(documents).repair(stood)
     hows += Counter(counted(found.values()))
     for piece, outcome in found.items():
         kept = [at for at, old in enumerate(now[piece.span.doc].origin) if piece.span.start <= old < piece.span.end]
@@ -213,7 +214,7 @@ def edit_and_repair(
         touched = now[piece.span.doc].text[piece.span.start : piece.span.end] != piece.text
         counts["exist"] += exists
         counts["touched"] += touched and exists
-        if isinstance(outcome, Repaired):
+        if isinstance(outcome, RepairedEvidence):
             spans = [place.span for place in outcome.places]
             held = sum(any(s.doc == piece.span.doc and s.start <= at < s.end for s in spans) for at in kept)
             hull = sum(s.end - s.start for s in spans)

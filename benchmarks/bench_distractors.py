@@ -50,8 +50,8 @@ from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.index.index import Index
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.genes import Candidate, label, read_configuration
@@ -156,7 +156,7 @@ def near(law: Dataset, documents: Sequence[Document]) -> tuple[list[str], dict[s
     A document has the sum of 1 / (60 + rank) over its chunks among the first 20 by words, and by vectors. Beside them
     stands for what share of the questions the very first chunk is one of theirs.
     """
-    setup, own = Setup(grown(law, documents)), {document.id for document in law.documents}
+    setup, own = Experiment(grown(law, documents)), {document.id for document in law.documents}
     index = Index(none(setup.corpus.chunks))
     engine = setup.engine()
     embedder = engine.gateway.embedder(engine.models.embedder, Meter())
@@ -175,7 +175,7 @@ def near(law: Dataset, documents: Sequence[Document]) -> tuple[list[str], dict[s
 # --- pipelines --------------------------------------------------------------------------------------------------------
 
 
-def pipelines(setup: Setup, count: int, seed: int) -> dict[str, Candidate]:
+def pipelines(setup: Experiment, count: int, seed: int) -> dict[str, Candidate]:
     """Pipelines by name, all of them different up to the filter: named ones, and others drawn at random."""
     whole = load_space("default")
     space = whole.of_rankings().without(lambda gene: gene.technique.name in A_CHUNK)
@@ -222,7 +222,7 @@ class Measured:
 def measure(law: Dataset, documents: Sequence[Document], candidates: Sequence[Candidate]) -> Measured:
     """Evaluate all pipelines on a corpus; CPU seconds with indexes and fits, and MiB of the process at most."""
     started = time.process_time()
-    setup = Setup(grown(law, documents))
+    setup = Experiment(grown(law, documents))
     split = setup.split
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "cache.sqlite")
@@ -311,7 +311,7 @@ def main() -> None:
     sizes = sorted(given.sizes)
     started = time.process_time()
     law = load_dataset("law")
-    setup = Setup(law)
+    setup = Experiment(law)
     own = len(setup.corpus.chunks)
     gold = len({chunk for one in setup.relevance.values() for chunk in one.relevant})
     documents, seen = distractors(law, (sizes[-1] - 1) * own, given.seed)

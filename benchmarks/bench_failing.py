@@ -17,8 +17,8 @@ from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.diagnosis.failing import WELL_BY_WORDS, well_from
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment, ordered, prepare
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import Setup, ordered, prepare
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.measures.agreement import agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -54,7 +54,7 @@ def marks() -> None:
         print(f"  {level:.2f}  gold passages {shares[0]:5.1f} %  answers without gold {shares[1]:5.1f} %")
 
 
-def _without_gold(setup: Setup, engine: Engine, example: Example) -> list[str]:
+def _without_gold(setup: Experiment, engine: Engine, example: Example) -> list[str]:
     """What BM25 finds first of chunks that have no character of the gold."""
     found = engine.rank(baseline("bm25"), Question(example.question)).outputs["query_expansion"].value
     apart = (hit.chunk.text for hit in found if not any(overlap(span, hit.chunk.span) for span in example.evidence))
@@ -79,7 +79,7 @@ def causes(name: str, path: str) -> None:
             print(f"  {cause.value:<22} {counts['naive'][cause]:>6} {counts['winner'][cause]:>6}")
 
 
-def _causes(setup: Setup, engine: Engine, candidate: Candidate) -> Iterator[tuple[str, Cause]]:
+def _causes(setup: Experiment, engine: Engine, candidate: Candidate) -> Iterator[tuple[str, Cause]]:
     for example in ordered(setup.dataset.examples):
         able = facing(candidate, example.question)
         trace = engine.answer(able, Question(example.question))

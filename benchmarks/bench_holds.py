@@ -66,7 +66,7 @@ from ragsmith.datasets.overlap import sample_of
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
-from ragsmith.effects.knowledge import Knowledge, Observed, design_of
+from ragsmith.effects.knowledge import Knowledge, ObservedDataset, design_of
 from ragsmith.effects.mixed_model import sampling_noise
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
@@ -155,7 +155,7 @@ class Target:
         return len(self.parts) > 1
 
     @cached_property
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedDataset:
         """What is known of it where another is the target: some pipelines on the search questions."""
         draw = np.random.default_rng(0)
         alone = [row for row, labels in enumerate(self.pipelines) if _is_near(labels)]
@@ -169,7 +169,7 @@ class Target:
             means[part] = tuple(its.mean(axis=1).tolist())
             design, columns = design_of(labels, part, self.models)
             noise[part] = tuple(sampling_noise(design, columns, len(GROUPS), deviations(its, together)).tolist())
-        return Observed(
+        return ObservedDataset(
             self.name,
             self.dataset.digest,
             sample_of(self.dataset.documents),

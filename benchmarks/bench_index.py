@@ -40,11 +40,11 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests/support")]
 from changing import Change, Order, carried_out, found_on  # noqa: E402
 
 from ragsmith.datasets.dataset import make_dataset  # noqa: E402
-from ragsmith.evaluation.testbed import Setup  # noqa: E402
+from ragsmith.evaluation.experiment import Experiment  # noqa: E402
 from ragsmith.exported.index import open_with_index  # noqa: E402
 from ragsmith.exported.pipeline import Pipeline  # noqa: E402
-from ragsmith.index import kept  # noqa: E402
-from ragsmith.index.shelf import Shelf  # noqa: E402
+from ragsmith.index import cached_index  # noqa: E402
+from ragsmith.index.artifact_cache import ArtifactCache  # noqa: E402
 from ragsmith.pipelines.genes import read_configuration  # noqa: E402
 from ragsmith.techniques.registry import load_techniques  # noqa: E402
 from ragsmith.types import Dataset, Document  # noqa: E402
@@ -88,11 +88,11 @@ def opened(asked: argparse.Namespace, folder: str, now: bool) -> tuple[float, in
     """
     load_techniques()
     chosen = {family: {"technique": name} for family, name in {**PLAIN, "retrieval": asked.opened}.items()}
-    pipeline = Pipeline(read_configuration(chosen, "here"), Setup(collections(asked)[now]))
+    pipeline = Pipeline(read_configuration(chosen, "here"), Experiment(collections(asked)[now]))
     pipeline.engine.models.embedder.embed(["a text, for which weights and tokeniser are loaded"])
     embedded, read = [0], [0]
     own = {chunk.text for chunk in pipeline.engine.corpus.chunks}
-    embed, terms = pipeline.engine.models.embedder.embed, kept.terms
+    embed, terms = pipeline.engine.models.embedder.embed, cached_index.terms
 
     def embedding(texts: Sequence[str]) -> NDArray[np.floating]:
         embedded[0] += sum(text in own for text in texts)  # not those of questions
@@ -102,9 +102,9 @@ def opened(asked: argparse.Namespace, folder: str, now: bool) -> tuple[float, in
         read[0] += 1
         return terms(text, *language)
 
-    pipeline.engine.models.embedder.embed, kept.terms = embedding, reading  # type: ignore[method-assign,assignment]
+    pipeline.engine.models.embedder.embed, cached_index.terms = embedding, reading  # type: ignore[method-assign,assignment]
     started = time.process_time()
-    open_with_index(pipeline, Shelf(folder), complete=True)
+    open_with_index(pipeline, ArtifactCache(folder), complete=True)
     return time.process_time() - started, embedded[0], read[0]
 
 

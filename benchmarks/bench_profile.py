@@ -38,7 +38,7 @@ from time import process_time
 from watching import digest, make_questions, peaks_shown, watched
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.techniques import families
 from ragsmith.techniques.registry import load_techniques
@@ -205,7 +205,7 @@ def stage_costs() -> dict[str, float]:
     plain = {"query_expansion": "nothing", "retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"}
     names = {family.name: plain.get(family.name, "none") for family in families.FAMILIES}
     candidate = read_configuration({family: {"technique": name, "parameters": {}} for family, name in names.items()})
-    engine = Setup(load_dataset("law")).engine()
+    engine = Experiment(load_dataset("law")).engine()
     vars(candidate[1].technique)["code"] = ""  # the function stands in no file of the tree
     engine.answer(candidate, Question("First, what a collection needs is built."))
     questions = [Question(f"Question {number}?") for number in range(QUESTIONS)]

@@ -39,8 +39,8 @@ from ragsmith.datasets.splits import Split, folds
 from ragsmith.diagnosis.pooling import pooled
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space_file import load_space
@@ -68,7 +68,7 @@ def pipeline(header: str, *, learning: bool = False, **names: str) -> Candidate:
     return tuple(make_gene(f, name, FITTED if learning and name == "listnet" else {}) for f, name in chosen.items())
 
 
-def groups(setups: Sequence[Setup]) -> Iterator[tuple[str, list[str]]]:
+def groups(setups: Sequence[Experiment]) -> Iterator[tuple[str, list[str]]]:
     """The data sets by maker."""
     names = [setup.dataset.name for setup in setups]
     bundled = [name for name in names if name in (*BUNDLED, *DOMAINS)]
@@ -79,18 +79,20 @@ def groups(setups: Sequence[Setup]) -> Iterator[tuple[str, list[str]]]:
     yield "all", names
 
 
-def labelled(setup: Setup) -> list[Example]:
+def labelled(setup: Experiment) -> list[Example]:
     """The questions that have evidence."""
     return [one for one in setup.dataset.examples if one.evidence]
 
 
-def retrieval(setup: Setup, store: Store, pipelines: Sequence[Candidate], questions: Sequence[Example]) -> np.ndarray:
+def retrieval(
+    setup: Experiment, store: Store, pipelines: Sequence[Candidate], questions: Sequence[Example]
+) -> np.ndarray:
     """R of each pipeline on each question."""
     with Evaluator(setup, store, 2) as evaluator:
         return np.array([found.values("retrieval") for found in evaluator.rank(pipelines, questions)])
 
 
-def gains(setups: Sequence[Setup], store: Store, header: str, wanted: Sequence[str]) -> None:
+def gains(setups: Sequence[Experiment], store: Store, header: str, wanted: Sequence[str]) -> None:
     """Print the table of general weights."""
     rivals = [pipeline(header, retrieval="hybrid", reranking="cross_encoder"), pipeline(header, retrieval="bm25")]
     ways = [pipeline(header, **first, **then) for first, then in WAYS.values()]
@@ -118,7 +120,7 @@ def gains(setups: Sequence[Setup], store: Store, header: str, wanted: Sequence[s
             print(f"| **{name}** (mean of {len(rows)}) |  | " + " | ".join(cells) + f" | least {np.round(least, 3)}")
 
 
-def adaptation(setups: Sequence[Setup], store: Store, header: str, wanted: Sequence[str]) -> None:
+def adaptation(setups: Sequence[Experiment], store: Store, header: str, wanted: Sequence[str]) -> None:
     """Print the table of fitted weights."""
     able = {way: [pipeline(header, learning=own, **a, **b) for own in (False, True)] for way, (a, b) in WAYS.items()}
     found: dict[tuple[str, int], dict[str, float]] = {}
@@ -157,7 +159,7 @@ def adaptation(setups: Sequence[Setup], store: Store, header: str, wanted: Seque
         print(f"| {way} | " + " | ".join(cells) + " |")
 
 
-def answers(setups: Sequence[Setup], store: Store) -> None:
+def answers(setups: Sequence[Experiment], store: Store) -> None:
     """Print what the recommended pipeline gains over the one that was recommended before."""
     means, errors = [], []
     for setup in setups:
@@ -194,7 +196,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     load_techniques()
     models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
-    own = [Setup(load_dataset(name), models) for name in (*BUNDLED, *DOMAINS)]
+    own = [Experiment(load_dataset(name), models) for name in (*BUNDLED, *DOMAINS)]
     others = [with_all_questions(data) for data in (*published(given.data), *corpora(given.corpora))]
     setups = [*own, *(replace(setup, models=models) for setup in others)]
     header = "none" if given.none else "contextual_chunk_headers"

@@ -190,8 +190,8 @@ def saved(document: Any) -> bytes:
 
 def ragsmith(path: Path) -> str:
     """What `ragsmith dataset init` makes of it."""
-    from ragsmith.datasets.intake.readers.choosing import reader_of
-    from ragsmith.datasets.kinds.tables import rendered
+    from ragsmith.datasets.document_types.tables import rendered
+    from ragsmith.datasets.ingest.readers.choosing import reader_of
 
     data = path.read_bytes()
     parts = reader_of(data, path.name).read(data, path.name)

@@ -32,7 +32,7 @@ from commands import ragsmith
 from numpy.typing import NDArray
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.loading import ModelNames
 from ragsmith.models.usage import Meter
@@ -82,7 +82,7 @@ class Plain:
     in common is done once a question, as a loop does that was written for these configurations and no others.
     """
 
-    def __init__(self, setup: Setup, engine: Engine, graph: EntityGraph) -> None:
+    def __init__(self, setup: Experiment, engine: Engine, graph: EntityGraph) -> None:
         chunks = sorted(setup.corpus.chunks, key=lambda chunk: chunk.id)
         self.place = {chunk.id: i for i, chunk in enumerate(chunks)}
         self.n = len(chunks)
@@ -173,7 +173,7 @@ def shares(given: dict[str, Any], n: int) -> list[float | None]:
     return [rest * given["weight"], rest * (1 - given["weight"]), 1 - rest][:n]
 
 
-def fresh(setup: Setup, candidates: Sequence[Candidate]) -> Engine:
+def fresh(setup: Experiment, candidates: Sequence[Candidate]) -> Engine:
     """An engine that has indexes and vectors, of the questions, too, and has searched nothing."""
     engine = setup.engine()
     for candidate in candidates:
@@ -182,7 +182,7 @@ def fresh(setup: Setup, candidates: Sequence[Candidate]) -> Engine:
     return engine
 
 
-def ranked(setup: Setup, engine: Engine, candidates: Sequence[Candidate]) -> list[float]:
+def ranked(setup: Experiment, engine: Engine, candidates: Sequence[Candidate]) -> list[float]:
     """(b): the mean Recall@5 of every configuration, by our engine."""
     recalls = [0.0] * len(candidates)
     for example in setup.dataset.examples:

@@ -17,7 +17,7 @@ from pathlib import Path
 from commands import ragsmith
 from served import asked, environment, serving
 
-from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
+from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings

@@ -35,7 +35,7 @@ from ragsmith.datasets.splits import split
 from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
-from ragsmith.evaluation.racing import Racing, Standing, Track
+from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
 from ragsmith.evaluation.statistics import holm, paired
 from ragsmith.strategies import PRESETS, Genome, Prior, Strategy, Told, make_strategy
 
@@ -169,7 +169,7 @@ class Race:
     def __init__(self, world: World) -> None:
         self._world, self._racing = world, Racing()
         self._questions = world.shares[0].shape[1]
-        self._track = Track(self._questions, self._racing)
+        self._track = RaceState(self._questions, self._racing)
         self._rows = {genome: row for row, genome in enumerate(world.scores)}
 
     def run(self, batch: Sequence[Genome]) -> tuple[dict[Genome, Told], int]:
@@ -190,9 +190,9 @@ class Race:
             asked += self._questions
         return told, asked
 
-    def _standing(self, genome: Genome, answered: int) -> Standing:
+    def _standing(self, genome: Genome, answered: int) -> PartialScores:
         exact, sampled = (share[self._rows[genome]] for share in self._world.shares)
-        return Standing(exact, np.where(np.arange(self._questions) < answered, sampled, np.nan))
+        return PartialScores(exact, np.where(np.arange(self._questions) < answered, sampled, np.nan))
 
 
 Point = tuple[float, float]

@@ -47,8 +47,8 @@ from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.statistics import Verdict
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import RANKING
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
@@ -112,7 +112,7 @@ def record(candidate: Candidate, found: float, answered: float, part: str) -> Re
 
 
 def replayed(
-    setup: Setup, space: Space, table: Table, folder: Path, settings: RunSettings
+    setup: Experiment, space: Space, table: Table, folder: Path, settings: RunSettings
 ) -> tuple[tuple[Comparison, ...], int]:
     """Search and pass the verdict, with a fresh cache in ``folder``; and the number of the look."""
     with Store.open(folder / "cache.sqlite") as store:
@@ -184,7 +184,7 @@ class Shuffled:
     """What real pipelines found and answered on ``law``, marked by the gold of other questions."""
 
     def __init__(self, folder: Path) -> None:
-        self.setup = Setup(load_dataset("law"))
+        self.setup = Experiment(load_dataset("law"))
         self.questions = [example.id for example in self.setup.dataset.examples]
         self._evaluator = Evaluator(self.setup, Store.open(folder / "real.sqlite"), 1)
         self._known: dict[str, Evaluation] = {}
@@ -290,8 +290,8 @@ def null(searches: int = 200) -> None:
         place = Path(folder)
         space = _space(place)
         shuffled = Shuffled(place)
-        setup = Setup(made_up(0))
-        kinds: list[tuple[str, Setup, Callable[[int], Table]]] = [
+        setup = Experiment(made_up(0))
+        kinds: list[tuple[str, Experiment, Callable[[int], Table]]] = [
             ("records drawn at random", setup, drawn),
             ("gold of other questions", shuffled.setup, shuffled.table),
             ("options that do nothing", setup, inert),
@@ -313,7 +313,7 @@ def looks(worlds: int = 100, searches: int = 20, first: int = 0) -> None:
     with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
         place = Path(folder)
         space = _space(place)
-        setup = Setup(made_up(1))
+        setup = Experiment(made_up(1))
         counted, uncounted, most = 0, 0, 0
         for world in range(first, first + worlds):
             os.environ["RAGSMITH_LEDGER"] = str(place / f"world-{world}.sqlite")
@@ -337,7 +337,7 @@ def looks(worlds: int = 100, searches: int = 20, first: int = 0) -> None:
 
 
 def _in_new_folder(
-    setup: Setup, space: Space, table: Table, place: Path, settings: RunSettings
+    setup: Experiment, space: Space, table: Table, place: Path, settings: RunSettings
 ) -> tuple[tuple[Comparison, ...], int]:
     with tempfile.TemporaryDirectory(dir=place) as folder:
         return replayed(setup, space, table, Path(folder), settings)

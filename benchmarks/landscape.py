@@ -37,11 +37,11 @@ from ragsmith.datasets.splits import split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import SpaceError, StageFailed, UsageError
 from ragsmith.evaluation.baselines import baseline, probes_of
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, composite
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
+from ragsmith.evaluation.threads import ComputedWork, FinishedQuestion, Job, account, evaluate_job
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.names import ModelNames
@@ -72,11 +72,11 @@ class Task:
     def searched(self) -> Space:
         return load_space(self.space)
 
-    def setup(self) -> tuple[Setup, bool]:
+    def setup(self) -> tuple[Experiment, bool]:
         """The data set with its models, and whether it has answers."""
         dataset, answers = read(self.dataset)
         names = ModelNames(embedder=_at_hand(self.embedder)) if self.embedder else ModelNames()
-        return Setup(dataset, names), answers
+        return Experiment(dataset, names), answers
 
     def genomes(self) -> list[Genome]:
         """All feasible genomes; or the baselines, every option alone, and some at random."""
@@ -111,7 +111,7 @@ def _at_hand(embedder: str) -> str:
 class OneByOne:
     """A runner that drops what it remembers of a question before the next one, all but what the collection needs."""
 
-    def __init__(self, setup: Setup, store: Store) -> None:
+    def __init__(self, setup: Experiment, store: Store) -> None:
         self._setup = setup
         self._store = store
         self.collection = setup.engine(store)
@@ -128,12 +128,12 @@ class OneByOne:
         engine.share_collection(self.collection)
         return engine
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         return account([self.collection])
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         by_question: dict[str, list[Job]] = {}
         for job in jobs:
             by_question.setdefault(job[1], []).append(job)
@@ -249,7 +249,7 @@ def _score(question: str, path: Path) -> str:
     return f"{question}: {numbers}{f', {failed} failed' if failed else ''}, {spent:.1f} s"
 
 
-def identity(task: Task, setup: Setup, genomes: Sequence[Genome]) -> str:
+def identity(task: Task, setup: Experiment, genomes: Sequence[Genome]) -> str:
     """Changes with whatever a number depends on: data, splits, options, models and code."""
     options = [evaluation_key(setup, (gene,)) for genes in task.searched.options for gene in genes]
     learning = fingerprint("ragsmith.evaluation.fitting", "Fitter"), setup.folds

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.explaining import explain, intervene
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
+    from ragsmith.api.ingesting import init_dataset
     from ragsmith.api.recommending import recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.result import Result
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ragsmith.api.searching import plan, search
     from ragsmith.api.searching_each import Searched, search_each
     from ragsmith.api.serving import asgi_app, serve
-    from ragsmith.api.taking_in import init_dataset
     from ragsmith.api.transferring import transfer
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
@@ -122,7 +122,7 @@ _HOME = {
     "draft_questions": "ragsmith.api.drafting",
     "evaluate": "ragsmith.api.scoring",
     "explain": "ragsmith.api.explaining",
-    "init_dataset": "ragsmith.api.taking_in",
+    "init_dataset": "ragsmith.api.ingesting",
     "add_to_index": "ragsmith.api.indexing",
     "build_index": "ragsmith.api.indexing",
     "index_status": "ragsmith.api.indexing",

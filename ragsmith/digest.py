@@ -505,7 +505,7 @@ def _parse(source: str, is_ours: bool) -> list[_Statement]:
             ]
             continue
         names = _defined(node)
-        reader = _Reader(imports, own, keeps_docstrings, keeps_wording=not is_ours)
+        reader = _StatementReader(imports, own, keeps_docstrings, keeps_wording=not is_ours)
         read = reader.visit(node)
         if read is not None:
             statements.append(_Statement(names, ast.unparse(read), list(reader.uses)))
@@ -545,7 +545,7 @@ def _defined(node: ast.stmt) -> list[str]:
     return ["", *found]
 
 
-class _Reader(ast.NodeTransformer):
+class _StatementReader(ast.NodeTransformer):
     """Brings a statement into normal form, and notes what it uses; imported names are numbered in the text."""
 
     def __init__(

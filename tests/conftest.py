@@ -31,7 +31,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.digest import digest
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -266,8 +266,8 @@ def tiny_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_setup(tiny_folder: Path) -> Setup:
-    return Setup(load_dataset(tiny_folder), chunk_size=CHUNK_SIZE)
+def tiny_setup(tiny_folder: Path) -> Experiment:
+    return Experiment(load_dataset(tiny_folder), chunk_size=CHUNK_SIZE)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from stored import Locked
 
 import ragsmith
 from ragsmith.errors import BudgetExhausted, Notice, StageFailed, StoreError, UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -335,14 +335,14 @@ def test_a_wrong_role_is_refused_before_anything_is_done(here: dict[str, Any]) -
     assert not Path(here["cache"]).exists()
 
 
-def test_an_address_without_a_model_to_ask_there_is_refused(tiny_setup: Setup, tmp_path: Path) -> None:
+def test_an_address_without_a_model_to_ask_there_is_refused(tiny_setup: Experiment, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is none: name one"):
         ragsmith.search(tiny_setup.dataset, base_url="http://127.0.0.1:9/v1", cache=tmp_path / "cache.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_limits_without_a_model_that_is_asked_at_a_server_are_named(
-    tiny_setup: Setup, tiny_space: Path, tmp_path: Path
+    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path
 ) -> None:
     with pytest.warns(Notice, match="limits are about requests to servers"):
         ragsmith.search(

@@ -14,7 +14,7 @@ PAGE = PACKAGE.parent / "docs" / "caches.md"
 
 def declarations() -> Iterator[tuple[str, str, int, str]]:
     """Module, cached function or emptying method, bound and key of every declaration in the package."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py"), key=str):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         constants = {

@@ -30,7 +30,7 @@ SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trac
 CLOSURES = {
     "datasets.chunking.chunking:chunk_documents": {
         *(f"datasets.chunking.{name}" for name in ("definitions", "markdown", "names", "pieces", "source", "tables")),
-        "datasets.kinds.tables",
+        "datasets.document_types.tables",
         "text.markdown",
         *WORDS,
         "types",
@@ -74,7 +74,7 @@ def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> N
     functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
     found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
     beside = {name for name in found if not name.startswith("measures.")}
-    assert beside == TASK | WORDS | {"datasets.relevance", "text.declining", "text.reading", "types"}
+    assert beside == TASK | WORDS | {"datasets.relevance", "text.declining", "text.content_words", "types"}
 
 
 def test_everything_in_the_key_is_listed() -> None:

@@ -15,8 +15,8 @@ import ragsmith
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.measures.registry import REGISTERED as REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import REGISTERED
@@ -79,7 +79,7 @@ def test_the_technique_is_found_by_name_in_a_space(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("score_gap")
 def test_the_technique_runs_in_a_pipeline() -> None:
-    setup = Setup(load_dataset("law"))
+    setup = Experiment(load_dataset("law"))
     technique = passage_filter["score_gap"]
     gene = Gene(technique, technique.resolved({}))
     plain = baseline("naive")
@@ -93,7 +93,7 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
     try:
         fitness = tmp_path / "my_fitness.py"
         fitness.write_text(block("A measure", number=1), encoding="utf-8")
-        setup = Setup(load_dataset("law"))
+        setup = Experiment(load_dataset("law"))
         examples = setup.dataset.examples[:3]
         with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
             [found] = evaluator.evaluate([baseline("bm25")], examples)

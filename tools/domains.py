@@ -29,7 +29,7 @@ from ragsmith.datasets.bundled import bundled, domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.check import check
-from ragsmith.labelling.checking.finding import Limit, State, number
+from ragsmith.labelling.checking.finding import GateState, Limit, number
 from ragsmith.types import Dataset, Document, Example
 
 TYPES = ("factual", "interpretation", "long_answer")
@@ -194,7 +194,7 @@ def _annotated(domain: Domain) -> Iterator[Figure]:
         )
 
 
-def gate_figures(domain: Domain) -> Iterator[tuple[Figure, State, str]]:
+def gate_figures(domain: Domain) -> Iterator[tuple[Figure, GateState, str]]:
     """What every gate of `ragsmith dataset check` finds, with its state and its sentence."""
     for finding in check(domain.data).findings:
         yield Figure(f"gate: {finding.gate}", finding.figure, finding.limit), finding.state, finding.sentence
@@ -416,7 +416,9 @@ def _told(domain: Domain) -> dict[str, Any]:
     for figure, state, sentence in gate_figures(domain):
         listed.append((figure.name, figure.value, figure.limit))
         name = figure.name.removeprefix("gate: ")
-        if state is State.FAILED or (domain.annotations and state is State.WARNING and name not in ALLOWED_WARNINGS):
+        if state is GateState.FAILED or (
+            domain.annotations and state is GateState.WARNING and name not in ALLOWED_WARNINGS
+        ):
             wrong.append(f"{figure.name} {state.value}: {sentence}")
     shown = {name: {"value": value, "limit": None if limit is None else str(limit)} for name, value, limit in listed}
     return {"figures": shown, "mistakes": wrong, "elsewhere": list(elsewhere(domain))}

@@ -30,15 +30,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from learning import PIPELINES, learn
 from weights import learn_weights
 
-from ragsmith.api.given import Resources
+from ragsmith.api.resources import Resources
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.importers import import_dataset
 from ragsmith.datasets.splits import Split
 from ragsmith.effects.knowledge import SHIPPED
 from ragsmith.errors import RagsmithError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.general_weights import class_of
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
@@ -72,9 +72,9 @@ def corpora(folder: Path) -> Iterator[Dataset]:
         yield load_dataset(path.parent)
 
 
-def with_all_questions(data: Dataset) -> Setup:
+def with_all_questions(data: Dataset) -> Experiment:
     """A setup whose questions all teach."""
-    return Setup(data, faithfulness=False, divided=Split(data.examples, (), "none is tested"))
+    return Experiment(data, faithfulness=False, divided=Split(data.examples, (), "none is tested"))
 
 
 def cranfield(folder: Path) -> Dataset:
@@ -143,12 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if not given.corpora:
         parser.error("name FOLDER and CORPORA, or data sets with --own")
-    own = [Setup(load_dataset(name), faithfulness=False) for name in BUNDLED]
+    own = [Experiment(load_dataset(name), faithfulness=False) for name in BUNDLED]
     models = ModelNames().overridden({"embedder": given.embedder} if given.embedder else {})
     others = [with_all_questions(data) for data in (*published(given.folder), *corpora(given.corpora))]
     able = [setup for setup in others if not given.embedder or setup.dataset.name not in TOO_SLOW]
     with Store.open(given.cache) as store:
-        domains = [Setup(load_dataset(name)) for name in DOMAINS]
+        domains = [Experiment(load_dataset(name)) for name in DOMAINS]
         weights = learn_weights([replace(setup, models=models) for setup in (*own, *domains, *able)], store)
         file = SHIPPED_WEIGHTS[class_of(models)]
         weights.write(file)

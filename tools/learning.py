@@ -12,7 +12,7 @@ from weights import learn_weights
 from ragsmith.datasets.groups import by_main_document, units
 from ragsmith.datasets.overlap import sample_of as sample_of_documents
 from ragsmith.effects.corpus import corpus_of
-from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of
+from ragsmith.effects.knowledge import FEWEST, Knowledge, ObservedDataset, RecommendationCheck, design_of
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
@@ -20,9 +20,9 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.general_weights import GeneralWeights
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.store.store import Store
@@ -47,7 +47,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def learn(
-    setups: Sequence[Setup],
+    setups: Sequence[Experiment],
     space: Space,
     store: Store,
     *,
@@ -91,17 +91,17 @@ def learn(
     return replace(knowledge, checked=tuple(checks), made=made, ranking=ranking)
 
 
-def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate]) -> list[Evaluation]:
+def _evaluated(evaluator: Evaluator, setup: Experiment, candidates: Sequence[Candidate]) -> list[Evaluation]:
     """Evaluations on the search questions: of the ranking alone where these have no answers."""
     return (evaluator.evaluate if _answered(setup) else evaluator.rank)(candidates, _questions(setup))
 
 
-def _questions(setup: Setup) -> tuple[Example, ...]:
+def _questions(setup: Experiment) -> tuple[Example, ...]:
     """The search questions that have both R and G, or would if they had answers: those with evidence."""
     return setup.split.with_evidence().search
 
 
-def _answered(setup: Setup) -> bool:
+def _answered(setup: Experiment) -> bool:
     return any(question.answer for question in _questions(setup))
 
 
@@ -133,7 +133,7 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
     return list(found)[: max(wanted, 2)]
 
 
-def observed_of(setup: Setup, sample: Sequence[Candidate], evaluations: Sequence[Evaluation]) -> Observed:
+def observed_of(setup: Experiment, sample: Sequence[Candidate], evaluations: Sequence[Evaluation]) -> ObservedDataset:
     """What ``evaluations`` of a sample on the search questions show; those that lack an answer are left out."""
     pairs = [(labels_of(candidate), one) for candidate, one in zip(sample, evaluations, strict=True) if one.complete]
     labels = tuple(label for label, _ in pairs)
@@ -149,7 +149,7 @@ def observed_of(setup: Setup, sample: Sequence[Candidate], evaluations: Sequence
         design, columns = design_of(labels, part, models)
         noise[part] = tuple(sampling_noise(design, columns, len(GROUPS), deviations(scores, together)).tolist())
     calls = tuple(float(np.mean(evaluation.values("calls"))) for evaluation in complete) if answered else ()
-    return Observed(
+    return ObservedDataset(
         setup.dataset.name,
         setup.dataset.digest,
         sample_of_documents(setup.dataset.documents),
@@ -183,8 +183,8 @@ def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]
 
 
 def _checks(
-    knowledge: Knowledge, setup: Setup, space: Space, store: Store, workers: int, told: Progress
-) -> Iterator[Checked]:
+    knowledge: Knowledge, setup: Experiment, space: Space, store: Store, workers: int, told: Progress
+) -> Iterator[RecommendationCheck]:
     """What the other data sets name for the one of ``setup``, in each class of costs, and what it gains there."""
     data, questions = setup.dataset, _questions(setup)
     others = knowledge.without(sample_of_documents(data.documents))
@@ -210,6 +210,6 @@ def _checks(
         gain = float(gains.mean())
         calls = float(np.mean(evaluation.values("calls"))) if answered else one.calls
         labels = labels_of(one.candidate)
-        yield Checked(
+        yield RecommendationCheck(
             data.name, name, one.most_calls, labels, one.gain, one.sd, gain, gain - reach, gain + reach, calls
         )

@@ -8,9 +8,9 @@ from dataclasses import replace
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.effects.terms import PLAIN, USUAL
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Name
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.store.store import Store
@@ -23,7 +23,7 @@ KEYS = {"pre_embedding": "contextual_chunk_headers"}
 """The keys under which signals are learned. Weights for bare chunks differ from these by less than a standard error."""
 
 
-def learn_weights(setups: Sequence[Setup], store: Store) -> GeneralWeights:
+def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
     """Learn the weights of all techniques that have signals from the search questions of ``setups``.
 
     Rerankers learn behind hybrid search and behind each retrieval that has signals itself, with the weights that the
@@ -60,7 +60,7 @@ def with_signals(family: str) -> Iterator[Technique]:
     return (one for one in family_named(family, "").techniques.values() if one.signals)
 
 
-def observations(setup: Setup, technique: Technique, store: Store) -> list[Observation]:
+def observations(setup: Experiment, technique: Technique, store: Store) -> list[Observation]:
     """What a technique observes on the search questions of a data set that have evidence, in the order of their ids."""
     engine = setup.engine(store)
     questions = sorted(setup.split.with_evidence().search, key=lambda example: example.id)
@@ -72,7 +72,7 @@ def observations(setup: Setup, technique: Technique, store: Store) -> list[Obser
     ]
 
 
-def _pipelines(setup: Setup, technique: Technique) -> list[Candidate]:
+def _pipelines(setup: Experiment, technique: Technique) -> list[Candidate]:
     """The pipelines that have ``technique``, and before it what it learns behind."""
     retrievals = [technique.name]
     if technique.family == "reranking":

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.given import Resources
+from ragsmith.api.resources import Resources
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import ordered
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.evaluation.testbed import ordered
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable
 from ragsmith.pipelines.space import Space

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 if TYPE_CHECKING:
-    from ragsmith.api.given import GivenFitness, GivenModels, GivenPrices
+    from ragsmith.api.resources import GivenFitness, GivenModels, GivenPrices
     from ragsmith.pipelines.space import Space
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store

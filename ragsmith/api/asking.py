@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ragsmith.api.arguments import CacheArguments
-from ragsmith.api.given import Resources, existing
+from ragsmith.api.resources import Resources, existing
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline, Reply
 from ragsmith.exported.verification import Verified
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
-    from ragsmith.datasets.changes import Changes
+    from ragsmith.datasets.changes import DocumentChanges
 
 LARGE = 500_000
 """Characters of a collection whose index is kept by whoever asks it; a smaller one is built about as soon as opened."""
@@ -105,7 +105,7 @@ def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = Fal
     open_with_index(pipeline, resources.shelf, complete=complete)
 
 
-def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resources) -> Changes | None:
+def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resources) -> DocumentChanges | None:
     """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
     from ragsmith.exported.index import changed_documents  # noqa: PLC0415  as above
 

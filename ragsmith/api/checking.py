@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.given import (
+from ragsmith.api.resources import (
     GivenFitness,
     GivenModels,
     Resources,
@@ -25,7 +25,7 @@ from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
-from ragsmith.runs.check import Checked
+from ragsmith.runs.check import ModelCheck
 from ragsmith.runs.check import check_models as ask_models
 from ragsmith.store.store import Store, opened
 from ragsmith.text.writing import write_file
@@ -43,7 +43,7 @@ def check_models(
     imports: Sequence[str | Path] = (),
     cache: Store | str | Path | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> tuple[Checked, ...]:
+) -> tuple[ModelCheck, ...]:
     """Ask every model once for each language task of ``space``, for vectors or for scores: does it answer as it should?
 
     >>> [(checked.role, checked.ok) for checked in ragsmith.check_models()]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.given import Resources
+from ragsmith.api.resources import Resources
 from ragsmith.assessment.gate import MIN_EFFECT, GateResult
 from ragsmith.assessment.gate import gate as gated
 from ragsmith.assessment.junit import junit as junit_of

@@ -9,7 +9,7 @@ from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.labelling.checking.check import Check, GateOptions, check, check_request
 from ragsmith.labelling.checking.page import check_page
-from ragsmith.techniques.own import import_files
+from ragsmith.techniques.user_code import import_files
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsmith.api.given import existing
+from ragsmith.api.resources import existing
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.techniques.own import import_files
+from ragsmith.techniques.user_code import import_files
 
 if TYPE_CHECKING:
     from ragsmith.deploying.kit import Kit

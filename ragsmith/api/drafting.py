@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
+from ragsmith.api.resources import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.labelling.drafting.asking import Asking, Plan
+from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
 from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.models.calls import completes
@@ -42,7 +42,7 @@ def draft_questions(
     imports: Sequence[str | Path] = (),
     retry_failed: bool = False,
     cache: Store | str | Path = CACHE,
-    on_plan: Callable[[Plan], None] | None = None,
+    on_plan: Callable[[DraftingPlan], None] | None = None,
     on_progress: Callable[[int, int, int], None] | None = None,
 ) -> Drafted:
     """Draft questions about the documents of a data set until it has ``questions`` that were drafted.
@@ -87,7 +87,9 @@ def draft_questions(
         gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
         with (
             closing(budget),
-            Asking(model, gateway, used, at_once=names.workers(), retry_failed=retry_failed, on_plan=on_plan) as asking,
+            ModelDrafting(
+                model, gateway, used, at_once=names.workers(), retry_failed=retry_failed, on_plan=on_plan
+            ) as asking,
         ):
             drafted = draft_dataset(Path(folder), asking, questions=questions, seed=seed, on_progress=on_progress)
         return replace(drafted, replies=gateway.counts()["language_model"], spent=budget.spent)

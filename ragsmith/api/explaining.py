@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
-from ragsmith.api.given import Resources
-from ragsmith.diagnosis.explaining import Explained, asked, explained
+from ragsmith.api.resources import Resources
+from ragsmith.diagnosis.explaining import QuestionExplanation, asked, explained
 from ragsmith.diagnosis.interventions import FINDING, Ceiling, answers_of
 from ragsmith.diagnosis.interventions import intervene as work_out
 from ragsmith.errors import UsageError
@@ -24,7 +24,7 @@ def explain(
     *,
     dataset: Dataset | str | Path | None = None,
     **given: Unpack[CacheArguments],
-) -> Explained:
+) -> QuestionExplanation:
     """Follow a question through an exported pipeline: what each stage made of it, and the first thing that went wrong.
 
     >>> way = ragsmith.explain("winner.yaml", "law-024")

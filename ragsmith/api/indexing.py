@@ -10,8 +10,8 @@ from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.asking import changes_of, indexed_documents, open_index
-from ragsmith.api.given import CACHE, Resources, existing
-from ragsmith.datasets.changes import Changes
+from ragsmith.api.resources import CACHE, Resources, existing
+from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.exported.collection import Collection, every
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
@@ -27,7 +27,7 @@ class Indexed:
 
     documents: int
     chunks: int
-    changes: Changes | None
+    changes: DocumentChanges | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import ModelArguments
-from ragsmith.api.given import (
+from ragsmith.api.resources import (
     GivenFitness,
     Resources,
     say_what_is_not_covered,
@@ -17,8 +17,8 @@ from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.knowledge import read as read_effects
 from ragsmith.errors import WrongOption
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
@@ -57,7 +57,7 @@ def recommend(
     chosen, objects = resources.named()
     bare = not isinstance(documents, Dataset) and _has_no_questions(documents)
     data = documents if isinstance(documents, Dataset) else (load_documents if bare else load_dataset)(documents)
-    setup = Setup(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
+    setup = Experiment(data, chosen, CHUNK_SIZE if chunk_size is None else chunk_size, given=objects)
     known = effects if isinstance(effects, Knowledge) else read_effects(effects)
     say_what_is_not_covered(setup)
     found = name_pipelines(setup, space_of(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))

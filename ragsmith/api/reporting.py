@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsmith.api.given import CACHE
+from ragsmith.api.resources import CACHE
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.exported.winner import Exported, run_setup
 from ragsmith.exported.winner import export as write_pipeline
 from ragsmith.reporting import WrittenReports, write_report
 from ragsmith.store.store import Store, opened
-from ragsmith.techniques.own import import_files
+from ragsmith.techniques.user_code import import_files
 from ragsmith.types import Dataset
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.winner import write_winner
 from ragsmith.exported.writing import expected_scores
 from ragsmith.gateway.budget import Spent
-from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import answered, build_report
 from ragsmith.reporting.page import chart_page, chart_svg
@@ -32,7 +32,7 @@ from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
 from ragsmith.reporting.wording import headline, sentence
-from ragsmith.runs.run import Outcome
+from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store, opened
 from ragsmith.text import numbers
 from ragsmith.text.suggest import did_you_mean
@@ -82,7 +82,9 @@ class Result:
     ``files`` are those that were written of it so far. ``no_winner`` says why there is none, where that is so.
     """
 
-    def __init__(self, outcome: Outcome, setup: Setup, cache: Store | str | Path, damaged: Sequence[str] = ()) -> None:
+    def __init__(
+        self, outcome: RunOutcome, setup: Experiment, cache: Store | str | Path, damaged: Sequence[str] = ()
+    ) -> None:
         self._outcome = outcome
         self._cache = cache if isinstance(cache, Store) or "://" in str(cache) else Path(cache).resolve()
         self.setup = setup

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.given import GivenPrices, Resources, read_given_prices
-from ragsmith.assessment.scores import Scores, evaluate_changed
+from ragsmith.api.resources import GivenPrices, Resources, read_given_prices
+from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score
 from ragsmith.datasets.changes import still_answerable
 from ragsmith.datasets.dataset import documents_given, make_dataset
@@ -24,7 +24,7 @@ def evaluate(
     latency: bool = False,
     prices: GivenPrices = None,
     **given: Unpack[WorkArguments],
-) -> Scores:
+) -> PipelineScores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
 
     Timings are by station of the pipeline, and a report on the same cache shows the last ones. With ``prices`` it is

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ragsmith.api.arguments import SearchArguments
-from ragsmith.api.given import (
+from ragsmith.api.resources import (
     Resources,
     read_given_prices,
     refuse_twice,
@@ -22,7 +22,7 @@ from ragsmith.api.settings import settings_of
 from ragsmith.datasets.bundled import names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.cluster import PROCESSES, read_engine
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, read_spent
 from ragsmith.gateway.memory import read_size
@@ -36,7 +36,7 @@ from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, Start, Step
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
-    from ragsmith.runs.plan import Plan
+    from ragsmith.runs.plan import SearchPlan
 
 
 class EachArguments(SearchArguments, total=False):
@@ -172,7 +172,7 @@ def plan(
     in_flight: int | None = None,
     sample: int | None = None,
     **arguments: Unpack[SearchArguments],
-) -> Plan:
+) -> SearchPlan:
     """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
 
     It is worked out on up to ``sample`` of the search questions: unless given, on 100 where candidates are raced, else
@@ -198,7 +198,7 @@ def plan(
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 
 
-_Prepared = tuple[Resources, Space, RunSettings, Setup, Prices]
+_Prepared = tuple[Resources, Space, RunSettings, Experiment, Prices]
 
 
 def _prepared(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
@@ -240,7 +240,7 @@ def refuse_wrong(arguments: EachArguments) -> None:
         read_size(memory)
 
 
-def _priced(settings: RunSettings, setup: Setup, prices: Prices) -> RunSettings:
+def _priced(settings: RunSettings, setup: Experiment, prices: Prices) -> RunSettings:
     """See `priced`; one price is reckoned with, whatever is searched over."""
     each = [priced(settings, variant.loaded_models, prices) for variant in setup.variants]
     if any(one != each[0] for one in each):
@@ -251,7 +251,7 @@ def _priced(settings: RunSettings, setup: Setup, prices: Prices) -> RunSettings:
     return each[0]
 
 
-def _files(setup: Setup, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
+def _files(setup: Experiment, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
     """Where the winner is to be written; what could not be is found out before anything is computed."""
     files = [] if winner is None else [Path(winner)]
     if winner is not None and files[0].is_dir():

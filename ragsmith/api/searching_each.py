@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from ragsmith.api.given import CACHE
+from ragsmith.api.resources import CACHE
 from ragsmith.api.result import Result
 from ragsmith.api.searching import EachArguments, refuse_wrong, search
 from ragsmith.datasets.bundled import ALL, domains

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.asking import changes_of, indexed_documents, is_large, open_index
-from ragsmith.api.given import Resources
+from ragsmith.api.resources import Resources
 from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
-    from ragsmith.serving.answering import Answerer
+    from ragsmith.serving.answering import PipelineService
     from ragsmith.serving.app import ServingApp
 
 HOST, PORT = "127.0.0.1", 8000
@@ -58,7 +58,7 @@ def serve(
     """
     refuse_missing()
     from ragsmith.serving import server  # noqa: PLC0415  what the extra brings, and takes time to import
-    from ragsmith.serving.guard import THIS_MACHINE  # noqa: PLC0415
+    from ragsmith.serving.middleware import THIS_MACHINE  # noqa: PLC0415
 
     chosen = limits or ServingLimits()
     if mcp:
@@ -122,7 +122,7 @@ def asgi_app(
     """
     refuse_missing()
     from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
-    from ragsmith.serving.guard import THIS_MACHINE, checked_token  # noqa: PLC0415
+    from ragsmith.serving.middleware import THIS_MACHINE, checked_token  # noqa: PLC0415
 
     if token is not None:
         token = checked_token(token, "the argument token")
@@ -151,12 +151,12 @@ def _answerer(
     resources: Resources,
     *,
     indexed: bool,
-) -> Answerer:
+) -> PipelineService:
     """The pipeline with its index, prepared; the cache is open as long as it answers, where a model is paid for.
 
     A notice says how its documents differ from those that it was found on, if they do.
     """
-    from ragsmith.serving.answering import Answerer  # noqa: PLC0415  it knows what a question's way is explained with
+    from ragsmith.serving.answering import PipelineService  # noqa: PLC0415  it needs what explains a question
 
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
@@ -173,7 +173,7 @@ def _answerer(
             )
     with ExitStack() as stack:
         store = stack.enter_context(resources.store()) if loaded.setup.loaded_models.waits else None
-        answerer = Answerer(loaded, store)
+        answerer = PipelineService(loaded, store)
         answerer.prepare()
         answerer.keep_open(stack.pop_all())
     return answerer

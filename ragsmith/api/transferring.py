@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragsmith.api.given import CACHE, Resources
+from ragsmith.api.resources import CACHE, Resources
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.transfer import Transferred, keep, transferred
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import without_general
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.exported.winner import run_setup
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.record import CROSSFIT, RunRecord
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.store.store import Store
@@ -33,7 +33,7 @@ class _Home:
     name: str
     run: str
     record: RunRecord
-    setup: Setup
+    setup: Experiment
     winner: Candidate
 
     @classmethod
@@ -47,7 +47,7 @@ class _Home:
         candidate = without_general(read_configuration(described.configuration["pipeline"]))
         return cls(setup.dataset.name, key, record, setup.scoring(record.settings.fitness), candidate)
 
-    def takes(self, other: _Home) -> Setup:
+    def takes(self, other: _Home) -> Experiment:
         """This data set, cut and asked as the winner of ``other`` was found, and marked as here."""
         its = other.setup.of(other.winner)
         if (its.cut, its.models) == (self.setup.cut, self.setup.models):

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference, difference
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Verdict, holm
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import label
@@ -117,7 +117,7 @@ class PairwiseComparison:
     types: tuple[MeasureDifference, ...]
     questions: tuple[QuestionPair, ...]
     notes: tuple[str, ...] = ()
-    look: Look | None = None
+    look: TestSetUse | None = None
 
     @property
     def verdict(self) -> Verdict | None:
@@ -219,7 +219,7 @@ def judged_by(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
     return VerdictTerms(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
 
 
-def questions_of(setup: Setup, fitness: Fitness, part: str) -> list[Example]:
+def questions_of(setup: Experiment, fitness: Fitness, part: str) -> list[Example]:
     """The questions of a ``part`` of a data set that have this fitness.
 
     Raises:

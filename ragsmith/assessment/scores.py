@@ -10,9 +10,9 @@ from typing import Any
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import this_machine
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
 from ragsmith.records.latency import keep_timings
@@ -23,7 +23,7 @@ from ragsmith.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredQuestion:
     """Scores on some questions: how many were attempted, scored and failed, means by measure, failures by question."""
 
     attempted: int
@@ -43,7 +43,7 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class PipelineScores:
     """What a pipeline scores on a data set: ``parts`` are the ``search`` and ``test`` questions apart, or ``all``.
 
     ``latency`` is of all questions by station, and in all of each type, and by the kind of document that holds the
@@ -52,7 +52,7 @@ class Scores:
     """
 
     dataset: str
-    parts: Mapping[str, Scored]
+    parts: Mapping[str, ScoredQuestion]
     latency: tuple[Latency, ...] = ()
     machine: str = ""
     money: Money | None = None
@@ -72,7 +72,7 @@ def evaluate(
     workers: int = 1,
     latency: bool = False,
     prices: Prices | None = None,
-) -> Scores:
+) -> PipelineScores:
     """Score ``pipeline`` on the questions of its data set, through the store.
 
     ``at_home`` is whether it was found on this data set: the search questions then chose it, the test questions did
@@ -92,17 +92,17 @@ def evaluate(
     scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
     money = None if prices is None else _money(pipeline, found.values(), prices)
     if not latency:
-        return Scores(data.name, scored, money=money, flattered=pipeline.saw_all)
+        return PipelineScores(data.name, scored, money=money, flattered=pipeline.saw_all)
     machine = this_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
         keep_timings(store, key, data.digest, machine, timings)
-    return Scores(
+    return PipelineScores(
         data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
     )
 
 
-def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers: int = 1) -> Scores:
+def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers: int = 1) -> PipelineScores:
     """Score a pipeline ``before`` and ``after`` its documents changed, on the questions that both have."""
     kept = {example.id for example in after.setup.dataset.examples}
     examples = [example for example in before.setup.dataset.examples if example.id in kept]
@@ -113,7 +113,7 @@ def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers
         "after": after.evaluate(store, workers=workers),
     }
     scored = {part: _scored(evaluation, before.fitness) for part, evaluation in found.items()}
-    return Scores(before.setup.dataset.name, scored)
+    return PipelineScores(before.setup.dataset.name, scored)
 
 
 def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
@@ -127,13 +127,13 @@ def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> M
     return Money(1000 * price.of_counts(*usage), n)
 
 
-def _groups(setup: Setup, question: str) -> tuple[str, ...]:
+def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
     """What kinds of question one is of."""
     example = setup.examples[question]
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
 
 
-def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
+def _scored(evaluation: Evaluation, fitness: Fitness) -> ScoredQuestion:
     columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
     scored = len(evaluation.records)
     metrics = {
@@ -142,4 +142,4 @@ def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
         if values
     }
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
-    return Scored(*counts, metrics, evaluation.failures)
+    return ScoredQuestion(*counts, metrics, evaluation.failures)

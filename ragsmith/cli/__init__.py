@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return WRONG
-        from ragsmith.cli.wrong_usage import sentence
+        from ragsmith.cli.usage_errors import sentence
 
         return _complain(UsageError(sentence(error, arguments)), as_json=as_json)
     return code if isinstance(code, int) else DONE

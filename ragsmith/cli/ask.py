@@ -14,9 +14,9 @@ from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, Pri
 from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.assessment.scores import Scores
-    from ragsmith.datasets.changes import Changes
-    from ragsmith.exported.pipeline import Reply, Source
+    from ragsmith.assessment.scores import PipelineScores
+    from ragsmith.datasets.changes import DocumentChanges
+    from ragsmith.exported.pipeline import CitedSource, Reply
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDocuments = Annotated[
@@ -61,7 +61,7 @@ def ask(
         _say_source(source)
 
 
-def _note_changes(changes: Changes | None) -> None:
+def _note_changes(changes: DocumentChanges | None) -> None:
     """Say how the documents differ from those that the pipeline was found on."""
     if changes is None:
         note("the documents that the pipeline was found on are not there any more, so how these differ is not known")
@@ -79,7 +79,7 @@ def _say_closest(reply: Reply) -> None:
         _say_source(source)
 
 
-def _say_source(source: Source) -> None:
+def _say_source(source: CitedSource) -> None:
     say()
     say(f"{source.doc} [{source.start}:{source.end}]  {source.title}")
     for line in source.text.splitlines():
@@ -128,7 +128,7 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _say_found(found: Scores) -> None:
+def _say_found(found: PipelineScores) -> None:
     from ragsmith.text.numbers import interval
 
     for part, scored in found.parts.items():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Telling(logging.Handler):
+class BuildMessages(logging.Handler):
     """Hands on what is told to whoever shows it: a line each, unless a command shows it otherwise."""
 
     def __init__(self, show: Callable[[logging.LogRecord], None] | None = None) -> None:
@@ -26,7 +26,7 @@ class Telling(logging.Handler):
 
 def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> None:
     """Have what is being built shown by ``show`` from now on, or else as lines."""
-    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, Telling)]:
+    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, BuildMessages)]:
         LOGGER.removeHandler(handler)
-    LOGGER.addHandler(Telling(show))
+    LOGGER.addHandler(BuildMessages(show))
     LOGGER.setLevel(logging.INFO)

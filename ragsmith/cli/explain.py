@@ -17,7 +17,7 @@ from ragsmith.cli.output import note, say, say_json, table
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragsmith.diagnosis.explaining import Explained, Found, Station
+    from ragsmith.diagnosis.explaining import QuestionExplanation, RankedChunk, StageExplanation
     from ragsmith.diagnosis.interventions import Ceiling
     from ragsmith.diagnosis.reading import ReadPassage
 
@@ -131,7 +131,7 @@ def _cut(text: str, width: int) -> str:
     return f"{whole or text[: width - 1]}…"
 
 
-def _say_question(way: Explained) -> None:
+def _say_question(way: QuestionExplanation) -> None:
     _say(way.id or "question", way.question)
     if way.reference:
         _say("reference", way.reference)
@@ -144,7 +144,7 @@ def _say_question(way: Explained) -> None:
         _say("signals", SIGNALS_MEAN)
 
 
-def _say_station(station: Station, asked: str) -> None:
+def _say_station(station: StageExplanation, asked: str) -> None:
     calls = f", {station.calls} model {'call' if station.calls == 1 else 'calls'}" if station.calls else ""
     if station.said == "as before":
         _say(station.family, f"{station.option}: as before{calls}")
@@ -169,7 +169,7 @@ def _say_station(station: Station, asked: str) -> None:
             say(_hit(hit))
 
 
-def _hit(hit: Found) -> str:
+def _hit(hit: RankedChunk) -> str:
     """A line: place, place before, score, chunk, the gold that it has, and its beginning."""
     moved = f" (was {hit.before})" if hit.before not in (None, hit.place) else ""
     gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
@@ -178,7 +178,7 @@ def _hit(hit: Found) -> str:
     return f"{line}  {_cut(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
 
 
-def _say_signals(hit: Found, best: Found) -> None:
+def _say_signals(hit: RankedChunk, best: RankedChunk) -> None:
     """What makes the score of the best hit, and what sets another one apart from it."""
     made, at_best = dict(hit.signals), dict(best.signals)
     if hit.place == 1:
@@ -208,7 +208,7 @@ def _ranges(places: list[int]) -> list[str]:
     return ["-".join(map(str, one)) for one in found]
 
 
-def _say_read(way: Explained, *, whole: bool) -> None:
+def _say_read(way: QuestionExplanation, *, whole: bool) -> None:
     say()
     if whole:
         say("prompt")
@@ -231,7 +231,7 @@ def _say_passage(passage: ReadPassage) -> None:
         say(f"      {line}")
 
 
-def _say_end(way: Explained) -> None:
+def _say_end(way: QuestionExplanation) -> None:
     say()
     if way.draft != way.answer:
         _say("draft", way.draft)

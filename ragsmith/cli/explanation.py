@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.registry import Technique
+from ragsmith.techniques.task_lookup import tasks
 from ragsmith.text.words import sentences
 
 WIDTH = 100
@@ -24,7 +24,7 @@ LABELS = ("fitted", "gold")
 
 
 @dataclass(frozen=True, slots=True)
-class Doc:
+class TechniqueDoc:
     """A docstring in parts; every sentence of it is in exactly one of them."""
 
     summary: str
@@ -34,7 +34,7 @@ class Doc:
     details: str
 
 
-def parts(docstring: str) -> Doc:
+def parts(docstring: str) -> TechniqueDoc:
     """Sort the sentences of a docstring by how they begin; within a part they keep their order and paragraphs.
 
     ``Helps ...`` and ``Costs ...`` are one sentence each, ``Against the paper: ...`` goes on to the end of its
@@ -45,7 +45,7 @@ def parts(docstring: str) -> Doc:
     for paragraph in filter(str.strip, rest.split("\n\n")):
         for name, text in _sorted(paragraph).items():
             found[name].append(text)
-    return Doc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
+    return TechniqueDoc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
 
 
 def _sorted(paragraph: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, 
 from ragsmith.cli.output import note, say, say_folded, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.runs.check import Checked
+    from ragsmith.runs.check import ModelCheck
 
 commands = typer.Typer(
     help="Models: what writes, asks, judges, embeds and reranks.", no_args_is_help=True, rich_markup_mode=None
@@ -104,12 +104,12 @@ def check(
         raise typer.Exit(1)
 
 
-def _plain(checked: Checked) -> dict[str, Any]:
+def _plain(checked: ModelCheck) -> dict[str, Any]:
     calibrated = [one.plain() for one in checked.calibrated]
     return {**asdict(checked), "calibrated": calibrated, "ok": checked.ok}
 
 
-def _say_calibrated(checked: Checked) -> None:
+def _say_calibrated(checked: ModelCheck) -> None:
     """A line for each data set: how often right and wrong answers were taken for what they are, and put in order."""
     from ragsmith.measures.judge_calibration import pooled
     from ragsmith.text import numbers
@@ -142,12 +142,12 @@ def _say_requests(requests: int) -> None:
         )
 
 
-def _known_as(checked: Checked) -> str:
+def _known_as(checked: ModelCheck) -> str:
     """Its identifier; the name of an embedded model, whose identifier is of a corpus, and there is none here."""
     return checked.id if checked.id and ":" in checked.name else checked.name
 
 
-def _say_table(called: Sequence[str], found: Sequence[Checked]) -> None:
+def _say_table(called: Sequence[str], found: Sequence[ModelCheck]) -> None:
     """A line for each language task, and for each other model; ``called`` says of whom."""
     rows = []
     for name, checked in zip(called, found, strict=True):
@@ -163,7 +163,7 @@ def _say_table(called: Sequence[str], found: Sequence[Checked]) -> None:
     table(rows, head, frozenset({3, 4, 5, 6}))
 
 
-def _say_problems(called: str, checked: Checked) -> None:
+def _say_problems(called: str, checked: ModelCheck) -> None:
     """Each problem once, with the tasks that have it."""
     if checked.problem:
         say(f"{called}: {checked.problem}")
@@ -173,7 +173,7 @@ def _say_problems(called: str, checked: Checked) -> None:
         say(f"{called}, {', '.join(names)}: {problem}")
 
 
-def _say_learnt(checked: Checked) -> None:
+def _say_learnt(checked: ModelCheck) -> None:
     """What is known of a model now, with the line of a file of models that says it."""
     from ragsmith.models.served.openai_chat import REFUSABLE
 

@@ -44,7 +44,7 @@ def _option(name: str, flag: Flag, **more: Any) -> Any:
 
 def _import(files: list[Path] | None) -> list[Path] | None:
     if files:
-        from ragsmith.techniques.own import import_files
+        from ragsmith.techniques.user_code import import_files
 
         import_files(files)
     return files

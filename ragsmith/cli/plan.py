@@ -23,7 +23,7 @@ from ragsmith.cli.options import (
 from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.runs.plan import Plan
+    from ragsmith.runs.plan import SearchPlan
 
 
 @app.command()
@@ -64,7 +64,7 @@ def plan(
         _say_plan(found)
 
 
-def _say_plan(found: Plan) -> None:
+def _say_plan(found: SearchPlan) -> None:
     if found.searches > 1:
         say(
             f"{found.searches} searches, one for each fold and one on all questions: at most the numbers below, those "
@@ -121,7 +121,7 @@ def _say_plan(found: Plan) -> None:
         say("money: no price is known for all of these; name a file with --prices")
 
 
-def _between(found: Plan) -> str:
+def _between(found: SearchPlan) -> str:
     """The least and the most of a plan's rehearsals."""
     calls, cost = found.ranges["calls"], found.ranges.get("cost")
     money = "" if cost is None else f", and to {cost[0]:.2f} to {cost[1]:.2f} in money"

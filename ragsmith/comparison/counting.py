@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ragsmith.comparison.ledger import Page, Seen, after, most, with_ledger
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.ledger import LedgerPage, PreviousUses, after, most, with_ledger
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.digest import digest
 from ragsmith.store.store import LookRow, Store
 
 
-def counted(store: Store, look: str, questions: Collection[str], day: str) -> Look:
+def counted(store: Store, look: str, questions: Collection[str], day: str) -> TestSetUse:
     """Note the look of this key at ``questions``, by the digests of their contents, and say which one it is.
 
     The same key on other questions is another look. One that was noted before, here or in the ledger, keeps its number:
@@ -21,7 +21,7 @@ def counted(store: Store, look: str, questions: Collection[str], day: str) -> Lo
     distinct = sorted(set(questions))
     key = digest("look at questions", look, distinct)
 
-    def decide(page: Page | None) -> Seen:
+    def decide(page: LedgerPage | None) -> PreviousUses:
         with store.looking() as shelf:
             here, there = _seen(shelf.row(key)), page.seen(key) if page else None
             if here and page and not there:
@@ -36,8 +36,8 @@ def counted(store: Store, look: str, questions: Collection[str], day: str) -> Lo
         return seen
 
     seen, remembered = with_ledger(decide)
-    return Look(seen.number, len(distinct), seen.fresh, remembered)
+    return TestSetUse(seen.number, len(distinct), seen.fresh, remembered)
 
 
-def _seen(row: LookRow | None) -> Seen | None:
-    return None if row is None else Seen(row.number, row.fresh)
+def _seen(row: LookRow | None) -> PreviousUses | None:
+    return None if row is None else PreviousUses(row.number, row.fresh)

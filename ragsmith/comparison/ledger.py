@@ -37,29 +37,29 @@ _TABLES = (
 _BATCH = 500
 
 
-class Unusable(Exception):
+class LedgerError(Exception):
     """The ledger cannot be read or written; it says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PreviousUses:
     """A look as it was numbered, and how many of its questions nobody had looked at before."""
 
     number: int
     fresh: int
 
 
-class Page:
+class LedgerPage:
     """What the ledger says about looks at some questions, in one transaction; ``note`` adds a look to it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def seen(self, look: str) -> Seen | None:
+    def seen(self, look: str) -> PreviousUses | None:
         """The look under this key, if it was noted."""
         with _usable():
             row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
-        return None if row is None else Seen(int(row[0]), int(row[1]))
+        return None if row is None else PreviousUses(int(row[0]), int(row[1]))
 
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
         """The keys of the looks at each of the ``questions`` that was looked at."""
@@ -75,7 +75,7 @@ class Page:
                 found.setdefault(question, set()).add(look)
         return found
 
-    def note(self, look: str, questions: Collection[str], seen: Seen, day: str) -> None:
+    def note(self, look: str, questions: Collection[str], seen: PreviousUses, day: str) -> None:
         """Add a look, and bring its number up to date where another place had it higher."""
         rows = [(question, look) for question in sorted(questions)]
         with _usable():
@@ -109,11 +109,11 @@ def _usable() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
-        raise Unusable(str(error)) from error
+        raise LedgerError(str(error)) from error
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Page]:
+def _opened(path: Path) -> Iterator[LedgerPage]:
     """The ledger in a transaction of its own, which no other process can come between."""
     with _usable():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,12 +127,12 @@ def _opened(path: Path) -> Iterator[Page]:
             for table in _TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {FORMAT}")
-        yield Page(connection)
+        yield LedgerPage(connection)
         with _usable():
             connection.execute("COMMIT")
 
 
-def with_ledger(decide: Callable[[Page | None], Seen]) -> tuple[Seen, bool]:
+def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[PreviousUses, bool]:
     """What ``decide`` says with the ledger at hand, which stays locked meanwhile; and whether there was one.
 
     ``decide`` is called again, without a ledger, where it could not be read or written: so it has to come to the same
@@ -144,7 +144,7 @@ def with_ledger(decide: Callable[[Page | None], Seen]) -> tuple[Seen, bool]:
         if path is not None:
             with _opened(path) as page:
                 return decide(page), True
-    except Unusable as error:
+    except LedgerError as error:
         warnings.warn(
             f"earlier looks at these test questions from other caches are not counted, as the ledger "
             f"{place_name()} cannot be used: {error}; name another file with {VARIABLE}, or none with {VARIABLE}=off",
@@ -162,15 +162,17 @@ def place_name() -> str:
         return FILE
 
 
-def most(looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str) -> Seen:
+def most(looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str) -> PreviousUses:
     """The number of a new look ``own`` at ``questions``, given the looks at each that two places know of."""
     counted: Counter[str] = Counter()
     for question in questions:
         counted[question] = len((looks.get(question, set()) | others.get(question, set())) - {own})
-    return Seen(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
+    return PreviousUses(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
 
 
-def after(here: Seen, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]) -> Seen:
+def after(
+    here: PreviousUses, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]
+) -> PreviousUses:
     """A look that was numbered ``here`` by ``looks`` alone, once those that only ``others`` know of count, too."""
     further = [len(others.get(question, set()) - looks.get(question, set())) for question in questions]
-    return Seen(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))
+    return PreviousUses(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))

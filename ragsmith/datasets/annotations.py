@@ -36,7 +36,7 @@ READINGS = ("second_reading", "third_reading")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReaderJudgement:
     """Whether a reader could answer a question from its evidence alone, and from nothing, and what was changed then."""
 
     from_spans: bool
@@ -61,7 +61,7 @@ class Annotation:
     wrong_kind: str
     wordings: tuple[str, ...] = ()
     group: str = ""
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[ReaderJudgement, ...] = ()
 
 
 def read_annotations(folder: Path) -> Mapping[str, Annotation]:
@@ -151,5 +151,5 @@ def _annotation(row: Mapping[str, object]) -> Annotation:
         wrong_kind=str(row["wrong_kind"]),
         wordings=tuple(_listed(row, "wordings")),
         group=str(row.get("group", "")),
-        readings=tuple(Reading(**reading) for reading in readings),
+        readings=tuple(ReaderJudgement(**reading) for reading in readings),
     )

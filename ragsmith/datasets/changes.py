@@ -10,7 +10,7 @@ from ragsmith.types import Document, Example, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class DocumentChanges:
     """The identifiers of documents that were added, whose text changed, and that were removed, sorted."""
 
     added: tuple[str, ...] = ()
@@ -31,10 +31,10 @@ def contents(documents: Iterable[Document]) -> dict[str, str]:
     return {document.id: digest("content", document.modality, document.text) for document in documents}
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChanges:
     """What happened to the `contents` of a collection."""
     both = before.keys() & after.keys()
-    return Changes(
+    return DocumentChanges(
         tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(name for name in both if before[name] != after[name])),
         tuple(sorted(before.keys() - after.keys())),

@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from ragsmith.building import Building
-from ragsmith.datasets.kinds import DocumentKind, kind_of, kinds_in_words
-from ragsmith.datasets.kinds.tables import separator, source_of
-from ragsmith.datasets.sources import Source, read_sources
+from ragsmith.datasets.document_types import DocumentKind, kind_of, kinds_in_words
+from ragsmith.datasets.document_types.tables import separator, source_of
+from ragsmith.datasets.sources import SourceRecord, read_sources
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import title
@@ -45,7 +45,7 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
     return {id_: document and _paged(document, paged.get(id_)) for id_, document in documents.items()}, mistakes
 
 
-def _paged(document: Document, source: Source | None) -> Document:
+def _paged(document: Document, source: SourceRecord | None) -> Document:
     if source is None or source.text_sha256 != sha256(document.text.encode()).hexdigest():
         return document
     return replace(document, pages=source.pages)

@@ -15,7 +15,7 @@ from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.places import PLACES, place, whole
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
-from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
@@ -43,7 +43,7 @@ class EvidenceChecker:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.headings = {
-            document.id: [(b.start, b.end) for b in blocks(document.text) if b.kind is Kind.HEADING]
+            document.id: [(b.start, b.end) for b in blocks(document.text) if b.kind is BlockType.HEADING]
             for document in documents.values()
             if document is not None and document.modality is Modality.PROSE  # nothing else has Markdown's headings
         }

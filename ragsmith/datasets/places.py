@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from ragsmith.text.files import TextError, line_at, shown
 from ragsmith.text.jsonl import kind
-from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
@@ -21,7 +21,7 @@ PATH_BORDER = " > "
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """The text ``[start, end)`` below a heading; ``path`` has the headings above it, and it itself last."""
 
     path: tuple[str, ...]
@@ -53,17 +53,17 @@ def stripped(document: Document, start: int, end: int) -> Span:
     return Span(document.id, start, max(start, start + len(part.strip())))
 
 
-def sections(document: Document) -> list[Section]:
+def sections(document: Document) -> list[DocumentSection]:
     """Return what stands below each heading, in order; only prose has headings."""
     if document.modality is not Modality.PROSE:
         return []
-    headings = [block for block in blocks(document.text) if block.kind is Kind.HEADING]
-    found: list[Section] = []
+    headings = [block for block in blocks(document.text) if block.kind is BlockType.HEADING]
+    found: list[DocumentSection] = []
     above: list[tuple[int, str]] = []
     for number, heading in enumerate(headings):
         above = [(level, name) for level, name in above if level < heading.level] + [(heading.level, heading.heading)]
         end = next((h.start for h in headings[number + 1 :] if h.level <= heading.level), len(document.text))
-        found.append(Section(tuple(name for _, name in above), heading.end, end))
+        found.append(DocumentSection(tuple(name for _, name in above), heading.end, end))
     return found
 
 
@@ -90,7 +90,7 @@ def _heading(document: Document, value: object) -> tuple[int, int]:
     return found[0].start, found[0].end
 
 
-def _lines_of(document: Document, section: Section) -> str:
+def _lines_of(document: Document, section: DocumentSection) -> str:
     below = stripped(document, section.start, section.end)
     return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
 

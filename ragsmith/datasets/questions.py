@@ -36,7 +36,7 @@ Mistake = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QuestionLine:
     """A JSON object of the file, and where it stands."""
 
     number: int
@@ -64,7 +64,7 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
             f"--documents {folder} , or write them"
         ]
     found = read_json_lines(dataset / FILE, MAX_BYTES)
-    lines = [Line(number, record) for number, record in found.records.items()]
+    lines = [QuestionLine(number, record) for number, record in found.records.items()]
     mistakes = list(found.mistakes.items())
     if 0 in found.mistakes:
         return [], [found.mistakes[0]]
@@ -129,7 +129,7 @@ def _is_id(value: object) -> bool:
     return value == value.strip() and 0 < len(value) <= MAX_ID
 
 
-def _repeated_ids(lines: Sequence[Line]) -> Iterator[Mistake]:
+def _repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     first: dict[str, int] = {}
     for line in lines:
         id_ = line.record.get("id")
@@ -137,7 +137,7 @@ def _repeated_ids(lines: Sequence[Line]) -> Iterator[Mistake]:
             yield line.mistake(f"the id is used on line {first[id_]} already; give each question its own")
 
 
-def _missing(key: str, lines: Sequence[Line]) -> Iterator[Mistake]:
+def _missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     """That ``key`` is on some lines only; of answers, on some lines that have one only."""
     lines = [line for line in lines if key != "answer" or line.answerable]
     without = [line for line in lines if key not in line.record]
@@ -148,7 +148,7 @@ def _missing(key: str, lines: Sequence[Line]) -> Iterator[Mistake]:
     yield without[0].mistake(f"{key!r} is missing here{others} but given on line {given.number}; give all or none")
 
 
-def _nothing_to_score(lines: Sequence[Line]) -> Iterator[Mistake]:
+def _nothing_to_score(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     """That a question has neither an answer nor evidence, or that there is none but unanswerable ones."""
     answerable = [line for line in lines if line.answerable]
     if lines and not answerable:

@@ -15,7 +15,7 @@ MAX_BYTES = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRecord:
     """A text, and the part of a source file that it was made from.
 
     ``doc`` and ``file`` are its identifier and the path of its file in the data set, None where it is the same as the
@@ -40,7 +40,7 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def read_sources(dataset: Path) -> tuple[Source, ...]:
+def read_sources(dataset: Path) -> tuple[SourceRecord, ...]:
     """Return the rows of a data set's ``sources.jsonl``, none where there is no such file.
 
     Raises ``DatasetError`` with every line that cannot be used.
@@ -48,13 +48,13 @@ def read_sources(dataset: Path) -> tuple[Source, ...]:
     lines = read_json_lines(dataset / FILE, MAX_BYTES)
     if 0 in lines.mistakes:
         raise DatasetError([lines.mistakes[0]])
-    found: list[Source] = []
+    found: list[SourceRecord] = []
     wrong = list(lines.mistakes)
-    known = {field.name for field in fields(Source)}
+    known = {field.name for field in fields(SourceRecord)}
     for number, record in lines.records.items():
         row = {key: tuple(v) if isinstance(v, list) else v for key, v in record.items() if key in known}
         try:
-            found.append(Source(**row))  # type: ignore[arg-type]
+            found.append(SourceRecord(**row))  # type: ignore[arg-type]
         except TypeError:
             wrong.append(number)
     if wrong:
@@ -63,7 +63,7 @@ def read_sources(dataset: Path) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def written(sources: Iterable[Source]) -> str:
+def written(sources: Iterable[SourceRecord]) -> str:
     """Return the text of a ``sources.jsonl``; what is not known of a row is left out."""
     rows = ({key: value for key, value in asdict(source).items() if value not in (None, "", ())} for source in sources)
     return json_lines(rows)

@@ -34,7 +34,7 @@ SecondsOf = Callable[[Evaluation], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AblatedOption:
     """An option of a pipeline against what stands ``instead`` of it.
 
     That is naive RAG's (``out``), another one (``swap``), or itself without the signal that ``instead`` names
@@ -57,7 +57,7 @@ class Part:
     why_not: str = ""
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Part:
+    def read(cls, stored: Mapping[str, Any]) -> AblatedOption:
         """From its ``asdict``."""
         worth = {name: Estimate.read(estimate) for name, estimate in stored["worth"].items()}
         return cls(**{**stored, "worth": worth, "together": tuple(stored["together"])})
@@ -76,21 +76,21 @@ class Ablation:
     dataset: str
     part: str
     questions: int
-    parts: tuple[Part, ...]
+    parts: tuple[AblatedOption, ...]
     interactions: tuple[Interaction, ...] = ()
 
     @property
-    def outs(self) -> tuple[Part, ...]:
+    def outs(self) -> tuple[AblatedOption, ...]:
         """Each part against naive RAG's option."""
         return tuple(one for one in self.parts if one.kind == "out")
 
     @property
-    def swaps(self) -> tuple[Part, ...]:
+    def swaps(self) -> tuple[AblatedOption, ...]:
         """Each part against other options of the space."""
         return tuple(one for one in self.parts if one.kind == "swap")
 
     @property
-    def signals(self) -> tuple[Part, ...]:
+    def signals(self) -> tuple[AblatedOption, ...]:
         """Each learned ranking against itself without one of its signals."""
         return tuple(one for one in self.parts if one.kind == "signal")
 
@@ -111,7 +111,7 @@ class Ablation:
         found = cls(**stored)
         return replace(
             found,
-            parts=tuple(Part.read(one) for one in stored["parts"]),
+            parts=tuple(AblatedOption.read(one) for one in stored["parts"]),
             interactions=tuple(Interaction.read(one) for one in stored["interactions"]),
         )
 
@@ -238,12 +238,12 @@ def _part(
     terms: Terms,
     clusters: Clusters,
     seconds_of: SecondsOf | None,
-) -> Part:
+) -> AblatedOption:
     gene, other_gene = winner.candidate[change.place], change.candidate[change.place]
     instead = other_gene.parameters["without"] if change.kind == "signal" else other_gene
     more = [at for at in change.places if at != change.place]
     together = tuple(f"{winner.candidate[at].technique.family}: {plain[at]}" for at in more)
-    found = Part(change.kind, gene.technique.family, str(gene), str(instead), together=together)
+    found = AblatedOption(change.kind, gene.technique.family, str(gene), str(instead), together=together)
     if not change.allowed:
         return replace(found, why_not="the space forbids what would be left")
     if other is None:
@@ -264,5 +264,5 @@ def _unanswered(one: Evaluation) -> int:
     return len(one.questions) - len(one.records) - len(one.failures)
 
 
-def _timed(one: Part, seconds: float | None) -> Part:
+def _timed(one: AblatedOption, seconds: float | None) -> AblatedOption:
     return one if one.seconds is not None or seconds is None else replace(one, seconds=seconds)

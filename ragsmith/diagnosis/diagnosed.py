@@ -9,9 +9,9 @@ from typing import Any
 
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.failing import Followed, cause_of, followed
-from ragsmith.diagnosis.reading import GoldPassage, Piece, Reading, ReadPassage, gold_of, reading_of
+from ragsmith.diagnosis.reading import GoldPassage, PassageText, ReadContext, ReadPassage, gold_of, reading_of
 from ragsmith.digest import digest, fingerprint
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
@@ -61,7 +61,7 @@ class Diagnosed:
 
 def _passage(kept: Sequence[Any]) -> ReadPassage:
     place, doc, title, start, end, pieces, cited, sources = kept
-    return ReadPassage(place, doc, title, start, end, tuple(Piece(*piece) for piece in pieces), cited, sources)
+    return ReadPassage(place, doc, title, start, end, tuple(PassageText(*piece) for piece in pieces), cited, sources)
 
 
 @cache
@@ -82,8 +82,8 @@ class Follow:
     answers: bool = True
 
     def __call__(
-        self, engine: Engine, setup: Setup, candidate: Candidate, trace: Trace, example: Example
-    ) -> tuple[Followed, Reading | None, tuple[GoldPassage, ...]]:
+        self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
+    ) -> tuple[Followed, ReadContext | None, tuple[GoldPassage, ...]]:
         """What became of ``example``; ``setup`` is that of the candidate."""
         found = followed(engine, candidate, trace, example)
         if example.id not in self.shown or not self.answers:
@@ -93,7 +93,7 @@ class Follow:
 
 
 def diagnosed(
-    found: tuple[Followed, Reading | None, tuple[GoldPassage, ...]],
+    found: tuple[Followed, ReadContext | None, tuple[GoldPassage, ...]],
     example: Example,
     measures: Mapping[str, float | None],
     well: float,

@@ -12,9 +12,9 @@ from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.diagnosis.failing import RANKED, Fate, Followed, well_from
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.calls import completes
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
@@ -30,7 +30,7 @@ BEGINNING = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedChunk:
     """A chunk at its ``place`` in a ranking, from 1, and where it stood before that stage; None if it was not there.
 
     ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
@@ -52,7 +52,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class StageExplanation:
     """One stage: the ``option`` of its ``family``, the model calls that it took, and what came out, in words.
 
     ``hits`` are what it left where it ranks, best first, and ``dropped`` what it did not keep of those before it, at
@@ -64,14 +64,14 @@ class Station:
     option: str
     calls: int
     said: str
-    hits: tuple[Found, ...] = ()
-    dropped: tuple[Found, ...] = ()
+    hits: tuple[RankedChunk, ...] = ()
+    dropped: tuple[RankedChunk, ...] = ()
     held: tuple[float, ...] = ()
     queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class QuestionExplanation:
     """The way of one question: its stations in order, what was read, the answer, and the first thing that went wrong.
 
     A question that is not of the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
@@ -86,7 +86,7 @@ class Explained:
     type: str
     reference: str
     gold: tuple[GoldPassage, ...]
-    stations: tuple[Station, ...]
+    stations: tuple[StageExplanation, ...]
     passages: tuple[ReadPassage, ...]
     further: int
     prompt: str
@@ -99,7 +99,9 @@ class Explained:
     note: str = ""
 
 
-def explained(engine: Engine, setup: Setup, candidate: Candidate, example: Example, fitness: Fitness) -> Explained:
+def explained(
+    engine: Engine, setup: Experiment, candidate: Candidate, example: Example, fitness: Fitness
+) -> QuestionExplanation:
     """Run ``candidate`` on ``example`` and follow it; one without an id is any question.
 
     ``engine`` is fresh: what it has searched with afterwards is what this question was searched with.
@@ -115,7 +117,7 @@ def explained(engine: Engine, setup: Setup, candidate: Candidate, example: Examp
     measures = scored(setup.marking(engine), setup, trace, example)["measures"] if is_known else {}
     cause = diagnosed((way, None, ()), example, measures, well_from(setup.marking(engine).models.judge)).cause
     prompt = trace.prompt
-    return Explained(
+    return QuestionExplanation(
         question=example.question,
         id=example.id,
         type=example.type if is_known else "",
@@ -148,7 +150,7 @@ def _scores(measures: Mapping[str, float | None], fitness: Fitness) -> dict[str,
 
 def _stations(
     engine: Engine, candidate: Candidate, question: Question, trace: Trace, way: Followed
-) -> tuple[Station, ...]:
+) -> tuple[StageExplanation, ...]:
     genes = {gene.technique.family: gene for gene in candidate}
     golds = [fate.span for fate in way.fates]
     index = engine.index(candidate[0])
@@ -158,7 +160,7 @@ def _stations(
 
     keys = sum(len(entry.keys) for entry in index.entries)
     indexed = f"{len(index.entries):,} chunks, searched by {keys:,} keys"
-    stations = [Station("pre_embedding", str(genes["pre_embedding"]), 0, indexed, held=held("index"))]
+    stations = [StageExplanation("pre_embedding", str(genes["pre_embedding"]), 0, indexed, held=held("index"))]
     before: Sequence[Hit] = ()
     for family in RANKED:
         hits: Sequence[Hit] = trace.outputs[family].value
@@ -171,7 +173,7 @@ def _stations(
         weighed = _weighed(engine, candidate, learned, question)
         option = f"{genes[family]}, retrieval {genes['retrieval']}" if first else str(genes[family])
         stations.append(
-            Station(
+            StageExplanation(
                 family,
                 option,
                 trace.usage[family].calls,
@@ -189,16 +191,18 @@ def _stations(
     for family in ("passage_augment", "passage_compress"):
         read: Passages = trace.outputs[family].value
         said = "as before" if read == passages and passages else _size(read)
-        stations.append(Station(family, str(genes[family]), trace.usage[family].calls, said, held=held(family)))
+        stations.append(
+            StageExplanation(family, str(genes[family]), trace.usage[family].calls, said, held=held(family))
+        )
         passages = read
     shown = f"{_size(trace.prompt.passages)}, as {len(trace.prompt.text):,} characters"
-    stations.append(Station("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=_last(way.fates)))
+    stations.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=_last(way.fates)))
     draft, answer = trace.outputs["generation"].value, trace.answer
     cites = f"{_counted(len(draft.text.split()), 'word')}, citing {_counted(len(draft.cited), 'passage')}"
-    stations.append(Station("generation", _model(engine), trace.usage["generation"].calls, cites))
+    stations.append(StageExplanation("generation", _model(engine), trace.usage["generation"].calls, cites))
     changed = "delivered as it is" if answer == draft else "changed"
     last = str(genes["post_generation"])
-    stations.append(Station("post_generation", last, trace.usage["post_generation"].calls, changed))
+    stations.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
     return tuple(stations)
 
 
@@ -254,17 +258,17 @@ def _found(
     golds: Sequence[Span],
     before: int | None,
     weighed: Mapping[str, tuple[tuple[str, float], ...]],
-) -> Found:
+) -> RankedChunk:
     chunk = hit.chunk
     holds = tuple(n for n, gold in enumerate(golds, 1) if any(overlap(gold, span) for span in chunk.spans))
     text = " ".join(chunk.text.split())[:BEGINNING]
     signals = weighed.get(chunk.id, ())
-    return Found(
+    return RankedChunk(
         place, chunk.id, chunk.doc, chunk.start, chunk.end, hit.score, hit.scale.value, holds, before, text, signals
     )
 
 
-def asked(setup: Setup, question: str) -> Example:
+def asked(setup: Experiment, question: str) -> Example:
     """The question of the data set that ``question`` is the id or the text of; else one without id and gold.
 
     Texts are the same whatever their case, spaces and last punctuation.

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from ragsmith.diagnosis.causes import Cause
-from ragsmith.diagnosis.holding import HALF, Held, Places, of_passages, share, until
+from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
 from ragsmith.gateway.asking import prompted
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import completes
@@ -29,8 +29,8 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.generation import answering
 from ragsmith.text.blocks import blocks
+from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
-from ragsmith.text.reading import read
 from ragsmith.types import Example, Hits, Passages, Prompt, Question, Span, ids_of
 
 WELL_BY_WORDS = 0.25
@@ -180,19 +180,21 @@ def _places(engine: Engine, candidate: Candidate) -> Places:
     return known[index.id]
 
 
-def _fate(engine: Engine, places: Places, trace: Trace, question: str, gold: Span, shown: Mapping[str, Held]) -> Fate:
+def _fate(
+    engine: Engine, places: Places, trace: Trace, question: str, gold: Span, shown: Mapping[str, EvidenceCoverage]
+) -> Fate:
     near = places.around(gold)
     whole = places.is_whole(gold)
     corpus = engine.corpus
 
-    def held_by(held: Held) -> float:
+    def held_by(held: EvidenceCoverage) -> float:
         return share(question, gold, corpus, held, whole=whole)
 
-    held = {"index": held_by(Held(tuple(near.values())))}
+    held = {"index": held_by(EvidenceCoverage(tuple(near.values())))}
     for stage in RANKED:
         held[stage] = held_by(places.held(gold, trace.outputs[stage].value))
     held |= {stage: held_by(passages) for stage, passages in shown.items()}
-    alone = max((held_by(Held((span,))) for span in near.values()), default=0.0)
+    alone = max((held_by(EvidenceCoverage((span,))) for span in near.values()), default=0.0)
     split = alone < HALF
     last = next(reversed(held))
     if held[last] >= HALF:
@@ -222,14 +224,14 @@ def _ranking(trace: Trace, stage: str) -> Hits:
     return hits
 
 
-def _shown(engine: Engine, trace: Trace, question: str) -> dict[str, Held]:
+def _shown(engine: Engine, trace: Trace, question: str) -> dict[str, EvidenceCoverage]:
     """What each station behind the filter holds; the passages of one are often those of the one before."""
     stages: dict[str, Passages] = {stage: trace.outputs[stage].value for stage in _READING}
     stages["prompt_maker"] = trace.prompt.passages
     read = within_window(engine, trace.prompt, Question(question))
     stages |= {} if read is None else {"window": read}
-    found: dict[str, Held] = {}
-    known: dict[int, Held] = {}
+    found: dict[str, EvidenceCoverage] = {}
+    known: dict[int, EvidenceCoverage] = {}
     for stage, passages in stages.items():
         if id(passages) not in known:
             known[id(passages)] = of_passages(passages, engine.corpus)

@@ -14,9 +14,9 @@ from typing import Any
 
 from ragsmith.digest import digest
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
@@ -93,7 +93,7 @@ class Intervene:
     answers: bool = True
 
     def __call__(
-        self, engine: Engine, setup: Setup, candidate: Candidate, trace: Trace, example: Example
+        self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example
     ) -> dict[str, tuple[Measures, bool]]:
         """The measures of a question as it is and with each change, and whether that changed what passes."""
         marking = setup.marking(engine)
@@ -113,7 +113,7 @@ class Intervene:
         return found
 
 
-def _gold(engine: Engine, setup: Setup, candidate: Candidate, hits: Hits, example: Example) -> tuple[Hit, ...]:
+def _gold(engine: Engine, setup: Experiment, candidate: Candidate, hits: Hits, example: Example) -> tuple[Hit, ...]:
     """Hits of all indexed chunks that have gold, in the order of the documents, as good as the best hit."""
     relevant = setup.relevance[example.id].relevant
     best = hits[0] if hits else None
@@ -122,7 +122,7 @@ def _gold(engine: Engine, setup: Setup, candidate: Candidate, hits: Hits, exampl
 
 
 def intervene(
-    evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate], fitness: Fitness
+    evaluator: Evaluator, setup: Experiment, candidates: Sequence[Candidate], fitness: Fitness
 ) -> list[tuple[Ceiling, ...]]:
     """What becomes of each of ``candidates`` with each change, on the search and on the test questions that have gold.
 
@@ -165,7 +165,7 @@ def _means(
     )
 
 
-def answers_of(setup: Setup, pipelines: int) -> int:
+def answers_of(setup: Experiment, pipelines: int) -> int:
     """How many answers interventions ask for at most, besides those that are known: one for each change."""
     questions = [one for part in (setup.split.search, setup.split.test) for one in part if one.evidence and one.answer]
     return pipelines * len(CHANGES) * len(questions)

@@ -21,7 +21,7 @@ from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.hyperparameters import GENES
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class PooledEstimate:
     """The mean over ``datasets`` data sets with its 95 % interval, and the standard deviation ``between`` them.
 
     ``agree`` of them have the sign of the mean, and in ``unchanged`` the estimate is 0.
@@ -39,7 +39,7 @@ class Pooled:
         return self.low > 0 or self.high < 0
 
 
-def pooled(means: Sequence[float], errors: Sequence[float]) -> Pooled | None:
+def pooled(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | None:
     """Pool the mean and standard error of each data set; None of fewer than `FEWEST`.
 
     An error of 0 says that nothing differed on any question that was asked, and is not known better than that: it
@@ -62,7 +62,9 @@ def pooled(means: Sequence[float], errors: Sequence[float]) -> Pooled | None:
         spread = max(1.0, spread)
     reach = student_quantile(0.975, k - 1) * math.sqrt(spread / total)
     agree = sum((one > 0 and mean > 0) or (one < 0 and mean < 0) for one in means)
-    return Pooled(mean, mean - reach, mean + reach, math.sqrt(between), k, agree, sum(one == 0 for one in means))
+    return PooledEstimate(
+        mean, mean - reach, mean + reach, math.sqrt(between), k, agree, sum(one == 0 for one in means)
+    )
 
 
 def _between(means: Sequence[float], within: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.diagnosis.holding import verbatim
+from ragsmith.diagnosis.evidence_coverage import verbatim
 from ragsmith.index.index import Corpus
 from ragsmith.pipelines.trace import Trace
 from ragsmith.text.words import sentences
@@ -35,7 +35,7 @@ LEFT_OUT = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PassageText:
     """A stretch of text; ``gold`` says that it belongs to a gold passage. "…" stands where text was left out."""
 
     text: str
@@ -56,7 +56,7 @@ class ReadPassage:
     title: str
     start: int
     end: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PassageText, ...]
     cited: bool = False
     sources: int = 1
 
@@ -82,14 +82,14 @@ class GoldPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadContext:
     """What one pipeline read for a question; ``further`` counts the passages that are left out here."""
 
     passages: tuple[ReadPassage, ...]
     further: int
 
 
-def reading_of(corpus: Corpus, trace: Trace, example: Example) -> Reading:
+def reading_of(corpus: Corpus, trace: Trace, example: Example) -> ReadContext:
     """The passages that the generator was shown: those with gold, those that are cited, and the first others."""
     answer = trace.answer
     passages = [
@@ -100,7 +100,7 @@ def reading_of(corpus: Corpus, trace: Trace, example: Example) -> Reading:
     others = [place for place, is_wanted in enumerate(wanted) if not is_wanted]
     kept = {place for place, is_wanted in enumerate(wanted) if is_wanted} | set(others[:WITHOUT_GOLD])
     shown = tuple(one for place, one in enumerate(passages) if place in kept)
-    return Reading(shown, len(passages) - len(shown))
+    return ReadContext(shown, len(passages) - len(shown))
 
 
 def gold_of(corpus: Corpus, span: Span, lost: str) -> GoldPassage:
@@ -154,24 +154,24 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
     return found
 
 
-def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[Piece, ...]:
+def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[PassageText, ...]:
     """``text`` in pieces, the gold marked: what lies within `AROUND` of what is to be ``seen``, or its beginning."""
     windows = merged(
         (_word_start(text, start - AROUND, start), _word_end(text, end + AROUND, end)) for start, end in seen
     )
-    pieces: list[Piece] = []
+    pieces: list[PassageText] = []
     reached = 0
     for start, end in windows or [(0, _word_end(text, BEGINNING, 0))]:
         if start > reached:
-            pieces.append(Piece(LEFT_OUT))
+            pieces.append(PassageText(LEFT_OUT))
         reached = start
         for first, last in [one for one in gold if one[0] < end and one[1] > start]:
-            pieces += [Piece(text[reached:first]), Piece(text[first:last], gold=True)]
+            pieces += [PassageText(text[reached:first]), PassageText(text[first:last], gold=True)]
             reached = last
-        pieces.append(Piece(text[reached:end]))
+        pieces.append(PassageText(text[reached:end]))
         reached = end
     if reached < len(text):
-        pieces.append(Piece(LEFT_OUT))
+        pieces.append(PassageText(LEFT_OUT))
     return tuple(piece for piece in pieces if piece.text)
 
 

@@ -5,7 +5,7 @@ ships with ragsmith, unless a file is named. `recommendations` names pipelines f
 search what to expect of each of its candidates.
 """
 
-from ragsmith.effects.corpus import Corpus, corpus_of
+from ragsmith.effects.corpus import CorpusProfile, corpus_of
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.prior import Prior
 from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
@@ -13,7 +13,7 @@ from ragsmith.effects.showing import effects_of, pairs_of, pooled, weights_of
 from ragsmith.effects.terms import ModelClasses
 
 __all__ = [
-    "Corpus",
+    "CorpusProfile",
     "Knowledge",
     "ModelClasses",
     "Prior",

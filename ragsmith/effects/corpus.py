@@ -36,7 +36,7 @@ _TURN = re.compile(r"^\W{0,3}(?P<who>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2})\W{0,3
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class CorpusProfile:
     """What documents are like. ``tables``, ``code`` and ``turns`` of a conversation are shares of the characters.
 
     ``several`` is the share of questions whose evidence lies in a few documents; None where there are no questions.
@@ -68,11 +68,11 @@ class Corpus:
             return most
         return "mixed" if sum(shares.values()) >= NO_PROSE else "prose"
 
-    def unlike(self, known: Sequence[Corpus]) -> tuple[str, ...]:
+    def unlike(self, known: Sequence[CorpusProfile]) -> tuple[str, ...]:
         """In sentences, what sets this apart from all corpora that are ``known``."""
         return tuple(self._reasons(known)) if known else ("nothing was learned from any documents",)
 
-    def _reasons(self, known: Sequence[Corpus]) -> Iterator[str]:
+    def _reasons(self, known: Sequence[CorpusProfile]) -> Iterator[str]:
         kinds = sorted({other.kind for other in known})
         if self.kind not in kinds:
             yield f"these documents are of the kind {self.kind}, and what is known was learned from {', '.join(kinds)}"
@@ -87,7 +87,7 @@ class Corpus:
                 yield f"there are {value:,.0f} {name}, and {learned} where effects were learned"
 
 
-def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> Corpus:
+def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> CorpusProfile:
     """What ``documents`` are like, and what the ``questions`` need: those of the search, never of the test."""
     parts: Counter[str] = Counter()
     languages: Counter[str] = Counter()
@@ -104,7 +104,7 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
     total = max(1, parts.total())
     lengths = [len(document.text) for document in documents]
     several = [len({span.doc for span in question.evidence}) in FEW for question in questions if question.evidence]
-    return Corpus(
+    return CorpusProfile(
         len(documents),
         sum(lengths),
         float(median(lengths)),

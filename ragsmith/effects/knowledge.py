@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.overlap import OVERLAPPING, overlap
 from ragsmith.effects.beliefs import Beliefs, PartOfFitness
-from ragsmith.effects.corpus import Corpus
-from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances, effects, fit
+from ragsmith.effects.corpus import CorpusProfile
+from ragsmith.effects.mixed_model import STEPS, Array, DatasetBlock, Effects, EffectVariances, effects, fit
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
@@ -44,23 +44,23 @@ LARGEST = 256 * MIB
 """Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
 AGAIN = "`tools/effects.py` makes one"
 _GROUPS = np.ones(len(GROUPS))
-START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
+START = EffectVariances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 """Where the search for variances begins; of scores between 0 and 1."""
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedDataset:
     """What pipelines scored on the search questions of a data set, on average.
 
-    ``sample`` is that of its documents (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see `Block`) are by
-    part, of which a data set without answers lacks G. ``calls`` is calls of a language model a question, and empty
+    ``sample`` is that of its documents (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see `DatasetBlock`) are
+    by part, of which a data set without answers lacks G. ``calls`` is calls of a language model a question, and empty
     without answers; ``groups`` counts the groups of questions that share documents.
     """
 
     name: str
     digest: str
     sample: tuple[int, ...]
-    corpus: Corpus
+    corpus: CorpusProfile
     models: ModelClasses
     questions: int
     groups: int
@@ -75,7 +75,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Checked:
+class RecommendationCheck:
     """The pipeline that the other data sets name for one of them, and what it gained there over BM25.
 
     ``expected`` and ``sd`` were said beforehand; ``low`` and ``high`` bound the gain with 95 % confidence, by groups of
@@ -103,15 +103,17 @@ class Knowledge:
     are weights of signals learned on the same data sets; None for those that ship.
     """
 
-    observed: tuple[Observed, ...]
-    variances: Mapping[str, Variances]
+    observed: tuple[ObservedDataset, ...]
+    variances: Mapping[str, EffectVariances]
     code: Mapping[str, str]
-    checked: tuple[Checked, ...] = field(default=())
+    checked: tuple[RecommendationCheck, ...] = field(default=())
     made: Mapping[str, str | int] = field(default_factory=dict)
     ranking: GeneralWeights | None = None
 
     @classmethod
-    def of(cls, observed: Sequence[Observed], *, steps: int = STEPS, start: Knowledge | None = None) -> Knowledge:
+    def of(
+        cls, observed: Sequence[ObservedDataset], *, steps: int = STEPS, start: Knowledge | None = None
+    ) -> Knowledge:
         """What ``observed`` teaches; the search for variances goes ``steps`` steps from where ``start`` is.
 
         Raises:
@@ -140,7 +142,7 @@ class Knowledge:
         known = [*self.code.items(), *(item for ranking in rankings for item in ranking.code.items())]
         return tuple(dict.fromkeys(name for name, code in known if _code(name) != code))
 
-    def beliefs(self, corpus: Corpus, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
+    def beliefs(self, corpus: CorpusProfile, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
         """What to expect of pipelines on ``corpus``, with models of these classes.
 
         For each thing that sets ``corpus`` and ``models`` apart from all that was learned from (`unlike`), the variance
@@ -161,7 +163,7 @@ class Knowledge:
             parts.append(PartOfFitness(part, share / total, places, found, *spread, models))
         return Beliefs(tuple(parts))
 
-    def unlike(self, corpus: Corpus, models: ModelClasses) -> tuple[str, ...]:
+    def unlike(self, corpus: CorpusProfile, models: ModelClasses) -> tuple[str, ...]:
         """In sentences, what sets ``corpus`` and ``models`` apart from all that was learned from."""
         found = list(corpus.unlike([one.corpus for one in self.observed]))
         for role, words in ROLES.items():
@@ -318,13 +320,13 @@ def in_words(pipeline: Labels) -> str:
     return " + ".join(parts) or "naive RAG"
 
 
-def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:
+def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> ObservedDataset:
     pipelines = tuple(_labels(one, options) for one in plain["pipelines"])
-    return Observed(
+    return ObservedDataset(
         **{
             **plain,
             "sample": tuple(map(int, plain["sample"])),
-            "corpus": Corpus(**plain["corpus"]),
+            "corpus": CorpusProfile(**plain["corpus"]),
             "models": ModelClasses(**plain["models"]),
             "pipelines": pipelines,
             "means": {part: _numbers(values, len(pipelines)) for part, values in plain["means"].items()},
@@ -334,15 +336,15 @@ def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:
     )
 
 
-def _checked(plain: Mapping[str, Any], options: Sequence[str]) -> Checked:
+def _checked(plain: Mapping[str, Any], options: Sequence[str]) -> RecommendationCheck:
     measured = ("expected", "sd", "gain", "low", "high", "calls")
     numbers = dict(zip(measured, _numbers([plain[name] for name in measured], len(measured)), strict=True))
-    return Checked(**{**plain, **numbers, "pipeline": _labels(plain["pipeline"], options)})
+    return RecommendationCheck(**{**plain, **numbers, "pipeline": _labels(plain["pipeline"], options)})
 
 
-def _variances(plain: Mapping[str, Any]) -> Variances:
+def _variances(plain: Mapping[str, Any]) -> EffectVariances:
     general, kind, own = (np.array(_numbers(plain[name], len(GROUPS))) for name in ("general", "kind", "own"))
-    return Variances(general, kind, own, *_numbers([plain["rest"]], 1))
+    return EffectVariances(general, kind, own, *_numbers([plain["rest"]], 1))
 
 
 def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
@@ -375,7 +377,7 @@ def _options(labels: Labels) -> list[str]:
     return [f"{family.name}.{label}" for family, label in zip(FAMILIES, labels, strict=True)]
 
 
-def _used(observed: Sequence[Observed]) -> list[str]:
+def _used(observed: Sequence[ObservedDataset]) -> list[str]:
     """The techniques of all pipelines, as ``family.name``."""
     return sorted({technique_of(option) for one in observed for labels in one.pipelines for option in _options(labels)})
 
@@ -410,7 +412,9 @@ def _filled(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
     return design
 
 
-def _blocks(observed: Sequence[Observed], part: str) -> tuple[list[Block], dict[str, int], NDArray[np.int_]]:
+def _blocks(
+    observed: Sequence[ObservedDataset], part: str
+) -> tuple[list[DatasetBlock], dict[str, int], NDArray[np.int_]]:
     """What was seen of a part of the fitness, the columns of the terms by name, and the group of each column."""
     seen = [one for one in observed if part in one.means]
     rows = [[terms_of(labels, part, one.models) for labels in one.pipelines] for one in seen]
@@ -419,7 +423,7 @@ def _blocks(observed: Sequence[Observed], part: str) -> tuple[list[Block], dict[
     blocks = []
     for one, of_set in zip(seen, rows, strict=True):
         means, noise = np.array(one.means[part]), np.array(one.noise[part])
-        blocks.append(Block(_filled(of_set, places), means, noise, one.corpus.kind))
+        blocks.append(DatasetBlock(_filled(of_set, places), means, noise, one.corpus.kind))
     return blocks, places, np.array(list(groups.values()), dtype=int)
 
 

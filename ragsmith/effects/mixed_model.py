@@ -29,7 +29,7 @@ LEAST = 1e-8
 
 
 @dataclass(frozen=True)
-class Block:
+class DatasetBlock:
     """What was seen of one data set: a row of ``design`` (its terms, by weight) and a score for each pipeline.
 
     ``noise`` has for each group of terms the variance that the sample of questions gives an effect, and at the end that
@@ -43,7 +43,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Variances:
+class EffectVariances:
     """By group of terms, the variance of general effects, of those of a kind of corpus, and of those of a data set.
 
     ``rest`` is the variance of what terms do not explain of a pipeline.
@@ -63,7 +63,9 @@ class Effects:
     covariance: Array
 
 
-def fit(blocks: Sequence[Block], groups: NDArray[np.int_], start: Variances, steps: int = STEPS) -> Variances:
+def fit(
+    blocks: Sequence[DatasetBlock], groups: NDArray[np.int_], start: EffectVariances, steps: int = STEPS
+) -> EffectVariances:
     """The variances under which ``blocks`` are likeliest; ``groups`` has the group of each column of the designs."""
     stacked = _Stacked(blocks, groups)
     found = start
@@ -77,12 +79,16 @@ def fit(blocks: Sequence[Block], groups: NDArray[np.int_], start: Variances, ste
             for alike in (np.ones_like(stacked.same_kind), stacked.same_kind, np.eye(len(blocks)))
         )
         rest = _step(explained @ explained, np.trace(inverse))
-        found = Variances(found.general * general, found.kind * kind, found.own * own, found.rest * rest)
+        found = EffectVariances(found.general * general, found.kind * kind, found.own * own, found.rest * rest)
     return found
 
 
 def effects(
-    blocks: Sequence[Block], groups: NDArray[np.int_], variances: Variances, kind: str, stretch: float = 1.0
+    blocks: Sequence[DatasetBlock],
+    groups: NDArray[np.int_],
+    variances: EffectVariances,
+    kind: str,
+    stretch: float = 1.0,
 ) -> Effects:
     """The effects to expect on a data set of ``kind``; ``stretch`` times the usual variance between data sets."""
     stacked = _Stacked(blocks, groups)
@@ -94,7 +100,7 @@ def effects(
 
 
 def sampling_noise(design: Array, groups: NDArray[np.int_], n_groups: int, deviations: Array) -> Array:
-    """What the questions that happen to be asked do to effects, as `Block.noise`, by the method of moments.
+    """What the questions that happen to be asked do to effects, as `DatasetBlock.noise`, by the method of moments.
 
     ``deviations`` has a row for each independent group of questions: by pipeline, how far its mean over all questions
     would move with the group, so that the sum over groups is 0.
@@ -123,7 +129,7 @@ def student_95(freedom: float) -> float:
 class _Stacked:
     """All data sets below each other. What data sets have in common is a matrix with a row and a column for each."""
 
-    def __init__(self, blocks: Sequence[Block], groups: NDArray[np.int_]) -> None:
+    def __init__(self, blocks: Sequence[DatasetBlock], groups: NDArray[np.int_]) -> None:
         self.design = np.vstack([block.design for block in blocks])
         self.scores = np.concatenate([block.scores - block.scores.mean() for block in blocks])
         lengths = [len(block.scores) for block in blocks]
@@ -137,7 +143,7 @@ class _Stacked:
         number = self._noise.shape[1] - 1
         self.kernels = [self.design[:, groups == group] @ self.design[:, groups == group].T for group in range(number)]
 
-    def covariance(self, variances: Variances) -> Array:
+    def covariance(self, variances: EffectVariances) -> Array:
         """The covariance of the scores under ``variances``, with what questions add and the levels of data sets."""
         own = np.eye(len(self.same_kind))
         found: Array = np.diag(variances.rest + LEAST + self._noise[self._sets, -1])

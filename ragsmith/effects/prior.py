@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from ragsmith.effects.beliefs import Beliefs, PartOfFitness
 from ragsmith.effects.mixed_model import Array
 from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.hyperparameters import GENES
 
 ROWS = 8192
 """Pipelines that are looked up at once."""

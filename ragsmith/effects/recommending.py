@@ -8,7 +8,7 @@ from itertools import islice
 from math import inf
 
 from ragsmith.effects.beliefs import Beliefs
-from ragsmith.effects.corpus import Corpus
+from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.prior import Prior
@@ -89,7 +89,7 @@ def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
 def recommended(
     space: Space,
     knowledge: Knowledge,
-    corpus: Corpus,
+    corpus: CorpusProfile,
     models: ModelClasses,
     *,
     most_calls: int | None,
@@ -109,7 +109,7 @@ def recommended(
 def recommendations(
     space: Space,
     knowledge: Knowledge,
-    corpus: Corpus,
+    corpus: CorpusProfile,
     models: ModelClasses,
     *,
     classes: Sequence[int | None] = COST_CLASSES,
@@ -153,7 +153,7 @@ def recommendations(
 
 
 def prior_for(
-    space: Space, knowledge: Knowledge, corpus: Corpus, models: ModelClasses, weights: Weights | None = None
+    space: Space, knowledge: Knowledge, corpus: CorpusProfile, models: ModelClasses, weights: Weights | None = None
 ) -> Prior:
     """For a search of ``space``: what each pipeline is expected to gain over BM25.
 

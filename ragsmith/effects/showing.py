@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from ragsmith.effects.beliefs import Beliefs
-from ragsmith.effects.knowledge import Checked, Knowledge
+from ragsmith.effects.knowledge import Knowledge, RecommendationCheck
 from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
 from ragsmith.evaluation.general_weights import SHIPPED, shipped
@@ -18,7 +18,7 @@ from ragsmith.techniques.families import FAMILIES
 
 
 @dataclass(frozen=True)
-class OptionEffect:
+class ShownEffect:
     """What an option gains in fitness over the plain one of its family: ``alone``, in naive RAG, and in the ``usual``.
 
     That is hybrid search with a cross-encoder. Standard errors are of the mean over data sets; ``between`` is the
@@ -61,7 +61,7 @@ class SignalWeight:
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledGain:
     """What recommendations gained on several data sets: the mean, its 95 % interval, and how many are ``above`` 0."""
 
     mean: float
@@ -71,7 +71,7 @@ class Pooled:
     datasets: int
 
 
-def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
+def effects_of(knowledge: Knowledge) -> list[ShownEffect]:
     """The effects of all options that were learned, by family, on corpora of the kind that most was learned from."""
     beliefs = _typical(knowledge)
     found = []
@@ -89,7 +89,7 @@ def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
             sets, calls = knowledge.datasets_with(family.name, option), knowledge.cost(place, option)
             shown = f"{family.name}.{option}"
             found.append(
-                OptionEffect(shown, alone, alone_se, in_usual, usual_se, between, calls, sets, name in knowledge.stale)
+                ShownEffect(shown, alone, alone_se, in_usual, usual_se, between, calls, sets, name in knowledge.stale)
             )
     return found
 
@@ -137,7 +137,7 @@ def _options(knowledge: Knowledge, place: int) -> list[str]:
     return sorted({labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]})
 
 
-def pooled(checked: Sequence[Checked]) -> dict[int | None, Pooled]:
+def pooled(checked: Sequence[RecommendationCheck]) -> dict[int | None, PooledGain]:
     """By class of costs, the mean gain in fitness over data sets, each an equal draw of what there could be.
 
     The interval is Student's, of the gains as they differ between data sets: where BM25 itself is named, the gain is 0
@@ -149,7 +149,7 @@ def pooled(checked: Sequence[Checked]) -> dict[int | None, Pooled]:
         if len(gains) < 2:
             continue
         mean, reach = float(gains.mean()), student_95(len(gains) - 1) * float(gains.std(ddof=1)) / len(gains) ** 0.5
-        found[most] = Pooled(mean, mean - reach, mean + reach, int((gains > 0).sum()), len(gains))
+        found[most] = PooledGain(mean, mean - reach, mean + reach, int((gains > 0).sum()), len(gains))
     return found
 
 

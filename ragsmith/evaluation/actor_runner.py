@@ -29,8 +29,8 @@ from ragsmith.evaluation.actors import (
     GRAPH,
     LOOK_SECONDS,
     UNCONNECTED,
-    Batch,
-    Evaluating,
+    ActorBatch,
+    EvaluationActor,
     Mailbox,
     Name,
     NodeSetup,
@@ -38,10 +38,19 @@ from ragsmith.evaluation.actors import (
     sendable,
 )
 from ragsmith.evaluation.cluster import Cluster
+from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.index_parts import packed, parts_of
 from ragsmith.evaluation.processes import plain
-from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, close
+from ragsmith.evaluation.threads import (
+    ANSWER,
+    REPORT_SECONDS,
+    ComputedWork,
+    FinishedQuestion,
+    Job,
+    Part,
+    account,
+    close,
+)
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
     Chosen,
@@ -84,7 +93,7 @@ FULL = (
 )
 
 
-def refuse_vectors(setup: Setup, address: str) -> None:
+def refuse_vectors(setup: Experiment, address: str) -> None:
     """Refuse vectors that the nodes of a cluster at ``address``, "" for one on this machine, could not search.
 
     Raises:
@@ -129,7 +138,7 @@ class ActorRunner:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Experiment,
         engine: Engine,
         cluster: Cluster,
         memory: int | None = None,
@@ -176,7 +185,7 @@ class ActorRunner:
             self._packed = [self._ray.put(_packed(setup, remote)), self._mailbox]
             made = self._ray.remote(
                 num_cpus=1, max_restarts=-1, max_concurrency=self._at_once, scheduling_strategy="SPREAD"
-            )(Evaluating)
+            )(EvaluationActor)
             self._actors = [made.remote(memory) for _ in range(cluster.actors)]
             for place in range(len(self._actors)):
                 self._await(place)
@@ -247,7 +256,7 @@ class ActorRunner:
                     self._welcome(reference)
                 self._tell_who_is_waited_for()
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         """See `Runner.work`; what lost actors did is in nobody's account."""
         total = account(self.engines)
         asked = [self._actors[place].account.remote() for place in set(self._free)]
@@ -258,7 +267,7 @@ class ActorRunner:
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         with self._connected():
             todo = _Todo(self._ray.put(self._batch(candidates, part)), self._shared_out(jobs), len(jobs))
@@ -267,7 +276,7 @@ class ActorRunner:
             finally:
                 self._free += [place for place, _ in todo.given.values()]  # where it was not gone on with
 
-    def _answers(self, todo: _Todo) -> Iterator[list[Finished]]:
+    def _answers(self, todo: _Todo) -> Iterator[list[FinishedQuestion]]:
         """What ends, until nothing is left."""
         while todo.left:
             for place in list(self._free):
@@ -275,7 +284,7 @@ class ActorRunner:
                     self._free.remove(place)
                     todo.given[self._actors[place].evaluate.remote(todo.batch, share)] = place, share
             ended = self._ended([*todo.given, *self._coming])
-            found: list[Finished] = []
+            found: list[FinishedQuestion] = []
             problem: BaseException | None = None
             for reference in ended:
                 if reference in self._coming:
@@ -320,7 +329,7 @@ class ActorRunner:
 
     def _fetched(
         self, reference: Any, place: int, share: list[Job], losses: Counter[Job]
-    ) -> tuple[list[Finished], BaseException | None]:
+    ) -> tuple[list[FinishedQuestion], BaseException | None]:
         """What came of jobs: nothing where the actor was lost, which is then waited for; how often is in ``losses``.
 
         Raises:
@@ -393,7 +402,7 @@ class ActorRunner:
                 stacklevel=2,
             )
 
-    def _batch(self, candidates: Sequence[Candidate], part: Part) -> Batch:
+    def _batch(self, candidates: Sequence[Candidate], part: Part) -> ActorBatch:
         """What actors need to know of ``candidates``; what these need for the collection is built, and put out once."""
         collections: list[tuple[Name, ...]] = []
         stored: dict[Name, Stored] = {}
@@ -403,7 +412,7 @@ class ActorRunner:
                 put = dict(self._put_out(candidate))
             collections.append(tuple(put))
             stored.update(put)
-        return Batch(
+        return ActorBatch(
             self._packed,
             {gene.identity: plain(gene) for candidate in candidates for gene in candidate},
             tuple(tuple(gene.identity for gene in candidate) for candidate in candidates),
@@ -461,7 +470,7 @@ def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> b
     return said
 
 
-def asked_in_one_place(setup: Setup, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
+def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
     """What stands for the models that are asked here alone, and these models."""
     remote: dict[Chosen, RemoteModel] = {}
     models: dict[Chosen, Any] = {}
@@ -478,8 +487,8 @@ def asked_in_one_place(setup: Setup, engine: Engine) -> tuple[dict[Chosen, Remot
     return remote, models
 
 
-def _packed(setup: Setup, remote: Mapping[Chosen, RemoteModel]) -> bytes:
+def _packed(setup: Experiment, remote: Mapping[Chosen, RemoteModel]) -> bytes:
     """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
-    own = {one.name: getattr(setup, one.name) for one in fields(Setup)}
+    own = {one.name: getattr(setup, one.name) for one in fields(Experiment)}
     of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote, folder=Path.cwd())
     return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))

@@ -21,16 +21,16 @@ from threadpoolctl import threadpool_limits
 
 from ragsmith.digest import program
 from ragsmith.errors import ModelUnavailable, RagsmithError, UsageError
+from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.index_parts import ENTRIES, IndexPart, with_part
 from ragsmith.evaluation.processes import PlainGene
-from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import REPORT_SECONDS, Finished, Job, Part, Work, account, evaluate_job
+from ragsmith.evaluation.threads import REPORT_SECONDS, ComputedWork, FinishedQuestion, Job, Part, account, evaluate_job
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import (
     Chosen,
     RemoteGateway,
     RemoteModel,
-    Request,
+    RemoteRequest,
 )
 from ragsmith.models.loading import load_models
 from ragsmith.models.registry import GIVEN
@@ -57,7 +57,7 @@ GRAPH: IndexPart = "graph", ""
 
 
 @dataclass(frozen=True)
-class NodeSetup(Setup):
+class NodeSetup(Experiment):
     """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led.
 
     Folders of vectors are relative to ``folder``, where the leader is.
@@ -81,7 +81,7 @@ class NodeSetup(Setup):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ActorBatch:
     """What several jobs have in common; ``genes`` has those of the candidates by their identity.
 
     ``collections`` has, for each candidate, under which names the parts of its index, and its entity graph if it has
@@ -136,7 +136,7 @@ class Mailbox:
             waiting.set_result(answer)
 
 
-def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Setup]) -> str:
+def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Experiment]) -> str:
     """Why a search of the program ``made_by``, on these ``models``, cannot use this node; "" where it can."""
     if made_by != program():
         return "has another version of ragsmith, of Python or of what they need: install the same there as here"
@@ -145,7 +145,7 @@ def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Setup]) -
     return ""
 
 
-class Evaluating:
+class EvaluationActor:
     """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
 
     def __init__(self, memory: int | None) -> None:
@@ -181,11 +181,11 @@ class Evaluating:
             self._packed, self._mailbox = ray.get(packed[0]), packed[1]
 
     @cached_property
-    def _setup(self) -> Setup:
+    def _setup(self) -> Experiment:
         load_techniques()
         _, _, files, packed = pickle.loads(self._packed)
         pickle.loads(files)  # the files of one's own that the leader has loaded: what follows may be made of them
-        setup: Setup = pickle.loads(packed)
+        setup: Experiment = pickle.loads(packed)
         return setup
 
     @cached_property
@@ -193,7 +193,7 @@ class Evaluating:
         gateway = RemoteGateway(self._ask, Memory(self._memory))
         return Engines(self._setup, self._setup.engine(gateway=gateway))
 
-    def _ask(self, request: Request) -> tuple[Any, Usage]:
+    def _ask(self, request: RemoteRequest) -> tuple[Any, Usage]:
         """Have the leader answer; it is asked again where its mailbox is lost, and answers the same at no cost."""
         import ray  # noqa: PLC0415
         from ray import cloudpickle  # noqa: PLC0415
@@ -216,7 +216,7 @@ class Evaluating:
             return found[0], found[1]
         raise found
 
-    def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
+    def evaluate(self, batch: ActorBatch, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], BaseException | None]:
         """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
         import ray  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ class Evaluating:
             return [], sendable(error)
         except ray.exceptions.RayError as error:  # what was built is not to be had, or has no room on this node
             return [], RagsmithError(f"{UNCONNECTED} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
-        ended: list[Finished] = []
+        ended: list[FinishedQuestion] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
             engine, setup, candidate = able[job[0]]
@@ -240,11 +240,11 @@ class Evaluating:
                 break
         return ended, None
 
-    def account(self) -> Work:
+    def account(self) -> ComputedWork:
         """What was done here."""
         return account(self._engines)
 
-    def _prepared(self, batch: Batch, positions: Sequence[int]) -> dict[int, tuple[Engine, Setup, Candidate]]:
+    def _prepared(self, batch: ActorBatch, positions: Sequence[int]) -> dict[int, tuple[Engine, Experiment, Candidate]]:
         """Engines for candidates, which have what was built for whole collections."""
         import ray  # noqa: PLC0415
 

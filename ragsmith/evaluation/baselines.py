@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import fsum
 
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.pipelines.further import CUTTING, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
+from ragsmith.pipelines.hyperparameters import CUTTING, ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 
@@ -37,7 +37,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class OptionActivity:
     """What a pipeline with an option does otherwise than the one without it, on the questions that both answered.
 
     ``share`` is that of the ``compared`` questions for which the stage's output differs; ``added`` what the option adds
@@ -49,7 +49,7 @@ class Activity:
     added: Mapping[str, float]
 
     @classmethod
-    def between(cls, family: str, alone: Evaluation, without: Evaluation) -> Activity:
+    def between(cls, family: str, alone: Evaluation, without: Evaluation) -> OptionActivity:
         """Compare ``alone``, which has an option of ``family``, with the pipeline ``without`` it."""
         both = [q for q in alone.questions if q in alone.records and q in without.records]
         if not both:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
-from ragsmith.pipelines.further import CUTTING
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.hyperparameters import CUTTING
 
 if TYPE_CHECKING:
     from ragsmith.store.store import ResultRow, Store

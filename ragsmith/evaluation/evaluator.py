@@ -19,29 +19,29 @@ from typing import Any
 from ragsmith.errors import Notice
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, evaluation_of
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, Timer
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.records import Records
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,
     REPORT_SECONDS,
-    Finished,
-    InTurn,
+    ComputedWork,
+    FinishedQuestion,
     Job,
-    Look,
     Runner,
+    SequentialRunner,
     ThreadRunner,
-    Work,
+    TraceObserver,
     state_of,
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.memory import MIB, Memory, a_process
-from ragsmith.models.served.provider import Activity
+from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration
@@ -61,7 +61,7 @@ class Evaluator:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Experiment,
         store: Store,
         workers: int,
         progress: Progress | None = None,
@@ -117,13 +117,13 @@ class Evaluator:
                 stacklevel=2,
             )
 
-    def work(self) -> Work | None:
+    def work(self) -> ComputedWork | None:
         """What was really done by models and stages; None if nothing had to be."""
         return self._runner.work() if self._runner else None
 
-    def activity(self) -> Activity:
+    def activity(self) -> ProviderActivity:
         """What providers have done so far, and do now."""
-        return self._engine.gateway.activity() if self._engine else Activity()
+        return self._engine.gateway.activity() if self._engine else ProviderActivity()
 
     @property
     def evaluations(self) -> Evaluations:
@@ -154,7 +154,9 @@ class Evaluator:
         questions = tuple(example.id for example in ordered(examples))
         return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
 
-    def seen(self, wanted: Sequence[tuple[Candidate, Sequence[str]]], look: Look) -> Iterator[tuple[int, str, Any]]:
+    def seen(
+        self, wanted: Sequence[tuple[Candidate, Sequence[str]]], look: TraceObserver
+    ) -> Iterator[tuple[int, str, Any]]:
         """What ``look`` sees in the traces of candidates on questions, by their ids, in any order: candidate by place.
 
         Nothing of it is kept here, nor counted as an answer. Candidates that learn are fitted; a question that fails
@@ -187,7 +189,7 @@ class Evaluator:
         candidates: Sequence[Candidate],
         questions: tuple[str, ...],
         part: str,
-        key_of: Callable[[Setup, Candidate], str],
+        key_of: Callable[[Experiment, Candidate], str],
         *,
         counts: bool,
     ) -> list[Evaluation]:
@@ -288,7 +290,7 @@ class Evaluator:
         finally:
             self._put(ended)
 
-    def _row(self, key: str, finished: Finished) -> ResultRow:
+    def _row(self, key: str, finished: FinishedQuestion) -> ResultRow:
         return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
 
     def _put(self, rows: Sequence[ResultRow]) -> None:
@@ -317,7 +319,7 @@ class Evaluator:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._processes > 1:
             return ProcessRunner(self._setup, engine, self._workers, self._memory.limit)
-        return InTurn(self._setup, engine)
+        return SequentialRunner(self._setup, engine)
 
     @property
     def _processes(self) -> int:

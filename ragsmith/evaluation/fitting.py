@@ -23,7 +23,7 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.listwise import General
 
 if TYPE_CHECKING:  # where observations are made and kept is no part of what is learned, nor of its fingerprint
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Experiment
     from ragsmith.evaluation.threads import Job, Runner
     from ragsmith.store.store import Store
 
@@ -55,7 +55,7 @@ def solve(gene: Gene, observations: Observations, general: General | None = None
         return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
 
 
-def with_general(setup: Setup, candidate: Candidate) -> Candidate:
+def with_general(setup: Experiment, candidate: Candidate) -> Candidate:
     """``candidate`` with the general weights of each gene that has signals and needs no question.
 
     Raises:
@@ -76,14 +76,14 @@ def without_general(candidate: Candidate) -> Candidate:
     return tuple(replace(gene, fit=None) if gene.technique.signals and not gene.learns else gene for gene in candidate)
 
 
-def _general(setup: Setup, gene: Gene) -> General | None:
+def _general(setup: Experiment, gene: Gene) -> General | None:
     return setup.general(gene) if gene.technique.signals else None
 
 
 class Fitter:
     """Fits what candidates need on one data set, through the store."""
 
-    def __init__(self, setup: Setup, store: Store, runner: Callable[[], Runner]) -> None:
+    def __init__(self, setup: Experiment, store: Store, runner: Callable[[], Runner]) -> None:
         self._setup = setup
         self._store = store
         self._runner = runner

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.roles import MARKING
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.techniques.families import FILTER, post_generation
 
 if TYPE_CHECKING:
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Experiment
     from ragsmith.measures.registry import Measure
 
 CODE = (
@@ -37,14 +37,14 @@ CODE = (
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
 
 
-def evaluation_key(setup: Setup, candidate: Candidate) -> str:
+def evaluation_key(setup: Experiment, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
     further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
     key = pipeline_key(setup.of(candidate), candidate[:GENES], setup.measures)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
-def ranking_key(setup: Setup, candidate: Candidate) -> str:
+def ranking_key(setup: Experiment, candidate: Candidate) -> str:
     """Identifies what the rankings of ``candidate`` depend on: its genes up to the filter, and the models they ask."""
     setup, genes = setup.of(candidate), candidate[: FILTER + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
@@ -52,7 +52,7 @@ def ranking_key(setup: Setup, candidate: Candidate) -> str:
     return digest("ranking", setup.dataset.digest, setup.cut, *identities, _asked(setup, genes, measured), code())
 
 
-def retrieval_key(setup: Setup, candidate: Candidate) -> str:
+def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` depends on where retrieval alone is evaluated.
 
     Rankings have a key of their own: what stands in the store as their pipeline is whichever was ranked first.
@@ -60,7 +60,7 @@ def retrieval_key(setup: Setup, candidate: Candidate) -> str:
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 
 
-def pipeline_key(setup: Setup, genes: Candidate, measured: Sequence[Measure] = ()) -> str:
+def pipeline_key(setup: Experiment, genes: Candidate, measured: Sequence[Measure] = ()) -> str:
     """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of the data set of ``setup``.
 
     What is ``measured`` of it has models of its own.
@@ -70,7 +70,7 @@ def pipeline_key(setup: Setup, genes: Candidate, measured: Sequence[Measure] = (
     return digest("evaluation", setup.dataset.digest, setup.cut, identities, models, code())
 
 
-def _asked(setup: Setup, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
+def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
     """What identifies the models that ``genes``, and measures of what they do, ask, by role.
 
     The embedder is that of the index; what another embedder marks goes by a role of its own.

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.timing import Timing
+from ragsmith.gateway.timing import TimingGateway
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.types import Question
 
 if TYPE_CHECKING:
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Experiment
     from ragsmith.pipelines.engine import Engine
     from ragsmith.pipelines.trace import Trace
     from ragsmith.store.store import Store
@@ -47,7 +47,7 @@ class Timer:
         self._clock = clock
         self._ranks = ranks
 
-    def seconds(self, engine: Engine, setup: Setup, candidate: Candidate, question: str) -> float:
+    def seconds(self, engine: Engine, setup: Experiment, candidate: Candidate, question: str) -> float:
         """Seconds that the question of that id takes; ``engine`` has built what the collection needs.
 
         Raises:
@@ -61,7 +61,7 @@ class Timer:
         warm = Gateway(self._store, self._budget, self._failures)
         try:
             answered(warm)
-            timing = Timing(warm, collection, self._budget)
+            timing = TimingGateway(warm, collection, self._budget)
             started = self._clock()
             trace = answered(timing)
             took = self._clock() - started

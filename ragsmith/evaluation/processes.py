@@ -33,16 +33,16 @@ from typing import Any, cast
 
 from ragsmith.building import Building, say_nothing, tell
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
+from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.signals import ignore_signals, signals_held
-from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,
     REPORT_SECONDS,
-    Finished,
+    ComputedWork,
+    FinishedQuestion,
     Job,
     Part,
-    Work,
     account,
     evaluate_job,
 )
@@ -50,8 +50,8 @@ from ragsmith.gateway.memory import Memory, give_back
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.plugins import LoadedFiles
 
 LARGE_ENTRIES = 20_000
@@ -71,7 +71,12 @@ class ProcessRunner:
     """
 
     def __init__(
-        self, setup: Setup, engine: Engine, workers: int, memory: int | None = None, large_from: int = LARGE_ENTRIES
+        self,
+        setup: Experiment,
+        engine: Engine,
+        workers: int,
+        memory: int | None = None,
+        large_from: int = LARGE_ENTRIES,
     ) -> None:
         """A collection of ``large_from`` chunks or more is in memory once, as far as processes can be copied."""
         self.engines = Engines(setup, engine)
@@ -86,7 +91,7 @@ class ProcessRunner:
         self._has_large = self._outdated = False
         self._met: set[Hashable] = set()
         self._announced: set[tuple[int, str]] = set()
-        self._before: list[Work] = []
+        self._before: list[ComputedWork] = []
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._settled = False
         if not can_be_copied():
@@ -154,11 +159,11 @@ class ProcessRunner:
             self._accounts()
             self._settled = bool(self._workers)
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         """See `Runner.work`."""
         return sum([*self._before, *self._accounts()], start=account(self.engines))
 
-    def _accounts(self) -> list[Work]:
+    def _accounts(self) -> list[ComputedWork]:
         """What each worker did."""
         for _, connection in self._workers:
             _send(connection, ("account",))
@@ -166,7 +171,7 @@ class ProcessRunner:
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         self._prepare(candidates)
         rest = list(jobs)
@@ -192,7 +197,7 @@ class ProcessRunner:
             _send(connection, ("evaluate", named, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
-            batch: list[Finished] = []
+            batch: list[FinishedQuestion] = []
             for ready in wait_for(list(waiting), REPORT_SECONDS):
                 connection = cast(Connection, ready)
                 # whatever else has come meanwhile is handed over with it
@@ -204,7 +209,9 @@ class ProcessRunner:
                     del waiting[connection]
             yield batch
 
-    def _first_of_new(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part) -> Iterator[Finished]:
+    def _first_of_new(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part
+    ) -> Iterator[FinishedQuestion]:
         """Answer here, one by one, the first job of each candidate that has something which none had before."""
         first = {position: (position, question) for position, question in sorted(jobs, reverse=True)}
         met = set(self._met)
@@ -318,13 +325,13 @@ def _receive(connection: Connection) -> Any:
         received = connection.recv()
     except (EOFError, OSError):
         raise RagsmithError(LOST) from None
-    if isinstance(received, _Refused):
+    if isinstance(received, _WorkerRefusal):
         raise received.kind(received.message)
     return received
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _WorkerRefusal:
     """What a worker says that cannot take what it was handed: an error, as not every one can be pickled itself."""
 
     kind: type[RagsmithError]
@@ -376,7 +383,7 @@ def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engine
     _serve(connection, engines.copied(Memory(memory)))
 
 
-def _serve_anew(_: LoadedFiles | None, connection: Connection, setup: Setup, memory: int | None) -> None:
+def _serve_anew(_: LoadedFiles | None, connection: Connection, setup: Experiment, memory: int | None) -> None:
     """Body of a worker process that is a new one, and has loaded the files of the parent when it begins."""
     ignore_signals()
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
@@ -396,7 +403,7 @@ def _serve(connection: Connection, engines: Engines) -> None:
                 message = connection.recv()
             except RagsmithError as error:  # of what it was handed: a vector store whose files it does not find, say
                 plain = (kind for kind in (UsageError, ModelUnavailable, RagsmithError) if isinstance(error, kind))
-                connection.send(_Refused(next(plain), str(error)))
+                connection.send(_WorkerRefusal(next(plain), str(error)))
                 while True:  # what the parent sends before it reads that
                     connection.recv_bytes()
             _handle(connection, engines, genes, message)
@@ -434,7 +441,7 @@ def _evaluate(
     part: Part,
 ) -> None:
     able = [engines.of(candidate) for candidate in candidates]
-    ended: list[Finished] = []
+    ended: list[FinishedQuestion] = []
     sent = monotonic()
     for question, positions in share.items():
         ended += [evaluate_job(*able[p], candidates[p], (p, question), part) for p in positions]

@@ -46,7 +46,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
 from ragsmith.models.calls import costs
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.strategies.strategy import Dropped
+from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.types import Example
 
@@ -93,7 +93,7 @@ class Racing:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartialScores:
     """What is known of somebody: shape (questions,) each, in the order of the race.
 
     ``exact`` is what counts of the fitness and is known before there are answers: the share of R, on all questions, or,
@@ -115,20 +115,20 @@ class Standing:
         return _mean(self.exact) + _mean(self.sampled[:answered])
 
 
-class Track:
+class RaceState:
     """Everyone who finished, and the tests that drop whoever is behind them."""
 
     def __init__(self, questions: int, racing: Racing) -> None:
         self._questions = questions
         self._racing = racing
         self._level = racing.level(questions)
-        self._finished: list[Standing] = []
+        self._finished: list[PartialScores] = []
 
-    def finish(self, standing: Standing) -> None:
+    def finish(self, standing: PartialScores) -> None:
         """Note somebody who answered all questions."""
         self._finished.append(standing)
 
-    def hopeless(self, runners: Mapping[int, Standing]) -> list[int]:
+    def hopeless(self, runners: Mapping[int, PartialScores]) -> list[int]:
         """Those of ``runners``, of whom rankings are known, who are behind with the best that answers may be."""
         n = len(self._finished)
         if n < max(2, self._racing.front):
@@ -139,7 +139,7 @@ class Track:
         bar = reference.value()
         looks = self._racing.looks(self._questions)
 
-        def is_behind(standing: Standing) -> bool:
+        def is_behind(standing: PartialScores) -> bool:
             retrieval, error, known = self._retrieval(standing, reference)
             if standing.ranked:
                 level, degrees = self._level, n - 1
@@ -151,7 +151,7 @@ class Track:
 
         return [number for number, found in runners.items() if is_behind(found)]
 
-    def behind(self, answered: int, runners: Mapping[int, Standing]) -> list[int]:
+    def behind(self, answered: int, runners: Mapping[int, PartialScores]) -> list[int]:
         """Those of ``runners`` who are shown to be behind, with so many questions ``answered``."""
         field = [*self._finished, *runners.values()]
         if answered >= self._questions or len(field) <= self._racing.front:
@@ -159,7 +159,7 @@ class Track:
         reference = self._reference(field, answered)
         return [number for number, found in runners.items() if self._is_behind(found, reference, answered)]
 
-    def dropped(self, standing: Standing, answered: int) -> Dropped:
+    def dropped(self, standing: PartialScores, answered: int) -> Pruned:
         """What somebody may be worth on all questions who leaves after so many answers.
 
         That is what is known, and what those to come are easier by; if there are none, what answers have been worth.
@@ -168,15 +168,15 @@ class Track:
         easier = [_mean(values) - _mean(values[:answered]) for values in sampled]
         estimate = self._value(standing, answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
         if not self._finished:
-            return Dropped(answered, estimate, 0.0)
+            return Pruned(answered, estimate, 0.0)
         reference = self._reference(self._finished, self._questions)
         if answered:
-            return Dropped(answered, estimate, self._difference(standing, reference, answered)[1])
+            return Pruned(answered, estimate, self._difference(standing, reference, answered)[1])
         means = [_mean(values) for values in sampled]
         spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-        return Dropped(0, estimate, math.hypot(spread, self._retrieval(standing, reference)[1]))
+        return Pruned(0, estimate, math.hypot(spread, self._retrieval(standing, reference)[1]))
 
-    def _value(self, standing: Standing, answered: int) -> float:
+    def _value(self, standing: PartialScores, answered: int) -> float:
         """The value after so many answers, with what the questions not ranked have been easier by for all others."""
         value = standing.value(answered)
         if standing.ranked or not self._finished:
@@ -185,11 +185,11 @@ class Track:
         easier = [_mean(found.exact) - _mean(found.exact[known]) for found in self._finished]
         return value + math.fsum(easier) / len(easier)
 
-    def _reference(self, field: Sequence[Standing], answered: int) -> Standing:
+    def _reference(self, field: Sequence[PartialScores], answered: int) -> PartialScores:
         ranked = sorted(field, key=lambda standing: -self._value(standing, answered))
         return ranked[min(self._racing.front, len(ranked)) - 1]
 
-    def _retrieval(self, standing: Standing, reference: Standing) -> tuple[float, float, int]:
+    def _retrieval(self, standing: PartialScores, reference: PartialScores) -> tuple[float, float, int]:
         """What R counts of the fitness, its standard error and degrees of freedom; no error where R is known."""
         if standing.ranked:
             return _mean(standing.exact), 0.0, 0
@@ -197,12 +197,12 @@ class Track:
         ahead, error, degrees = self._paired(attrgetter("exact"), standing, reference, int(known))
         return _mean(reference.exact) + ahead, error, degrees
 
-    def _is_behind(self, standing: Standing, reference: Standing, answered: int) -> bool:
+    def _is_behind(self, standing: PartialScores, reference: PartialScores, answered: int) -> bool:
         """Whether somebody is behind, by a t test with moderated variance (Smyth 2004)."""
         ahead, error, degrees = self._difference(standing, reference, answered)
         return degrees > 0 and ahead < -student_quantile(1 - self._level, degrees) * error
 
-    def _difference(self, standing: Standing, reference: Standing, answered: int) -> tuple[float, float, int]:
+    def _difference(self, standing: PartialScores, reference: PartialScores, answered: int) -> tuple[float, float, int]:
         """The mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
         if not (standing.ranked and reference.ranked):
             return self._paired(attrgetter("whole"), standing, reference, answered)
@@ -210,7 +210,7 @@ class Track:
         return _mean(standing.exact - reference.exact) + ahead, error, degrees
 
     def _paired(
-        self, part: Callable[[Standing], Vector], standing: Standing, reference: Standing, met: int
+        self, part: Callable[[PartialScores], Vector], standing: PartialScores, reference: PartialScores, met: int
     ) -> tuple[float, float, int]:
         """The mean difference in a part, its standard error, and the degrees of freedom; 0 of them where none is known.
 
@@ -226,7 +226,7 @@ class Track:
         left = 1 - met / self._questions
         return _mean(differences), math.sqrt(variance * left / n), degrees
 
-    def _variance(self, part: Callable[[Standing], Vector], reference: Standing) -> float:
+    def _variance(self, part: Callable[[PartialScores], Vector], reference: PartialScores) -> float:
         """The variance of a part against the reference that those who finished have had; 0 where nobody has."""
         seen = [part(found) - part(reference) for found in self._finished if found is not reference]
         known = [values[~np.isnan(values)] for values in seen]
@@ -240,7 +240,7 @@ def _mean(values: Vector) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Raced:
+class RaceResult:
     """How a candidate came through a race. The evaluation of one that was ``dropped`` has only what it answered.
 
     ``behaviour`` is equal for candidates that did the same on everything they met.
@@ -248,10 +248,10 @@ class Raced:
 
     evaluation: Evaluation
     behaviour: str
-    dropped: Dropped | None = None
+    dropped: Pruned | None = None
 
     @classmethod
-    def through(cls, evaluation: Evaluation) -> Raced:
+    def through(cls, evaluation: Evaluation) -> RaceResult:
         """Somebody who met every question."""
         return cls(evaluation, evaluation.phenotype)
 
@@ -299,7 +299,7 @@ class Races:
         self._fitness = fitness
         self._may_miss = may_miss
         self._models_of = models_of
-        self._track = Track(len(examples), racing or Racing())
+        self._track = RaceState(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
 
     @property
@@ -313,15 +313,17 @@ class Races:
         for evaluation in evaluations:
             self._finish(evaluation, terms)
 
-    def run(self, candidates: Sequence[Candidate], *, answering: bool = False) -> list[Raced]:
+    def run(self, candidates: Sequence[Candidate], *, answering: bool = False) -> list[RaceResult]:
         """Race ``candidates``; what is returned is in their order, and each evaluation is on all questions.
 
         Those who are ``answering`` give at least the answers of the first block.
         """
         if self._racing is None:
-            return [Raced.through(evaluation) for evaluation in self._evaluator.evaluate(candidates, self._examples)]
+            return [
+                RaceResult.through(evaluation) for evaluation in self._evaluator.evaluate(candidates, self._examples)
+            ]
         running = dict(enumerate(self._evaluator.evaluate(candidates, ())))
-        ended: dict[int, Raced] = {}
+        ended: dict[int, RaceResult] = {}
         terms = self._terms(())
         ranked = self._ranked(candidates, running, ended, terms, answering=answering)
         if ranked and not answering:
@@ -334,14 +336,14 @@ class Races:
             self._leave(running, ended, self._track.behind(answered, standings), ranked, standings, answered)
         for number, evaluation in running.items():
             self._finish(evaluation, terms)
-            ended[number] = Raced.through(evaluation)
+            ended[number] = RaceResult.through(evaluation)
         return [ended[number] for number in range(len(candidates))]
 
     def _ranked(
         self,
         candidates: Sequence[Candidate],
         running: dict[int, Evaluation],
-        ended: dict[int, Raced],
+        ended: dict[int, RaceResult],
         terms: Terms,
         *,
         answering: bool,
@@ -384,10 +386,10 @@ class Races:
     def _leave(
         self,
         running: dict[int, Evaluation],
-        ended: dict[int, Raced],
+        ended: dict[int, RaceResult],
         leaving: Iterable[int],
         ranked: Mapping[int, Evaluation],
-        standings: Mapping[int, Standing],
+        standings: Mapping[int, PartialScores],
         answered: int,
     ) -> None:
         """Move those who are ``leaving`` from ``running`` to ``ended``."""
@@ -395,7 +397,7 @@ class Races:
             evaluation = running.pop(number)
             known = None if evaluation.records else ranked.get(number)
             behaviour = f"ranked {known.phenotype}" if known else evaluation.phenotype
-            ended[number] = Raced(evaluation, behaviour, self._track.dropped(standings[number], answered))
+            ended[number] = RaceResult(evaluation, behaviour, self._track.dropped(standings[number], answered))
 
     def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
         self._finished.append(evaluation)
@@ -405,7 +407,7 @@ class Races:
     def _terms(self, evaluations: Iterable[Evaluation]) -> Terms:
         return Terms.of([*self._finished, *evaluations], self._fitness, self._may_miss)
 
-    def _standing(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> Standing:
+    def _standing(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
         """What the rankings and the answers of a candidate say of it; a failure is the lowest there is.
 
         Where nothing is ``ranked`` apart, answers have the rankings with them.
@@ -424,7 +426,7 @@ class Races:
                 sampled[place] = self._fitness(answered.records[question]["measures"]) - exact[place]
             elif answered and question in answered.failures:
                 sampled[place] = terms.lowest - exact[place]
-        return Standing(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
+        return PartialScores(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
         """What R counts of a question's fitness; 0 where that does not add up, or there is no R; None if not ranked."""

@@ -14,7 +14,7 @@ from typing import Any
 from ragsmith.caches import register_cache
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.evaluation import Record
-from ragsmith.gateway.memo import Entry, Room
+from ragsmith.gateway.memo import EvictionPolicy, MemoEntry
 from ragsmith.store.rows import ResultRow
 
 READING_SECONDS = 2e-5
@@ -58,10 +58,10 @@ class Recallable(Mapping[str, Any]):
         return repr(self._whole())
 
 
-class Records(dict[Hashable, Entry[Recallable]]):
+class Records(dict[Hashable, MemoEntry[Recallable]]):
     """Records that there is ``room`` for; of the others ``stored`` gives the rows of an evaluation by question."""
 
-    def __init__(self, room: Room, stored: Callable[[str], Mapping[str, ResultRow]]) -> None:
+    def __init__(self, room: EvictionPolicy, stored: Callable[[str], Mapping[str, ResultRow]]) -> None:
         super().__init__()
         self._room = room
         self._stored = stored
@@ -73,7 +73,7 @@ class Records(dict[Hashable, Entry[Recallable]]):
         """The record of a row that is in the store: it may be let go from now on."""
         recallable = Recallable(row.value, row.evaluation, row.question, self)
         self._number += 1
-        entry = self[self._number] = Entry(recallable, READING_SECONDS, self._room.level)
+        entry = self[self._number] = MemoEntry(recallable, READING_SECONDS, self._room.level)
         self._room.admit(self, self._number, entry, _record)
         return recallable
 

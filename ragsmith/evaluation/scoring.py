@@ -17,7 +17,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.types import Example, ids_of
 
 if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Experiment
     from ragsmith.pipelines.engine import Engine
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ Values = dict[str, float | None]
 """Measures by name; None where there was nothing to measure."""
 
 
-def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
+def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
     """The record of what a candidate did with a question: its measures, what was retrieved and answered, what it cost.
 
     What judging it costs is not the candidate's. A digest of what each stage gave stands in ``stages``. Nothing in a
@@ -58,7 +58,7 @@ def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict
     }
 
 
-def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
+def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
     """The record of what a candidate found for a question, its measures of rankings only."""
     case = Case(
         question=example.question,
@@ -129,7 +129,7 @@ _MADE_BY = {
 _ALL_STAGES = tuple(sorted({stage for stages in _MADE_BY.values() for stage in stages}))
 
 
-class Marks:
+class MeasureMemo:
     """What the measures said of cases that one engine made, so that equal ones need not be measured again.
 
     Pipelines often agree: in the ranking, or the answer. Which stages a measure depends on is seen while it runs, as it
@@ -163,7 +163,7 @@ class Marks:
 
 def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example) -> Values:
     """Each of ``measures`` of ``case``, which ``trace`` led to."""
-    marks = engine.companion(Marks)
+    marks = engine.companion(MeasureMemo)
     numbers = {family: output.number for family, output in trace.outputs.items()}
     found = marks.known(example.id, numbers)
     missing = [measure for measure in measures if measure.name not in found]

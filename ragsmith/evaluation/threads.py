@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.scoring import scored, scored_ranking
-from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
@@ -41,7 +41,7 @@ Job = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedQuestion:
     """A job that ended: ``value`` is a record or an observation, or says what failed."""
 
     job: Job
@@ -50,19 +50,21 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ComputedWork:
     """What was really done, for the run's account."""
 
-    calls: dict[str, Counts]
+    calls: dict[str, CallCounts]
     stages_requested: int
     stages_computed: int
 
-    def __add__(self, other: Work) -> Work:
+    def __add__(self, other: ComputedWork) -> ComputedWork:
         calls = {kind: counts + other.calls[kind] for kind, counts in self.calls.items()}
-        return Work(calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed)
+        return ComputedWork(
+            calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed
+        )
 
 
-class Look(Protocol):
+class TraceObserver(Protocol):
     """What somebody wants to know of traces. It is handed to other processes, and what it returns is handed back."""
 
     @property
@@ -70,12 +72,12 @@ class Look(Protocol):
         """Whether pipelines are run to their answer, or up to the filter."""
         ...
 
-    def __call__(self, engine: Engine, setup: Setup, candidate: Candidate, trace: Trace, example: Example) -> Any:
+    def __call__(self, engine: Engine, setup: Experiment, candidate: Candidate, trace: Trace, example: Example) -> Any:
         """See what ``candidate`` did with ``example``; ``setup`` and ``engine`` are the candidate's."""
         ...
 
 
-Part = str | Look
+Part = str | TraceObserver
 """What is made of a question: `ANSWER`, `RANKING`, a family whose gene observes it, or what somebody sees in it."""
 
 
@@ -89,11 +91,11 @@ class Runner(Protocol):
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
 
         The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
-        its gene, which is to be fitted, observes on the question; or what a `Look` sees.
+        its gene, which is to be fitted, observes on the question; or what a `TraceObserver` sees.
         """
         ...
 
@@ -101,7 +103,7 @@ class Runner(Protocol):
         """Wait until all that was started for the work to come has begun, so that it is in nobody's way."""
         ...
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         """What was done so far."""
         ...
 
@@ -112,7 +114,9 @@ class Runner(Protocol):
     ) -> None: ...
 
 
-def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, part: Part = ANSWER) -> Finished:
+def evaluate_job(
+    engine: Engine, setup: Experiment, candidate: Candidate, job: Job, part: Part = ANSWER
+) -> FinishedQuestion:
     """Run one candidate on one question: the one place where an exception becomes a state."""
     example: Example = setup.examples[job[1]]
     question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
@@ -120,16 +124,16 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, p
         able = facing(candidate, example.question)
         if not isinstance(part, str):
             trace = (engine.answer if part.answers else engine.rank)(able, question, gold)
-            return Finished(job, True, part(engine, setup, able, trace, example))
+            return FinishedQuestion(job, True, part(engine, setup, able, trace, example))
         if part == ANSWER:
             trace = engine.answer(able, question, gold)
-            return Finished(job, True, scored(setup.marking(engine), setup, trace, example))
+            return FinishedQuestion(job, True, scored(setup.marking(engine), setup, trace, example))
         if part == RANKING:
             trace = engine.rank(able, question, gold)
-            return Finished(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
-        return Finished(job, True, engine.observe(able, part, question, gold))
+            return FinishedQuestion(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
+        return FinishedQuestion(job, True, engine.observe(able, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
-        return Finished(job, False, state_of(error, "scoring"))
+        return FinishedQuestion(job, False, state_of(error, "scoring"))
 
 
 def state_of(error: BaseException, stage: str) -> dict[str, Any]:
@@ -149,24 +153,24 @@ def state_of(error: BaseException, stage: str) -> dict[str, Any]:
     }
 
 
-def account(engines: Iterable[Engine]) -> Work:
+def account(engines: Iterable[Engine]) -> ComputedWork:
     """What engines did, which have one gateway."""
     each = list(engines)
     asked, computed = sum(engine.requested for engine in each), sum(engine.stages.computed for engine in each)
-    return Work(each[0].gateway.counts(), asked, computed)
+    return ComputedWork(each[0].gateway.counts(), asked, computed)
 
 
-class InTurn:
+class SequentialRunner:
     """One engine for each setup that candidates ask for, and one question after the other, in this thread.
 
     Jobs go question by question, as candidates share stages within one.
     """
 
-    def __init__(self, setup: Setup, engine: Engine) -> None:
+    def __init__(self, setup: Experiment, engine: Engine) -> None:
         self.engines = Engines(setup, engine)
         self._gateway = engine.gateway
 
-    def __enter__(self) -> InTurn:
+    def __enter__(self) -> SequentialRunner:
         return self
 
     def __exit__(
@@ -179,13 +183,13 @@ class InTurn:
     def settle(self) -> None:
         """There is nothing to wait for: see `Runner.settle`."""
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         """See `Runner.work`."""
         return account(self.engines)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         able = [self.engines.of(candidate) for candidate in candidates]
         for job in sorted(jobs, key=lambda job: (job[1], job[0])):
@@ -213,7 +217,7 @@ class ThreadRunner:
     given up.
     """
 
-    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+    def __init__(self, setup: Experiment, engine: Engine, workers: int) -> None:
         self.engines = Engines(setup, engine)
         self._gateway = engine.gateway
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
@@ -230,17 +234,17 @@ class ThreadRunner:
     def settle(self) -> None:
         """There is nothing to wait for: see `Runner.settle`."""
 
-    def work(self) -> Work:
+    def work(self) -> ComputedWork:
         """See `Runner.work`."""
         return account(self.engines)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[Finished]]:
+    ) -> Iterator[list[FinishedQuestion]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
         able = [self.engines.of(candidate) for candidate in candidates]
-        futures: set[Future[Finished]] = set()
+        futures: set[Future[FinishedQuestion]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):
                 futures.add(self._pool.submit(evaluate_job, *able[job[0]], candidates[job[0]], job, part))

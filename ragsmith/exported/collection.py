@@ -18,7 +18,7 @@ from ragsmith.datasets.documents import document_in
 from ragsmith.datasets.locking import held as locked
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.file import ExportedFile
-from ragsmith.index.shelf import Shelf
+from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.writing import replace_file
 from ragsmith.types import Dataset, Document, Modality
@@ -44,7 +44,7 @@ class Collection:
         UsageError: the file is not one of a pipeline.
     """
 
-    def __init__(self, winner: Path, shelf: Shelf) -> None:
+    def __init__(self, winner: Path, shelf: ArtifactCache) -> None:
         self._winner = winner
         self._folder = shelf.folder / FOLDER
         self._path = self._folder / f"{ExportedFile(winner).index()}.jsonl"

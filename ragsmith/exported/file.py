@@ -18,15 +18,15 @@ from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import CROSSFIT
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, SpaceError, UsageError
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.exported.reference import Reference
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import read_from
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.plugins import is_of
-from ragsmith.techniques.own import import_recorded
+from ragsmith.techniques.user_code import import_recorded
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
@@ -92,10 +92,14 @@ class ExportedFile:
             raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
         return ids
 
-    def setup(self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]) -> Setup:
+    def setup(
+        self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]
+    ) -> Experiment:
         """On what the pipeline runs, with the models ``names``; and what marks it, where that is something else."""
         gap = self._characters((), "gap", GAP, 1)
-        made = Setup(data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap)
+        made = Experiment(
+            data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap
+        )
         section = self._tree.mapping(("marked_by",), known=("chunk_size", "chunk_overlap", "models"), optional=True)
         if not section:
             return made

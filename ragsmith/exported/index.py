@@ -1,8 +1,9 @@
 """A pipeline with its index on a shelf: opened where it is there, else built and put there for whoever comes next.
 
 What a pre-embedding makes with models, and the relations that are read from chunks, are kept whole, by the corpus and
-the models that they come from; words, vectors and chunk graphs are in `ragsmith.index.kept`, the entity graph in
-`ragsmith.index.kept_graph`. Chunks, keys that are cut from them without a model, and scopes are made at each start.
+the models that they come from; words, vectors and chunk graphs are in `ragsmith.index.cached_index`, the entity graph
+in `ragsmith.index.cached_graph`. Chunks, keys that are cut from them without a model, and scopes are made at each
+start.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.datasets.changes import Changes, changes, contents
+from ragsmith.datasets.changes import DocumentChanges, changes, contents
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, packed, unpacked
+from ragsmith.index.cached_graph import kept_graph
+from ragsmith.index.cached_index import CachedIndex
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS, passage_of
 from ragsmith.index.index import Corpus
-from ragsmith.index.kept import KeptIndex
-from ragsmith.index.kept_graph import kept_graph
 from ragsmith.index.relations import Triple
-from ragsmith.index.shelf import Address, Arrays, Shelf, packed, unpacked
 from ragsmith.index.stores import open_vectors
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.genes import Gene
@@ -40,7 +41,7 @@ _ANY_QUERY = "what"
 _OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
 
 
-def shelf_beside(cache: str | Path) -> Shelf:
+def shelf_beside(cache: str | Path) -> ArtifactCache:
     """The shelf of a cache: the folder beside its file; for a database server, one of this user on this machine.
 
     Arrays are mapped from files, so they have to lie on the machine that maps them.
@@ -50,11 +51,11 @@ def shelf_beside(cache: str | Path) -> Shelf:
         place = place.removeprefix("sqlite:///")
     elif "://" in place or place.startswith(("postgresql:", "postgres:")):
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Shelf(Path(home, "ragsmith", "indexes"))
-    return Shelf(f"{place}{FOLDER}")
+        return ArtifactCache(Path(home, "ragsmith", "indexes"))
+    return ArtifactCache(f"{place}{FOLDER}")
 
 
-def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False) -> None:
+def open_with_index(pipeline: Pipeline, shelf: ArtifactCache, *, complete: bool = False) -> None:
     """Build what ``pipeline`` needs once for its collection, from ``shelf`` as far as it is there; keep the rest there.
 
     The pipeline answers as without it. What is only made for a query is made, and kept, with the first one; or at once,
@@ -69,7 +70,7 @@ def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False)
     entries = _entries(engine, gene, shelf)
     with failing_as(gene.technique.family, gene.technique.name):
         models = engine.models
-        engine.install_index(gene, KeptIndex(entries, shelf, partial(open_vectors, models.vectors_at)))
+        engine.install_index(gene, CachedIndex(entries, shelf, partial(open_vectors, models.vectors_at)))
     if any("entity_graph" in gene.technique.tools.values() for gene in pipeline.candidate):
         _install_graph(engine, shelf)
     index, _ = engine.prepare(pipeline.candidate)
@@ -78,7 +79,7 @@ def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False)
         engine.call(retrieval, (index, (engine.corpus.chunks[0].title or _ANY_QUERY,)))
 
 
-def changed_documents(pipeline: Pipeline, path: str | Path, shelf: Shelf) -> Changes | None:
+def changed_documents(pipeline: Pipeline, path: str | Path, shelf: ArtifactCache) -> DocumentChanges | None:
     """How the documents of ``pipeline`` differ from those that it was found on, as its file ``path`` names them.
 
     They are where the file says, unless they changed there: then ``shelf`` knows what they were if the pipeline was
@@ -99,11 +100,11 @@ def changed_documents(pipeline: Pipeline, path: str | Path, shelf: Shelf) -> Cha
     return changes(contents(then.documents), now)
 
 
-def _documents_of(dataset: str) -> Address:
-    return Address("documents", "", dataset)
+def _documents_of(dataset: str) -> ArtifactKey:
+    return ArtifactKey("documents", "", dataset)
 
 
-def _note_documents(data: Dataset, shelf: Shelf) -> None:
+def _note_documents(data: Dataset, shelf: ArtifactCache) -> None:
     """Keep what the documents of a data set are, so that it can be said later how others differ from them."""
     if shelf.read(_documents_of(data.digest)) is None:
         known = contents(data.documents)
@@ -114,14 +115,14 @@ def _note_documents(data: Dataset, shelf: Shelf) -> None:
         )
 
 
-def _entries(engine: Engine, gene: Gene, shelf: Shelf) -> Entries:
+def _entries(engine: Engine, gene: Gene, shelf: ArtifactCache) -> Entries:
     """What the pre-embedding makes of the corpus; kept if a model was asked for it."""
     chunks = engine.corpus.chunks
     models = engine.models
     asked = {"language_model": models.asked, "embedder": models.embedder, "cross_encoder": models.cross_encoder}
     tools = sorted(set(gene.technique.tools.values()))
     made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
-    address = Address("entries", made_by, _identity(engine.corpus)) if tools else None
+    address = ArtifactKey("entries", made_by, _identity(engine.corpus)) if tools else None
     volume = shelf.read(address) if address else None
     if volume is not None:
         return _read_entries(volume.arrays, chunks)
@@ -177,18 +178,18 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
     return Chunk(**known, modality=modality, headings=headings, sources=spans)
 
 
-def _install_graph(engine: Engine, shelf: Shelf) -> None:
+def _install_graph(engine: Engine, shelf: ArtifactCache) -> None:
     """Have the entity graph that is kept, or build it: of relations that are kept, or of those that a model reads."""
     chunks, of = engine.corpus.chunks, _identity(engine.corpus)
     extractor = json.dumps([fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.asked.id])
     with failing_as("collection", "entity_graph"):
         graph = kept_graph(
-            of, chunks, extractor, shelf, lambda: _relations(engine, shelf, Address("relations", extractor, of))
+            of, chunks, extractor, shelf, lambda: _relations(engine, shelf, ArtifactKey("relations", extractor, of))
         )
     engine.install_graph(graph)
 
 
-def _relations(engine: Engine, shelf: Shelf, address: Address) -> Sequence[Sequence[Triple]]:
+def _relations(engine: Engine, shelf: ArtifactCache, address: ArtifactKey) -> Sequence[Sequence[Triple]]:
     """Of each chunk, what was read from it, or is now."""
     volume = shelf.read(address)
     if volume is not None:

@@ -14,27 +14,27 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.datasets.changes import Changes
+from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import documents_given
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, ordered
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general, without_general
-from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, ordered
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
 from ragsmith.exported.verification import ScoreDifference, unreproduced
-from ragsmith.models.given import apart, refuse_absent
+from ragsmith.models.model_objects import apart, refuse_absent
 from ragsmith.models.names import ModelNames, read_name
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing, read_configuration
-from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, Timing
+from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, Clock, StageTimes, Timed
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
@@ -46,7 +46,7 @@ COLD_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CitedSource:
     """A passage that an answer rests on, and where it stands. ``cited`` says whether the answer refers to it."""
 
     doc: str
@@ -67,9 +67,9 @@ class Reply:
     """
 
     answer: str
-    sources: tuple[Source, ...]
+    sources: tuple[CitedSource, ...]
     declined: bool = False
-    changes: Changes | None = None
+    changes: DocumentChanges | None = None
 
 
 class Pipeline:
@@ -78,7 +78,7 @@ class Pipeline:
     def __init__(
         self,
         candidate: Candidate,
-        setup: Setup,
+        setup: Experiment,
         *,
         fitness: Fitness | None = None,
         expected: Mapping[str, Any] | None = None,
@@ -195,7 +195,7 @@ class Pipeline:
                 "and a chunk_overlap from 0 on that is less"
             )
         data = documents_given(documents)
-        setup = Setup(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
+        setup = Experiment(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
         return cls(read_configuration(families), setup)
 
     @contextmanager
@@ -252,7 +252,7 @@ class Pipeline:
             for span in passage.sources:
                 document = corpus.documents[span.doc]
                 cited = position in trace.answer.cited
-                sources.append(Source(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
+                sources.append(CitedSource(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
         return Reply(trace.answer.text, _distinct(sources), declines(trace.answer.text))
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
@@ -267,7 +267,7 @@ class Pipeline:
         with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
 
-    def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[Timing]:
+    def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
         """Seconds that each question takes by station, one after the other and with nothing remembered between them.
 
         What is built once for the collection is there before, and models are warm. The first `COLD_STARTS` questions
@@ -284,11 +284,11 @@ class Pipeline:
             engine = Timed(self.setup.engine(), clock)
             engine.take_over(warm, self.candidate)
             seconds = engine.ask(facing(self.candidate, example.question), Question(example.question))
-            found.append(Timing(example.id, WARM, seconds))
+            found.append(StageTimes(example.id, WARM, seconds))
         alone = serves_one_process(self.setup.loaded_models.vectors_at)
         return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
 
-    def _cold(self, example: Example, clock: Clock) -> Timing:
+    def _cold(self, example: Example, clock: Clock) -> StageTimes:
         """A question to a pipeline that begins with its documents."""
         candidate = facing(self.candidate, example.question)
         started = clock()
@@ -296,7 +296,7 @@ class Pipeline:
         engine.prepare(candidate)
         start = clock() - started
         seconds = engine.ask(candidate, Question(example.question))
-        return Timing(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
+        return StageTimes(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
 
     def verify(self) -> list[ScoreDifference]:
         """Run the pipeline again, from its documents, and compare with the scores it was exported with.
@@ -321,9 +321,9 @@ class Pipeline:
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
 
 
-def _distinct(sources: Sequence[Source]) -> tuple[Source, ...]:
+def _distinct(sources: Sequence[CitedSource]) -> tuple[CitedSource, ...]:
     """Each span once; cited if any passage made from it is."""
-    merged: dict[Span, Source] = {}
+    merged: dict[Span, CitedSource] = {}
     for source in sources:
         span = Span(source.doc, source.start, source.end)
         if span not in merged or source.cited:

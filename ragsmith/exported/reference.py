@@ -16,8 +16,8 @@ from typing import Any
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL, Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.roles import MARKING
 from ragsmith.types import Dataset
 
@@ -51,7 +51,7 @@ class Reference:
 
     @classmethod
     def of(
-        cls, setup: Setup, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
+        cls, setup: Experiment, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
     ) -> Reference | None:
         """What is kept of an evaluation: the questions that it finished; None where they are none, or too many.
 
@@ -89,7 +89,7 @@ class Reference:
                 "reference must have 'documents', 'questions', 'marks' and 'test', as a search writes them"
             ) from error
 
-    def why_not(self, setup: Setup, fitness: Fitness) -> str:
+    def why_not(self, setup: Experiment, fitness: Fitness) -> str:
         """Why scores on the data set of ``setup`` cannot be compared with these; nothing where they can."""
         data = setup.dataset
         if gone := sorted(self.scores.keys() - {example.id for example in data.examples}):
@@ -108,7 +108,7 @@ def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScore
     return {question: (f, r, g) for question, f, r, g in zip(finished, *columns, strict=True)}
 
 
-def marks(setup: Setup, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
+def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
     """What makes scores of what a pipeline found and answered, by a name for a sentence; ``ids`` are of models."""
     wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
     measured = [known for known in setup.measures if fitness.own or known.name in wanted]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import LATE_INTERACTION, NONE, ModelNames
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space import Space
@@ -19,7 +19,7 @@ HOW_TO_GET: dict[str, str] = {
 """Kind of tool that a run may do without, and where it comes from."""
 
 
-def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
+def searchable(setup: Experiment, space: Space, *, ranks: bool) -> Space:
     """What a search on ``setup`` looks at of ``space``: rankings alone if it ``ranks``, and nothing that cannot learn.
 
     Where some questions have no answer in the documents, it may decline, whether the space says so or not: else the

@@ -9,8 +9,8 @@ from typing import Any
 
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
@@ -39,7 +39,7 @@ class Verified:
 
 
 def unreproduced(
-    engine: Engine, setup: Setup, candidate: Candidate, fitness: Fitness, expected: Mapping[str, Any]
+    engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, expected: Mapping[str, Any]
 ) -> list[ScoreDifference]:
     """The scores of ``expected`` that do not come out now; questions that had failed then are left out.
 
@@ -57,7 +57,7 @@ def unreproduced(
 
 
 def _fresh(
-    engine: Engine, setup: Setup, candidate: Candidate, fitness: Fitness, examples: Sequence[Example]
+    engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, examples: Sequence[Example]
 ) -> Evaluation:
     records = {}
     part = RANKING if fitness.ranks else ANSWER

@@ -9,19 +9,19 @@ from pathlib import Path
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import timed_on
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.front import picked
 from ragsmith.records.latency import kept_latencies
 from ragsmith.records.record import CROSSFIT, RunRecord, searches
 from ragsmith.store.store import RunRow, Store
-from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.techniques.user_code import ANYWHERE, import_recorded
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -44,7 +44,7 @@ class Exported:
     questions: int
 
 
-def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Setup]:
+def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
     """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
 
     Raises:
@@ -72,7 +72,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     names = ModelNames.recorded(record.model_names)
     if record.vector_store != AUTO:
         names = replace(names, vector_store=read_from(ANYWHERE, record.vector_store))
-    return row.key, Setup(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
+    return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
 
 
 def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
@@ -87,7 +87,7 @@ def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> 
     )
 
 
-def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: str = "best") -> str:
+def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pick: str = "best") -> str:
     """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
 
     Raises:
@@ -107,7 +107,7 @@ def _finished(store: Store, run_key: str) -> RunRecord:
 
 
 def _yaml(
-    store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Setup, folder: Path, pick: str
+    store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Experiment, folder: Path, pick: str
 ) -> str:
     """The YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
@@ -144,12 +144,12 @@ def _yaml(
     )
 
 
-def write_winner(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "best") -> Path:
+def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:
     """Write a run's winner, or what ``pick`` names, to ``path``, whole or not at all."""
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
-def export(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "best") -> Exported:
+def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
     """The same, and say what was written, and with a `Notice` that something else was there.
 
     Raises:

@@ -13,22 +13,22 @@ import yaml
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.groups import GAP
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.vector_address import AUTO, written_in
-from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import configuration
-from ragsmith.techniques.own import recorded
+from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.techniques.user_code import recorded
 from ragsmith.types import Dataset
 
 
 def export_yaml(
     evaluation: Evaluation,
     test: Evaluation | None,
-    setup: Setup,
+    setup: Experiment,
     run: Mapping[str, Any],
     *,
     location: Mapping[str, str],
@@ -88,7 +88,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _cut(setup: Setup) -> dict[str, int]:
+def _cut(setup: Experiment) -> dict[str, int]:
     """How documents are cut."""
     overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
     return {"chunk_size": setup.chunk_size, **overlap}

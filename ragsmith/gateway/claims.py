@@ -17,7 +17,7 @@ from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
 from ragsmith.gateway.leases import HEARTBEAT_SECONDS, LOOK_SECONDS, Lease, Watch, this_process
 from ragsmith.models.calls import StoredCall
-from ragsmith.models.traits import Traits
+from ragsmith.models.capabilities import ModelCapabilities
 
 PAUSE_SECONDS = 0.05
 """Between two looks for replies that other processes are making."""
@@ -32,11 +32,11 @@ LOOKED_FOR = 1000
 class CallStore(FailureStore, Protocol):
     """Where paid replies are kept, who is paying for one now, and what was learnt of models."""
 
-    def traits(self, model: str) -> Traits | None:
+    def traits(self, model: str) -> ModelCapabilities | None:
         """What is known of the model of this id."""
         ...
 
-    def put_traits(self, model: str, traits: Traits) -> None:
+    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
         """Add to what is known of the model of this id."""
         ...
 

@@ -14,17 +14,17 @@ from typing import Any
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.budget import Budget, lost_attempt
+from ragsmith.gateway.call_context import KINDS, CallContext, CallCounts
 from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.desk import KINDS, Counts, Desk
+from ragsmith.gateway.completions import CompletionMemo
 from ragsmith.gateway.failures import Failures, asker_of
-from ragsmith.gateway.memo import Room
-from ragsmith.gateway.replies import Replies
-from ragsmith.gateway.results import Embeddings, Scores
-from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
+from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.gateway.metered import MeteredChat, MeteredCrossEncoder, MeteredEmbedder, MeteredTasks
+from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
 from ragsmith.models.calls import ChatModel, completes
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, learner_of
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.served.provider import Activity, Provider
-from ragsmith.models.traits import Learner, Traits, learner_of
+from ragsmith.models.served.provider import Provider, ProviderActivity
 from ragsmith.models.usage import Meter
 
 
@@ -40,17 +40,17 @@ class Gateway:
         store: CallStore | None = None,
         budget: Budget | None = None,
         failures: Failures | None = None,
-        room: Room | None = None,
+        room: EvictionPolicy | None = None,
     ) -> None:
         """``room`` is where this process remembers, also what others than the gateway remember; without, all is."""
         self.room = room
-        self._desk = Desk(store, budget, failures)
-        self._replies = Replies(self._desk, room)
-        self._embeddings = Embeddings(self._desk, room)
-        self._scores = Scores(self._desk, room)
+        self._desk = CallContext(store, budget, failures)
+        self._replies = CompletionMemo(self._desk, room)
+        self._embeddings = EmbeddingMemo(self._desk, room)
+        self._scores = ScoreMemo(self._desk, room)
         self._providers: dict[int, Provider] = {}
         self._store = store
-        self._learners: dict[int, Learner] = {}
+        self._learners: dict[int, CapabilityLearner] = {}
         self._lock = threading.Lock()
 
     def for_one(self) -> Gateway:
@@ -60,14 +60,18 @@ class Gateway:
         """
         one = copy(self)
         one.room, one._desk = None, self._desk.for_one()
-        one._replies, one._embeddings, one._scores = Replies(one._desk), Embeddings(one._desk), Scores(one._desk)
+        one._replies, one._embeddings, one._scores = (
+            CompletionMemo(one._desk),
+            EmbeddingMemo(one._desk),
+            ScoreMemo(one._desk),
+        )
         return one
 
     def forsake(self) -> None:
         """Send nothing more for whoever asks this gateway; a reply that is on its way is waited for, and kept."""
         self._desk.stopped = True
 
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, CallCounts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
         distinct = self._replies.remembered.computed, self._embeddings.distinct, self._scores.remembered.computed
         return self._desk.counts(dict(zip(KINDS, distinct, strict=True)))
@@ -76,22 +80,22 @@ class Gateway:
         """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""
         self._watch(model)
         asker = asker_of(role, model) if role else None
-        return (ChatView if completes(model) else TaskView)(self._replies, model, meter, asker)
+        return (MeteredChat if completes(model) else MeteredTasks)(self._replies, model, meter, asker)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
         self._watch(model)
-        return EmbedderView(self._embeddings, model, meter)
+        return MeteredEmbedder(self._embeddings, model, meter)
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """A metered view of a cross-encoder."""
         self._watch(model)
-        return CrossEncoderView(self._scores, model, meter)
+        return MeteredCrossEncoder(self._scores, model, meter)
 
-    def activity(self) -> Activity:
+    def activity(self) -> ProviderActivity:
         """What the providers have done so far, and do now."""
         each = [provider.activity for provider in tuple(self._providers.values())]
-        return Activity(
+        return ProviderActivity(
             sum(a.attempts for a in each),
             sum(a.retries for a in each),
             sum(a.in_flight for a in each),
@@ -130,10 +134,10 @@ class Gateway:
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)
 
-    def _acquaint(self, learner: Learner, model: str, store: CallStore) -> None:
+    def _acquaint(self, learner: CapabilityLearner, model: str, store: CallStore) -> None:
         """Tell ``learner`` what is known of its model, and have what it learns kept."""
 
-        def keep(traits: Traits) -> None:
+        def keep(traits: ModelCapabilities) -> None:
             with suppress(StoreError):  # else a reply that was paid for would be lost; it can be learnt again
                 store.put_traits(model, traits)
 

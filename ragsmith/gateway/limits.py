@@ -7,8 +7,8 @@ from typing import Any
 
 from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.models.calls import ChatModel, Completion
+from ragsmith.models.capabilities import ModelCapabilities, learner_of, thinking_tokens
 from ragsmith.models.tasks import Task
-from ragsmith.models.traits import Traits, learner_of, thinking_tokens
 from ragsmith.models.usage import tokens_at_most
 
 LEAST_RAISE = 4096
@@ -84,4 +84,4 @@ def _learn(model: ChatModel, more: int, at_most: int) -> None:
     learner = learner_of(model)
     if learner is not None and more > 0:
         twice = 1 << (2 * more - 1).bit_length()
-        learner.learn(Traits(thinking_tokens=min(at_most, max(LEAST_ALLOWANCE, twice))))
+        learner.learn(ModelCapabilities(thinking_tokens=min(at_most, max(LEAST_ALLOWANCE, twice))))

@@ -24,7 +24,7 @@ Weighed = Callable[[Any, Any], Sequence[Any]]
 """What of a key and of its value takes memory that nobody else has anyway."""
 
 
-class Entry(Generic[V]):
+class MemoEntry(Generic[V]):
     """A value, the seconds that it cost, its size in bytes once that is known, its uses, and the level at the last."""
 
     __slots__ = ("cost", "level", "size", "uses", "value")
@@ -37,14 +37,14 @@ class Entry(Generic[V]):
         self.size = 0
 
 
-class Room(Protocol):
+class EvictionPolicy(Protocol):
     """Where values are remembered: it may drop one of them, by deleting its key from the ``entries`` it is in."""
 
     level: float
     """What somebody must be worth at the moment to be kept; an entry notes it when it is used."""
 
     def admit(
-        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None
+        self, entries: dict[Hashable, MemoEntry[Any]], key: Hashable, entry: MemoEntry[Any], weighed: Weighed | None
     ) -> None:
         """Note that ``entry`` is there now; ``weighed`` says what of its key and value takes memory, else the value."""
         ...
@@ -53,9 +53,9 @@ class Room(Protocol):
 class Memo(Generic[V]):
     """A thread-safe memo with join of identical computations in flight."""
 
-    def __init__(self, room: Room | None = None, weighed: Weighed | None = None) -> None:
+    def __init__(self, room: EvictionPolicy | None = None, weighed: Weighed | None = None) -> None:
         """Without ``room`` all is kept."""
-        self._done: dict[Hashable, Entry[V]] = {}
+        self._done: dict[Hashable, MemoEntry[V]] = {}
         self._running: dict[Hashable, Future[V] | None] = {}  # the future is made by the first who has to wait
         self._lock = threading.Lock()
         self._room = room
@@ -155,7 +155,7 @@ class Memo(Generic[V]):
             raise failed[0]
         return cast(Sequence[V], values)
 
-    def _used(self, entry: Entry[V]) -> V:
+    def _used(self, entry: MemoEntry[V]) -> V:
         """The value of an entry, which is of use once more; over threads the count need not be exact."""
         entry.uses += 1
         if self._room is not None:
@@ -165,7 +165,7 @@ class Memo(Generic[V]):
     def _keep(self, key: Hashable, value: V, cost: float) -> None:
         self.computed += 1
         room = self._room
-        entry = self._done[key] = Entry(value, cost, 0.0 if room is None else room.level)
+        entry = self._done[key] = MemoEntry(value, cost, 0.0 if room is None else room.level)
         if room is not None:
             room.admit(self._done, key, entry, self._weighed)
 

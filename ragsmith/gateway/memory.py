@@ -29,7 +29,7 @@ import numpy as np
 
 from ragsmith.caches import empty_caches
 from ragsmith.errors import WrongOption
-from ragsmith.gateway.memo import Entry, Weighed
+from ragsmith.gateway.memo import MemoEntry, Weighed
 from ragsmith.types import Chunk
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -99,14 +99,18 @@ class Memory:
         self._too_much = self._highest
         self._most = math.inf
         self._size = self._number = 0
-        self._new: list[tuple[dict[Hashable, Entry[Any]], Hashable, Entry[Any], Weighed | None]] = []
+        self._new: list[tuple[dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any], Weighed | None]] = []
         self._look_at = FEW
-        self._queue: list[tuple[float, int, dict[Hashable, Entry[Any]], Hashable, Entry[Any]]] = []
+        self._queue: list[tuple[float, int, dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any]]] = []
         self._sizes = Sizes()
         self._lock = threading.Lock()
 
     def admit(
-        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None = None
+        self,
+        entries: dict[Hashable, MemoEntry[Any]],
+        key: Hashable,
+        entry: MemoEntry[Any],
+        weighed: Weighed | None = None,
     ) -> None:
         """See `ragsmith.gateway.memo.Room.admit`."""
         if self.limit is not None:
@@ -167,7 +171,7 @@ def _held_back(limit: int) -> int:
     return max(int(limit * HELD_BACK), min(BESIDE, int(limit * MOST_BESIDE)))
 
 
-def _worth(entry: Entry[Any]) -> float:
+def _worth(entry: MemoEntry[Any]) -> float:
     return entry.level + entry.uses * entry.cost / entry.size
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.memo import Room
+from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import ChatModel, Completion, completes, costs, takes_cut_answers
 from ragsmith.models.names import ModelName
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
@@ -26,7 +26,7 @@ Chosen = tuple[str, ModelName]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RemoteRequest:
     """What is asked of the model that is ``chosen``: a ``method`` of its view, and what it is given.
 
     ``kind`` is the kind of model, and ``role`` the one in which it is asked, if that has a name.
@@ -40,7 +40,7 @@ class Request:
     named: Mapping[str, Any] = field(default_factory=dict)
 
 
-Ask = Callable[[Request], tuple[Any, Usage]]
+Ask = Callable[[RemoteRequest], tuple[Any, Usage]]
 """Has a request answered where the models are, and says what the answer cost when it was made."""
 
 
@@ -87,7 +87,7 @@ def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
     return was_given or costs(model)
 
 
-def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: Request) -> tuple[Any, Usage]:
+def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:
     """Answer what another process asks of one of ``models``, and say what that cost when it was made.
 
     Raises:
@@ -110,7 +110,7 @@ class _RemoteView:
         self._kind, self._ask, self._meter, self._role, self._chosen = kind, ask, meter, role, model.chosen
 
     def _answer(self, method: str, *given: Any, **named: Any) -> Any:
-        value, usage = self._ask(Request(self._kind, self._chosen, self._role, method, given, named))
+        value, usage = self._ask(RemoteRequest(self._kind, self._chosen, self._role, method, given, named))
         self._meter.add(usage)
         return value
 
@@ -138,7 +138,7 @@ class _RemoteView:
 class RemoteGateway(Gateway):
     """A gateway that has what stands for models asked elsewhere, by ``ask``, and everything else here."""
 
-    def __init__(self, ask: Ask, room: Room | None = None) -> None:
+    def __init__(self, ask: Ask, room: EvictionPolicy | None = None) -> None:
         super().__init__(room=room)
         self._ask = ask
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import asker_of
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.results import Embeddings
-from ragsmith.gateway.views import ChatView, EmbedderView
+from ragsmith.gateway.metered import MeteredChat, MeteredEmbedder
+from ragsmith.gateway.vectors_and_scores import EmbeddingMemo
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
 from ragsmith.models.usage import Meter
@@ -22,7 +22,7 @@ from ragsmith.models.usage import Meter
 T = TypeVar("T")
 
 
-class Timing(Gateway):
+class TimingGateway(Gateway):
     """For one question, all replies to which ``warm`` remembers; vectors of ``collection`` are there before, too.
 
     Nothing is kept of what is asked anew, nor of its failures: what was found the first time counts.
@@ -36,19 +36,21 @@ class Timing(Gateway):
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """See `Gateway.language_model`."""
         if completes(model):
-            return ChatView(self._warm._replies, model, meter, asker_of(role, model) if role else None)
+            return MeteredChat(self._warm._replies, model, meter, asker_of(role, model) if role else None)
         return super().language_model(model, meter, role)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """See `Gateway.embedder`."""
         self._watch(model)
-        return _View(self._embeddings, model, meter, self._warm.embedder(model, meter), self._collection)
+        return _TimedView(self._embeddings, model, meter, self._warm.embedder(model, meter), self._collection)
 
 
-class _View(EmbedderView):
+class _TimedView(MeteredEmbedder):
     """Texts of a collection were embedded before anybody asked; others are embedded anew."""
 
-    def __init__(self, calls: Embeddings, model: Any, meter: Meter, warm: Embedder, collection: frozenset[str]) -> None:
+    def __init__(
+        self, calls: EmbeddingMemo, model: Any, meter: Meter, warm: Embedder, collection: frozenset[str]
+    ) -> None:
         super().__init__(calls, model, meter)
         self._warm = warm
         self._collection = collection

@@ -30,11 +30,11 @@ from threadpoolctl import threadpool_limits
 from ragsmith.building import Building
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
-from ragsmith.gateway.results import COLLECTION_TEXTS
+from ragsmith.gateway.vectors_and_scores import COLLECTION_TEXTS
+from ragsmith.index.artifact_cache import Arrays, Artifact, ArtifactCache, ArtifactKey, found_in, rows_of
 from ragsmith.index.rescoring import best_entries
 from ragsmith.index.screening import doubt, nearest
-from ragsmith.index.shelf import Address, Arrays, Shelf, Volume, found_in, rows_of
-from ragsmith.index.vector_store import Keys, MakeVectors, OfTexts, Positions, Scores
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_address import kind_of_machine
 
@@ -65,10 +65,10 @@ class ApproximateVectors:
     def __init__(self, keys: Keys, make: MakeVectors, folder: Path, coded_rows: int = CODED_ROWS) -> None:
         self._keys, self._coded_rows = keys, coded_rows
         self._folder = folder.absolute()
-        self._shelf = Shelf(self._folder / _OWN, _MOST_BYTES)
+        self._shelf = ArtifactCache(self._folder / _OWN, _MOST_BYTES)
         faiss = f"{installed_version('faiss-cpu', 'large')} {kind_of_machine()}"
         made_by = f"{faiss} {fingerprint(__name__, '_coded')} {coded_rows}"
-        self._address = Address("approximate", made_by, keys.name)
+        self._address = ArtifactKey("approximate", made_by, keys.name)
         arrays = self._arrays(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
         """Of all keys, shape ``(keys, dimensions)``, mapped from a file that cannot be written to."""
@@ -128,13 +128,13 @@ class ApproximateVectors:
         return best_entries(self._keys, query, numbers, vectors, k)
 
     def _arrays(self, make: MakeVectors) -> Arrays:
-        texts = self._texts(make) if isinstance(make, OfTexts) else None
+        texts = self._texts(make) if isinstance(make, TextPositions) else None
         volume = self._shelf.read(self._address)
         if volume is None:
             if texts is None:
                 vectors = _filled(self._keys.count, make)
             else:
-                vectors = _taken(cast(OfTexts, make), texts.arrays["rows"], self._earlier(texts.address))
+                vectors = _taken(cast(TextPositions, make), texts.arrays["rows"], self._earlier(texts.address))
             arrays = _made(vectors, self._coded_rows)
             self._shelf.write(self._address, arrays)
             volume = self._shelf.read(self._address)
@@ -142,12 +142,12 @@ class ApproximateVectors:
             self._shelf.write(texts.address, texts.arrays)
         return arrays if volume is None else volume.arrays  # the disk is full, say, as a notice has said
 
-    def _texts(self, make: OfTexts) -> Volume:
+    def _texts(self, make: TextPositions) -> Artifact:
         """Of which texts the vectors are: kept beside them, as whoever searches alone does not say it."""
-        address = Address("approximate texts", f"{make.embedder.id} {self._address.made_by}", self._keys.name)
-        return self._shelf.read(address) or Volume(address, {"rows": rows_of(make.texts)})
+        address = ArtifactKey("approximate texts", f"{make.embedder.id} {self._address.made_by}", self._keys.name)
+        return self._shelf.read(address) or Artifact(address, {"rows": rows_of(make.texts)})
 
-    def _earlier(self, texts: Address) -> Iterator[tuple[Arrays, Arrays]]:
+    def _earlier(self, texts: ArtifactKey) -> Iterator[tuple[Arrays, Arrays]]:
         """Which texts there are, with their vectors by the same embedder, the last used first."""
         for known in self._shelf.recent(texts):
             volume = self._shelf.read(replace(self._address, of=known.address.of))
@@ -177,7 +177,9 @@ def _made(vectors: NDArray[np.float32], coded_rows: int) -> dict[str, NDArray[An
     return {"vectors": vectors, "codes": _coded(vectors)}
 
 
-def _taken(make: OfTexts, rows: NDArray[np.uint8], earlier: Iterable[tuple[Arrays, Arrays]]) -> NDArray[np.float32]:
+def _taken(
+    make: TextPositions, rows: NDArray[np.uint8], earlier: Iterable[tuple[Arrays, Arrays]]
+) -> NDArray[np.float32]:
     """Vectors of texts whose digests are ``rows``: from what there was ``earlier``, the others embedded."""
     found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
     missing = np.arange(len(rows))

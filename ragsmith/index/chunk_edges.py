@@ -29,7 +29,7 @@ from ragsmith.index.syntax import uses_of_definitions
 from ragsmith.types import Chunk, Modality
 
 
-class Kind(IntFlag):
+class EdgeType(IntFlag):
     """Why two chunks are joined; several reasons add up."""
 
     SEQUENTIAL = 1
@@ -88,16 +88,16 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
         if not chunk.level:
             documents.setdefault(chunk.doc, []).append(position)
     each = documents.values()
-    joined: list[tuple[Kind, list[Pair]]] = [
-        (Kind.SEQUENTIAL, [pair for one in each for pair in _sequential(chunks, one)]),
-        (Kind.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MOST_MARKER)]),
+    joined: list[tuple[EdgeType, list[Pair]]] = [
+        (EdgeType.SEQUENTIAL, [pair for one in each for pair in _sequential(chunks, one)]),
+        (EdgeType.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MOST_MARKER)]),
         *_in_code(chunks, each),
     ]
     leaves = np.array([position for one in each for position in one], dtype=np.int64)
     pairs, alike = semantic(vectors, np.sort(leaves), threshold, neighbours)
     parts = [pairs, *(np.array(found, dtype=np.int64).reshape(-1, 2) for _, found in joined)]
     weights = [alike, *(np.ones(len(found)) for _, found in joined)]
-    kinds = np.repeat([Kind.SEMANTIC, *(kind for kind, _ in joined)], [len(part) for part in parts])
+    kinds = np.repeat([EdgeType.SEMANTIC, *(kind for kind, _ in joined)], [len(part) for part in parts])
     return _merged(np.concatenate(parts), np.concatenate(weights), kinds, len(chunks))
 
 
@@ -226,14 +226,14 @@ def identifiers(chunk: Chunk) -> frozenset[str]:
     return frozenset(_IDENTIFIER.findall(chunk.text)) if chunk.modality is Modality.CODE else frozenset()
 
 
-def _in_code(chunks: Sequence[Chunk], documents: Iterable[Sequence[int]]) -> Iterator[tuple[Kind, list[Pair]]]:
+def _in_code(chunks: Sequence[Chunk], documents: Iterable[Sequence[int]]) -> Iterator[tuple[EdgeType, list[Pair]]]:
     """What code joins in each document: definitions and their uses where it parses, else identifiers in common."""
     for positions in documents:
         if all(chunks[position].modality is not Modality.CODE for position in positions):
             continue
         names = uses_of_definitions([chunks[position] for position in positions])
         if names is None:
-            yield Kind.NAME, list(_sharing(chunks, positions, identifiers, MOST_IDENTIFIER))
+            yield EdgeType.NAME, list(_sharing(chunks, positions, identifiers, MOST_IDENTIFIER))
             continue
         found = {
             (min(pair), max(pair))
@@ -242,7 +242,7 @@ def _in_code(chunks: Sequence[Chunk], documents: Iterable[Sequence[int]]) -> Ite
             for pair in product((positions[place] for place in defining), (positions[place] for place in using))
             if pair[0] != pair[1]
         }
-        yield Kind.AST, sorted(found)
+        yield EdgeType.AST, sorted(found)
 
 
 def _sequential(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.chunk_edges import Edges, Kind, edges_of
+from ragsmith.index.chunk_edges import Edges, EdgeType, edges_of
 from ragsmith.index.index import Index
 from ragsmith.index.scopes import chunk_vectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.types import Chunk
 
-__all__ = ["ChunkGraph", "Kind", "build_chunk_graph", "chunk_graph"]
+__all__ = ["ChunkGraph", "EdgeType", "build_chunk_graph", "chunk_graph"]
 
 
 @dataclass(frozen=True, eq=False)

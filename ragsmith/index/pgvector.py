@@ -52,7 +52,7 @@ _END = b"\xff\xff"
 T = TypeVar("T")
 
 
-class _Server:
+class _DatabaseConnection:
     """The connection of this process to one database: made with the first question, and again when it is lost."""
 
     def __init__(self, url: str) -> None:
@@ -90,16 +90,16 @@ def _close(held: list[Connection]) -> None:
         held.pop().close()
 
 
-_servers: weakref.WeakValueDictionary[str, _Server] = weakref.WeakValueDictionary()
+_servers: weakref.WeakValueDictionary[str, _DatabaseConnection] = weakref.WeakValueDictionary()
 """Those of this process, by URL: all tables of a database need one connection."""
 _choosing = threading.Lock()
 
 
-def _server(url: str) -> _Server:
+def _server(url: str) -> _DatabaseConnection:
     with _choosing:
         found = _servers.get(url)
         if found is None:
-            found = _servers[url] = _Server(url)
+            found = _servers[url] = _DatabaseConnection(url)
         return found
 
 
@@ -115,7 +115,7 @@ class PostgresVectors:
     def __init__(self, url: str, keys: Keys, make: MakeVectors | None) -> None:
         self._url, self._keys = url, keys
         _need_psycopg()
-        self._server: _Server | None = _server(url)
+        self._server: _DatabaseConnection | None = _server(url)
         if make is not None and keys.count and self._server.ask(self._count) != keys.count:
             self._complete(make)
 

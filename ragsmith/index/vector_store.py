@@ -72,7 +72,7 @@ def keys_name(index_id: str, embedder_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OfTexts:
+class TextPositions:
     """`MakeVectors` that says of which ``texts``: a store that has vectors of some of them by ``embedder`` asks for the
     others alone."""
 

@@ -14,7 +14,7 @@ from ragsmith.types import Passages, Question, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RetrievedPart:
     """A part of a document, and the best score of the passages that it is in."""
 
     span: Span
@@ -32,7 +32,7 @@ class Found:
         return {"doc": self.span.doc, "title": self.title, "start": self.span.start, "end": self.span.end}
 
 
-def found(pipeline: Pipeline, question: str) -> Iterator[Found]:
+def found(pipeline: Pipeline, question: str) -> Iterator[RetrievedPart]:
     """What ``pipeline`` finds, with the passages around the hits; nothing is generated.
 
     Raises:
@@ -49,7 +49,7 @@ def asked(question: str) -> str:
     return question
 
 
-def parts(pipeline: Pipeline, passages: Passages) -> Iterator[Found]:
+def parts(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:
     """Each part of a document behind ``passages`` once, in their order."""
     best: dict[Span, float] = {}
     for passage in passages:
@@ -57,4 +57,4 @@ def parts(pipeline: Pipeline, passages: Passages) -> Iterator[Found]:
             best[span] = max(passage.score, best.get(span, passage.score))
     corpus = pipeline.setup.corpus
     for span, score in best.items():
-        yield Found(span, corpus.text(span), corpus.documents[span.doc].title, score)
+        yield RetrievedPart(span, corpus.text(span), corpus.documents[span.doc].title, score)

@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise MissingExtra("haystack-ai", "haystack") from error
 
-__all__ = ["PipelineRetriever", "as_retriever"]
+__all__ = ["HaystackRetriever", "as_retriever"]
 
 
 def as_retriever(pipeline: Pipeline) -> Any:
@@ -27,11 +27,11 @@ def as_retriever(pipeline: Pipeline) -> Any:
     Raises:
         UsageError: a model of the pipeline cannot be used.
     """
-    return PipelineRetriever(pipeline)
+    return HaystackRetriever(pipeline)
 
 
 @component
-class PipelineRetriever:
+class HaystackRetriever:
     """Finds what a pipeline finds, best first as the pipeline has it.
 
     It takes a ``query`` and gives ``documents`` with their scores; their ``meta`` are ``doc``, ``title``, ``start`` and

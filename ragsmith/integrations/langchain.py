@@ -15,10 +15,10 @@ try:
 except ImportError as error:
     raise MissingExtra("langchain-core", "langchain") from error
 
-__all__ = ["PipelineRetriever", "as_retriever"]
+__all__ = ["LangChainRetriever", "as_retriever"]
 
 
-def as_retriever(pipeline: Pipeline) -> PipelineRetriever:
+def as_retriever(pipeline: Pipeline) -> LangChainRetriever:
     """``pipeline`` as a LangChain retriever: everything up to and with the passages around the hits, no generation.
 
     >>> as_retriever(ragsmith.Pipeline.load("winner.yaml")).invoke("Who pays the fee?")[0].metadata["doc"]
@@ -27,10 +27,10 @@ def as_retriever(pipeline: Pipeline) -> PipelineRetriever:
     Raises:
         UsageError: a model of the pipeline cannot be used.
     """
-    return PipelineRetriever(pipeline=pipeline)
+    return LangChainRetriever(pipeline=pipeline)
 
 
-class PipelineRetriever(BaseRetriever):
+class LangChainRetriever(BaseRetriever):
     """Finds what a pipeline finds, best first as the pipeline has it.
 
     The metadata of a document are ``doc``, ``title``, ``start`` and ``end`` (characters of the document), and

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import Found, asked, found, parts
+from ragsmith.integrations.found import RetrievedPart, asked, found, parts
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
 from ragsmith.pipelines.trace import Trace
 
@@ -22,8 +22,8 @@ except ImportError as error:
     raise MissingExtra("llama-index-core", "llama-index") from error
 
 __all__ = [
-    "PipelineQueryEngine",
-    "PipelineRetriever",
+    "LlamaIndexQueryEngine",
+    "LlamaIndexRetriever",
     "WrittenDocuments",
     "as_query_engine",
     "as_retriever",
@@ -35,25 +35,25 @@ PLACE_KEYS = ["doc", "start", "end", "cited"]
 """Metadata that is for programs; a language model or an embedder that reads a node sees its title only."""
 
 
-def as_retriever(pipeline: Pipeline) -> PipelineRetriever:
+def as_retriever(pipeline: Pipeline) -> LlamaIndexRetriever:
     """``pipeline`` as a LlamaIndex retriever: everything up to and with the passages around the hits, no generation.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
     """
-    return PipelineRetriever(pipeline)
+    return LlamaIndexRetriever(pipeline)
 
 
-def as_query_engine(pipeline: Pipeline) -> PipelineQueryEngine:
+def as_query_engine(pipeline: Pipeline) -> LlamaIndexQueryEngine:
     """``pipeline`` as a LlamaIndex query engine: its answers, and as source nodes what the answer rests on.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
     """
-    return PipelineQueryEngine(pipeline)
+    return LlamaIndexQueryEngine(pipeline)
 
 
-class PipelineRetriever(BaseRetriever):
+class LlamaIndexRetriever(BaseRetriever):
     """Finds what a pipeline finds, best first as the pipeline has it.
 
     A question that is blank raises UsageError, a stage that fails StageFailed, which names it.
@@ -71,7 +71,7 @@ class PipelineRetriever(BaseRetriever):
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-class PipelineQueryEngine(BaseQueryEngine):
+class LlamaIndexQueryEngine(BaseQueryEngine):
     """Answers as a pipeline answers.
 
     A question that is blank raises UsageError, a stage that fails StageFailed, which names it.
@@ -80,10 +80,10 @@ class PipelineQueryEngine(BaseQueryEngine):
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(callback_manager=None)
         self.pipeline = pipeline
-        self._retriever = PipelineRetriever(pipeline)
+        self._retriever = LlamaIndexRetriever(pipeline)
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """What `PipelineRetriever` finds."""
+        """What `LlamaIndexRetriever` finds."""
         return self._retriever.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> Response:
@@ -105,7 +105,7 @@ def _answered(pipeline: Pipeline, trace: Trace) -> list[NodeWithScore]:
     return [_node(one, {"cited": one.span in behind}) for one in parts(pipeline, passages)]
 
 
-def _node(one: Found, more: Mapping[str, Any]) -> NodeWithScore:
+def _node(one: RetrievedPart, more: Mapping[str, Any]) -> NodeWithScore:
     """A part of a document as a node with its score."""
     span = one.span
     node = TextNode(

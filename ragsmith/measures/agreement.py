@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ragsmith.models.tasks import OfflineModel
-from ragsmith.text.reading import END, NUMBER, Reading, read
+from ragsmith.text.content_words import END, NUMBER, ContentWords, read
 from ragsmith.text.words import normalise_answer
 
 ASKED = 0.25
@@ -57,7 +57,7 @@ def _weighted_f1(model: OfflineModel, asked: Counter[str], wanted: Counter[str],
     return math.fsum(common) / math.fsum(both)
 
 
-def _numbers_told(reference: Reading, answer: Reading) -> float:
+def _numbers_told(reference: ContentWords, answer: ContentWords) -> float:
     wanted = reference.values - {"1"}  # "one" is hardly ever a number that must be told
     return 0.5 + 0.5 * len(wanted & answer.values) / len(wanted) if wanted else 1.0
 
@@ -65,7 +65,7 @@ def _numbers_told(reference: Reading, answer: Reading) -> float:
 # --- contradictions --------------------------------------------------------------------------------------------------
 
 
-def contradiction(reference: Reading, answer: Reading) -> float:
+def contradiction(reference: ContentWords, answer: ContentWords) -> float:
     """How surely the answer says the opposite of something in the reference: from 0, no sign of it, to 1.
 
     Opposite verdicts contradict each other, and so do different numbers, and a denial on one side alone, in the same
@@ -78,7 +78,7 @@ def contradiction(reference: Reading, answer: Reading) -> float:
     return max(0.0, worst - UNSURE) / (1 - UNSURE)
 
 
-def _other_number(reference: Reading, answer: Reading) -> float:
+def _other_number(reference: ContentWords, answer: ContentWords) -> float:
     """Closeness of the closest places of two numbers of which one should have been the other."""
     wanted = _number_places(reference)
     known = set(wanted)
@@ -97,11 +97,11 @@ def _other_number(reference: Reading, answer: Reading) -> float:
     return worst
 
 
-def _number_places(reading: Reading) -> list[tuple[str, Place]]:
+def _number_places(reading: ContentWords) -> list[tuple[str, Place]]:
     return [(reading.items[at], _place(reading.shapes, at - 1, at + 1)) for at in reading.numbers]
 
 
-def _lone_denial(denying: Reading, other: Reading) -> float:
+def _lone_denial(denying: ContentWords, other: ContentWords) -> float:
     """Closeness of the closest places of which ``denying`` denies what ``other`` does not."""
     worst = 0.0
     for gap in dict.fromkeys(denying.denied):
@@ -123,7 +123,7 @@ def _closest(place: Place, shapes: Sequence[str]) -> tuple[float, list[int]]:
     return closest, [at for at, closeness in found.items() if closeness == closest]
 
 
-def _denials(reading: Reading, gap: int) -> int:
+def _denials(reading: ContentWords, gap: int) -> int:
     """How many denials stand at a gap or one word beside it: "need not hurry" is "not need to hurry"."""
     return sum(abs(at - gap) <= 1 for at in reading.denied)
 

@@ -18,8 +18,8 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, lines, told
+from ragsmith.text.content_words import denies, numbers
 from ragsmith.text.declining import declines
-from ragsmith.text.reading import denies, numbers
 from ragsmith.text.words import sentences, terms
 
 CLAIMS_PROMPT = """Split an answer into the separate statements that it makes, so that each can be checked by itself.

@@ -19,9 +19,9 @@ import numpy as np
 from ragsmith.digest import digest
 from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, Unreadable
 from ragsmith.models.calls import Completion
+from ragsmith.models.capabilities import CapabilityLearner
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.tasks import without_thoughts
-from ragsmith.models.traits import Learner
 from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Usage
 from ragsmith.text.redaction import without_known
@@ -70,7 +70,7 @@ class LlamaIndexChat:
     def __init__(self, model: LLM) -> None:
         self._model = model
         self._provider = _Provider()
-        self.learner = Learner()
+        self.learner = CapabilityLearner()
 
     @property
     def thinking_tokens(self) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.digest import fingerprint
-from ragsmith.models.given import refuse_absent
 from ragsmith.models.local.weights import installed_version
+from ragsmith.models.model_objects import refuse_absent
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint

@@ -28,7 +28,7 @@ from ragsmith.text.suggest import did_you_mean, nearest
 F = TypeVar("F", bound=Callable[..., Any])
 
 GIVEN = "given"
-"""What stands before the colon where a model was handed over as an object: see `ragsmith.models.given`."""
+"""What stands before the colon where a model was handed over as an object: see `ragsmith.models.model_objects`."""
 ROLES: Mapping[str, str] = {
     "language_model": "language_model",
     "embedder": "embedder",

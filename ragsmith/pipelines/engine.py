@@ -25,7 +25,7 @@ from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.trace import Held, Trace
+from ragsmith.pipelines.trace import StageOutput, Trace
 from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
@@ -52,7 +52,7 @@ class _Binding:
 class _Way:
     """What is the same whatever the question: where a candidate searches, and its stages, each with its gene."""
 
-    search: Held
+    search: StageOutput
     stages: tuple[tuple[Family[Any], Gene], ...]
 
 
@@ -104,7 +104,7 @@ class Engine:
         self.models = models
         self.gateway = gateway
         self._open_store = open_store
-        self.stages: Memo[tuple[Held, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0].value,))
+        self.stages: Memo[tuple[StageOutput, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0].value,))
         self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0],))
         self.requested = 0
         self.collection_usage = Meter()
@@ -112,10 +112,10 @@ class Engine:
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()
-        self._held: WeakValueDictionary[_Known, Held] = WeakValueDictionary()
+        self._held: WeakValueDictionary[_Known, StageOutput] = WeakValueDictionary()
         self._numbers = count(1)
         self._ways: dict[Candidate, _Way] = {}
-        self._corpus = Held(corpus, 0)
+        self._corpus = StageOutput(corpus, 0)
         self._lock = threading.Lock()
 
     @decides_no_value
@@ -265,10 +265,10 @@ class Engine:
 
     def _run(
         self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
-    ) -> tuple[Trace, list[Held]]:
+    ) -> tuple[Trace, list[StageOutput]]:
         """Run the stages before the family ``before``, or all; also return what the next one would read."""
         way = self._way(candidate)
-        held = {"question": Held(question, question.text), "corpus": self._corpus, "search": way.search}
+        held = {"question": StageOutput(question, question.text), "corpus": self._corpus, "search": way.search}
         trace = Trace()
         for family, gene in way.stages:
             reads = [held[name] for name in family.reads]
@@ -288,12 +288,12 @@ class Engine:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
             bound = _Binding(genes["retrieval"], index)
-            search = Held(bound, ("search", bound.gene.identity, index.id))
+            search = StageOutput(bound, ("search", bound.gene.identity, index.id))
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
             way = self._ways[candidate] = _Way(search, stages)
         return way
 
-    def fingerprint(self, output: Held) -> str:
+    def fingerprint(self, output: StageOutput) -> str:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
         return output.fingerprint
 
@@ -307,8 +307,8 @@ class Engine:
                 raise TypeError("it returned a list: return a tuple, which can be remembered")
         return value, meter.total()
 
-    def _technique(self, gene: Gene, reads: Sequence[Held], gold: Gold | None) -> tuple[Held, Usage]:
-        def run() -> tuple[Held, Usage]:
+    def _technique(self, gene: Gene, reads: Sequence[StageOutput], gold: Gold | None) -> tuple[StageOutput, Usage]:
+        def run() -> tuple[StageOutput, Usage]:
             arguments = self._arguments(reads)
             value, usage = self.call(gene, arguments, gold)
             for search in arguments:
@@ -317,14 +317,14 @@ class Engine:
             return self._hold(value), usage
 
         if gene.technique.analysis_only:
-            return self._remember(gene.identity, [*reads, Held(gold, ("gold", gold))], run)
+            return self._remember(gene.identity, [*reads, StageOutput(gold, ("gold", gold))], run)
         return self._remember(gene.identity, reads, run)
 
-    def _arguments(self, reads: Sequence[Held]) -> list[Any]:
+    def _arguments(self, reads: Sequence[StageOutput]) -> list[Any]:
         return [_Search(self, read.value) if isinstance(read.value, _Binding) else read.value for read in reads]
 
-    def _generation(self, reads: Sequence[Held]) -> tuple[Held, Usage]:
-        def run() -> tuple[Held, Usage]:
+    def _generation(self, reads: Sequence[StageOutput]) -> tuple[StageOutput, Usage]:
+        def run() -> tuple[StageOutput, Usage]:
             meter = Meter()
             model = self.gateway.language_model(self.models.language_model, meter, "language_model")
             with failing_as("generation", "generate"):
@@ -334,17 +334,17 @@ class Engine:
         return self._remember("generation", reads, run)
 
     def _remember(
-        self, identity: str, reads: Sequence[Held], run: Callable[[], tuple[Held, Usage]]
-    ) -> tuple[Held, Usage]:
+        self, identity: str, reads: Sequence[StageOutput], run: Callable[[], tuple[StageOutput, Usage]]
+    ) -> tuple[StageOutput, Usage]:
         return self.stages.get((identity, *[read.number for read in reads]), run)
 
-    def _hold(self, value: Any) -> Held:
+    def _hold(self, value: Any) -> StageOutput:
         """``value``, or the equal one that somebody holds; a number is never given to another value."""
         known = _Known(_content(value))
         with self._lock:
             held = self._held.get(known)
             if held is None:
-                held = self._held[known] = Held(value, next(self._numbers))
+                held = self._held[known] = StageOutput(value, next(self._numbers))
             return held
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:

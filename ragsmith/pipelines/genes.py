@@ -10,7 +10,7 @@ from typing import Any
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.further import SETTINGS, Setting
+from ragsmith.pipelines.hyperparameters import SETTINGS, HyperparameterGene
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
@@ -174,7 +174,7 @@ def make_gene(
 ) -> Gene:
     """A gene by name, parameters checked and defaults applied; that of a setting has its value for a parameter."""
     if family_name in SETTINGS:
-        setting = Setting.of(family_name, (parameters or {})["value"])
+        setting = HyperparameterGene.of(family_name, (parameters or {})["value"])
         return Gene(setting, setting.defaults)
     family = family_named(family_name, where)
     try:

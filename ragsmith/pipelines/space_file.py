@@ -12,13 +12,13 @@ from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import models_in
 from ragsmith.models.names import NONE
 from ragsmith.models.registry import GIVEN
-from ragsmith.pipelines.further import CUTTING, ROLES, Value
 from ragsmith.pipelines.genes import Gene, make_gene
+from ragsmith.pipelines.hyperparameters import CUTTING, ROLES, Value
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
-from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import Technique, load_techniques
+from ragsmith.techniques.user_code import import_files
 from ragsmith.text.strict_yaml import Tree, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
@@ -31,7 +31,7 @@ def load_space(name_or_path: str | Path) -> Space:
     """
     load_techniques()
     path = bundled_path("search_spaces", str(name_or_path))
-    return _Reader(read_yaml(path, SpaceError), path).space()
+    return _SpaceReader(read_yaml(path, SpaceError), path).space()
 
 
 SECTIONS = {"corpus": CUTTING, "models": ROLES}
@@ -41,7 +41,7 @@ SMALLEST = {"chunk_size": 100, "chunk_overlap": 0}
 """Characters: below this a chunk is hardly a sentence."""
 
 
-class _Reader:
+class _SpaceReader:
     """Turns one YAML tree into a space; every complaint has file and line."""
 
     def __init__(self, tree: Tree, path: Path) -> None:

@@ -11,7 +11,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.types import Answer, Hits, LazyHits, Passage, Prompt
 
 
-class Held:
+class StageOutput:
     """A value, numbered so that equal values have equal numbers for as long as anybody holds one of them."""
 
     __slots__ = ("__weakref__", "_fingerprint", "number", "value")
@@ -33,7 +33,7 @@ class Held:
 class Trace:
     """What a candidate did with a question, stage by stage."""
 
-    outputs: dict[str, Held] = field(default_factory=dict)
+    outputs: dict[str, StageOutput] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
 
     @property

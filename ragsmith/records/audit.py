@@ -9,7 +9,7 @@ from ragsmith.evaluation.statistics import Paired
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairFinding:
     """Two options of a family, and the shares of the ``compared`` questions on which they differ.
 
     ``output`` is the share on which the output of their own stage differs, ``result`` the share on which the chunks
@@ -35,7 +35,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class OptionFinding:
     """What an option does by itself.
 
     ``activity`` is the share of the compared questions for which its stage's output changes. The counts are what it
@@ -77,5 +77,5 @@ class Audit:
     space: str
     questions: int
     models: Mapping[str, str]
-    findings: tuple[Finding, ...]
-    pairs: tuple[Pair, ...] = ()
+    findings: tuple[OptionFinding, ...]
+    pairs: tuple[PairFinding, ...] = ()

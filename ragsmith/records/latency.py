@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import timed_on
-from ragsmith.pipelines.stations import COLD, WARM, Timing
+from ragsmith.pipelines.stages import COLD, WARM, StageTimes
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import LatencyRow, Store
 
@@ -26,7 +26,7 @@ def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evalua
     return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
-def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[Timing]) -> None:
+def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
     """Keep what ``evaluate --latency`` measured, in the place of what it measured on that kind of machine before."""
     seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for timing in timings:
@@ -35,13 +35,13 @@ def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timi
     store.put_finding(BY_STATION, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
-def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[Timing]]]:
+def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
     """The same by evaluation and kind of machine, sorted by question; what was never timed is left out."""
     found: dict[str, Any] = store.findings(BY_STATION, evaluations)
     return {
         evaluation: {
             machine: [
-                Timing(question, state, seconds[question][state])
+                StageTimes(question, state, seconds[question][state])
                 for question in sorted(seconds)
                 for state in (WARM, COLD)
                 if state in seconds[question]

@@ -24,7 +24,7 @@ from ragsmith.strategies.strategy import Costs
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Experiment
     from ragsmith.records.record import RunSettings
 
 ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
@@ -82,7 +82,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
     return price
 
 
-def on_this_machine(settings: RunSettings, setups: Iterable[Setup]) -> RunSettings:
+def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSettings:
     """``settings`` with the machine that latency is measured on, where latency is one of the objectives."""
     if not settings.timed:
         return settings

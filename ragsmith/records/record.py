@@ -13,20 +13,20 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAY_MISS
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Work
+from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
-from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
@@ -34,8 +34,8 @@ from ragsmith.records.reading import from_dict
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
-from ragsmith.strategies.strategy import Dropped
-from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
+from ragsmith.strategies.strategy import Pruned
+from ragsmith.techniques.user_code import ANYWHERE, Recorded, recorded
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -213,7 +213,7 @@ class Division:
     search_groups: Clusters | None = None
 
     @classmethod
-    def of(cls, setup: Setup, divided: Split) -> Division:
+    def of(cls, setup: Experiment, divided: Split) -> Division:
         """What is kept of the split of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
@@ -301,11 +301,11 @@ class RunStatistics:
     reused: int = 0
     stages_requested: int = 0
     stages_computed: int = 0
-    calls: Mapping[str, Counts] = field(default_factory=dict)
+    calls: Mapping[str, CallCounts] = field(default_factory=dict)
     spent: Spent = NOTHING_SPENT
 
     @classmethod
-    def of(cls, evaluator: Evaluator, work: Work | None, spent: Spent) -> RunStatistics:
+    def of(cls, evaluator: Evaluator, work: ComputedWork | None, spent: Spent) -> RunStatistics:
         """The account of what ``evaluator`` did; ``work`` is None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
         return replace(cls(evaluator.computed, evaluator.reused, *stages), spent=spent)
@@ -351,7 +351,7 @@ class RunRecord:
     aside: Mapping[str, ExcludedQuestion] = field(default_factory=dict)
     failed: int = 0
     unfinished: tuple[str, ...] = ()
-    dropped: Mapping[str, Dropped] = field(default_factory=dict)
+    dropped: Mapping[str, Pruned] = field(default_factory=dict)
     told: tuple[str, ...] = ()
     leader: str | None = None
     removals: tuple[AblationStep, ...] = ()
@@ -359,12 +359,12 @@ class RunRecord:
     estimated: str | None = None
     chunk_overlap: int = 0
     program: str = ""
-    look: Look | None = None
+    look: TestSetUse | None = None
     folds: tuple[Fold, ...] = ()
     within: str = ""
 
     @classmethod
-    def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
+    def begun(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
         """The record of a run that has been asked for and has done nothing yet."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
@@ -459,7 +459,7 @@ class DatasetRecord:
     references: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, setup: Setup) -> DatasetRecord:
+    def of(cls, setup: Experiment) -> DatasetRecord:
         """The record of the data set that ``setup`` searches on."""
         data = setup.dataset
         return cls(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.option_effects import OptionEffect
-from ragsmith.diagnosis.pooling import Pooled, pooled
+from ragsmith.diagnosis.pooling import PooledEstimate, pooled
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.values import RunReport
@@ -32,7 +32,7 @@ class PooledTest:
     name: str
     against: str
     each: Mapping[str, Estimate]
-    pooled: Pooled | None
+    pooled: PooledEstimate | None
     left_out: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ class PooledEffect:
     option: str
     instead: str
     each: Mapping[str, OptionEffect]
-    pooled: Pooled | None
+    pooled: PooledEstimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _effects(reports: Sequence[RunReport]) -> tuple[PooledEffect, ...]:
     return tuple(sorted(found, key=lambda one: -one.pooled.mean if one.pooled else 0.0))
 
 
-def _pooled(each: Mapping[str, Estimate]) -> Pooled | None:
+def _pooled(each: Mapping[str, Estimate]) -> PooledEstimate | None:
     return pooled([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsmith.records.audit import Audit, Finding, Pair
+from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
 from ragsmith.reporting.charts import ForestPlot, ForestRow
 from ragsmith.reporting.markdown import document
@@ -92,13 +92,13 @@ def _pairs(audits: Sequence[Audit]) -> Iterator[Block]:
         yield Table("Pairs that a data set does not tell apart", (*columns, *texts("Differ")), rows)
 
 
-def _shares(pair: Pair | None) -> str:
+def _shares(pair: PairFinding | None) -> str:
     if pair is None or pair.output is None or pair.result is None:
         return ""
     return f"{numbers.share(pair.output)} / {numbers.share(pair.result)}"
 
 
-def _chart(findings: Sequence[Finding]) -> ForestPlot:
+def _chart(findings: Sequence[OptionFinding]) -> ForestPlot:
     rows = []
     for one in findings:
         assert one.fitness is not None
@@ -126,7 +126,7 @@ def _options(audit: Audit) -> Table:
     return Table("Options, by what they add alone", columns, rows, marks)
 
 
-def _change(one: Finding) -> str:
+def _change(one: OptionFinding) -> str:
     found = one.fitness
     if found is None:
         return numbers.MISSING
@@ -134,10 +134,10 @@ def _change(one: Finding) -> str:
     return f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}{counted}"
 
 
-def _named(one: Finding) -> str:
+def _named(one: OptionFinding) -> str:
     """The option; one that no pipeline may have says so."""
     return one.option + (" (reads the gold)" if one.analysis_only else "")
 
 
-def _gain(one: Finding) -> float:
+def _gain(one: OptionFinding) -> float:
     return -one.fitness.mean_difference if one.fitness else 0.0

@@ -22,7 +22,7 @@ from ragsmith.reporting.values import (
     SHOWN,
     TITLES,
     AnsweredQuestion,
-    Besides,
+    ExtraEvaluations,
     Finalist,
     FoldRow,
     PipelineRow,
@@ -105,7 +105,7 @@ def build_report(run: RunData) -> RunReport:
     )
 
 
-def _besides(run: RunData) -> Besides:
+def _besides(run: RunData) -> ExtraEvaluations:
     record = run.record
     seen = {proposal.evaluation for proposal in run.proposals}
 
@@ -116,7 +116,7 @@ def _besides(run: RunData) -> Besides:
 
     probes = [key for probe in record.probes for key in (probe.key, probe.reference)]
     outs = run.ablation.outs if run.ablation else ()
-    return Besides(
+    return ExtraEvaluations(
         new([*record.baselines.values(), record.recommended, *probes]),
         new(record.random),
         new(removal.key for removal in record.removals),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
@@ -13,7 +13,7 @@ from ragsmith.measures.embedded_judge import check_embedded_judge
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.records.record import CROSSFIT, ExcludedQuestion
 from ragsmith.reporting.run_data import RunData
-from ragsmith.reporting.values import Aside, FailureGroup, ModelUsed
+from ragsmith.reporting.values import ExcludedRow, FailureGroup, ModelUsed
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -70,13 +70,15 @@ def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
 
 
-def aside(run: RunData) -> tuple[Aside, ...]:
+def aside(run: RunData) -> tuple[ExcludedRow, ...]:
     """The questions that failed for every pipeline, those of the search first."""
     parts: tuple[tuple[Literal["search", "test"], Terms], ...] = (
         ("search", run.terms),
         ("test", run.terms_of_test),
     )
-    return tuple(Aside(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.aside.items())
+    return tuple(
+        ExcludedRow(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.aside.items()
+    )
 
 
 def _drafted(run: RunData) -> str:
@@ -115,7 +117,7 @@ def _looked(run: RunData) -> str:
     return looked(look)
 
 
-def looked(look: Look | None) -> str:
+def looked(look: TestSetUse | None) -> str:
     """How often questions were looked at before, what that costs, and whether the ledger knows; else nothing."""
     if look is None:
         return ""

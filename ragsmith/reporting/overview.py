@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.diagnosis.pooling import Pooled
+from ragsmith.diagnosis.pooling import PooledEstimate
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting.across import Across, PooledEffect, PooledTest
@@ -209,7 +209,7 @@ def _rows(report: RunReport, split: str) -> list[PipelineRow | None]:
     return [tested.get(name) for name in ("winner", *BASELINES)]
 
 
-def _signs(found: Pooled | None) -> str:
+def _signs(found: PooledEstimate | None) -> str:
     if found is None:
         return numbers.MISSING
     unchanged = f", {found.unchanged} unchanged" if found.unchanged else ""

@@ -11,14 +11,14 @@ import numpy as np
 
 from ragsmith.caches import bounded_cache
 from ragsmith.comparison.clusters import FEWEST_GROUPS
-from ragsmith.evaluation.baselines import Activity
+from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
-from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
-from ragsmith.pipelines.stations import COLD, STATIONS, WARM, WHOLE, Timing
+from ragsmith.pipelines.hyperparameters import SETTINGS
+from ragsmith.pipelines.stages import COLD, STATIONS, WARM, WHOLE, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
@@ -186,7 +186,7 @@ def _tried(run: RunData, stored: ProbeRecord) -> OptionAlone | None:
     alone, reference = run.on_search(stored.key), run.on_search(stored.reference)
     if alone is None or reference is None:
         return None
-    activity = Activity.between(stored.family, alone, reference)
+    activity = OptionActivity.between(stored.family, alone, reference)
     change = retrieval = None
     if activity.compared and all(one.key in run.dropped or run.terms.admit(one) for one in (alone, reference)):
         linked = run.record.split.search_groups
@@ -219,7 +219,9 @@ def _in_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[st
 ALL = "all"
 
 
-def latencies(timings: Sequence[Timing], groups: Callable[[str], Iterable[str]] = lambda _: ()) -> tuple[Latency, ...]:
+def latencies(
+    timings: Sequence[StageTimes], groups: Callable[[str], Iterable[str]] = lambda _: ()
+) -> tuple[Latency, ...]:
     """Percentiles of all questions by station, warm and then cold; then, warm and in all, of the ``groups`` of each."""
     found = []
     for state in (WARM, COLD):
@@ -242,7 +244,7 @@ def _percentiles(questions: str, state: str, station: str, seconds: Sequence[flo
 
 
 def timed_pipelines(
-    names: Mapping[str, str], labels: Mapping[str, str], kept: Mapping[str, Mapping[str, Sequence[Timing]]]
+    names: Mapping[str, str], labels: Mapping[str, str], kept: Mapping[str, Mapping[str, Sequence[StageTimes]]]
 ) -> tuple[TimedPipeline, ...]:
     """What was kept of the pipelines ``names``, by the key of each, and ``labels`` their words, by key."""
     return tuple(

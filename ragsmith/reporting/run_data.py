@@ -17,8 +17,8 @@ from ragsmith.records.record import DatasetRecord, RunRecord, searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import PipelineRow, RunHeader
 from ragsmith.store.store import DatasetRow, RunRow, Store
-from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.techniques.user_code import ANYWHERE, import_recorded
 from ragsmith.text.suggest import did_you_mean
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragsmith.comparison.verdicts import Comparison
-from ragsmith.diagnosis.ablation import Ablation, Part
+from ragsmith.diagnosis.ablation import AblatedOption, Ablation
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import HEADLINE
@@ -309,7 +309,7 @@ def _named(one: Interaction, found: Ablation) -> str:
     return every + ", ".join(one.options)
 
 
-def _parts(caption: str, instead: str, found: Ablation, listed: Sequence[Part]) -> Table:
+def _parts(caption: str, instead: str, found: Ablation, listed: Sequence[AblatedOption]) -> Table:
     timed = any(one.seconds is not None for one in found.parts)
     shown = [name for name in HEADLINE if any(name in one.worth for one in listed)] or ["fitness"]
     columns = (

@@ -62,7 +62,7 @@ class FailureGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ExcludedRow:
     """A question that failed for every pipeline, and is counted for none."""
 
     question: str
@@ -171,7 +171,7 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
-class Besides:
+class ExtraEvaluations:
     """Pipelines that a search evaluated besides those that it proposed, each counted once, where it came first.
 
     ``before`` it: naive RAG, BM25, what is recommended, and each option alone with its reference; ``drawn`` at random
@@ -477,7 +477,7 @@ class RunReport:
     answered: tuple[AnsweredQuestion, ...]
     failures: tuple[FailureGroup, ...]
     models: tuple[ModelUsed, ...]
-    aside: tuple[Aside, ...] = ()
+    aside: tuple[ExcludedRow, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
     judged: JudgeChecked | None = None
@@ -490,7 +490,7 @@ class RunReport:
     questions: Questions = Questions()
     timed: tuple[TimedPipeline, ...] = ()
     same: Mapping[str, str] = field(default_factory=dict)
-    besides: Besides = Besides()
+    besides: ExtraEvaluations = ExtraEvaluations()
 
     @property
     def winner(self) -> PipelineRow | None:

@@ -13,13 +13,13 @@ from itertools import combinations
 from random import Random
 
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.baselines import SHOWS_IN, Activity, Probe, baseline, probes_of, with_needed
+from ragsmith.evaluation.baselines import SHOWS_IN, OptionActivity, Probe, baseline, probes_of, with_needed
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.exported.requirements import (
     refuse_missing_answers,
     refuse_missing_models,
@@ -29,13 +29,13 @@ from ragsmith.exported.requirements import (
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.records.audit import Audit, Finding, Pair
+from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
 
 
-def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
+def sample(setup: Experiment, size: int, seed: int = 0) -> list[Example]:
     """Draw up to ``size`` of the search questions; the test questions stay unseen."""
     if size < 1:
         raise WrongOption("sample", f"is {size} questions: give at least 1")
@@ -44,7 +44,7 @@ def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
 
 
 def audit(
-    setup: Setup,
+    setup: Experiment,
     space: Space,
     store: Store,
     questions: Sequence[Example],
@@ -94,9 +94,9 @@ def _analyses(space: Space) -> list[Probe]:
     return probes
 
 
-def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> Finding:
+def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> OptionFinding:
     family = probe.gene.technique.family
-    activity = Activity.between(family, alone, without)
+    activity = OptionActivity.between(family, alone, without)
     both = common([alone, without])
 
     def change(name: str) -> Paired | None:
@@ -105,7 +105,7 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
         first, second = (one.on(both).values(name, terms.fitness) for one in (alone, without))
         return paired(first, second) if first else None  # of questions without evidence there is no R
 
-    return Finding(
+    return OptionFinding(
         family,
         str(probe.gene),
         difference(probe.candidate, probe.reference),
@@ -122,7 +122,7 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
     )
 
 
-def _recognised(findings: Sequence[Finding], alone: Sequence[Evaluation]) -> list[Finding]:
+def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> list[OptionFinding]:
     """The findings, each with the first option whose pipeline found and answered the same."""
     first: dict[str, str] = {}
     named = []
@@ -133,7 +133,7 @@ def _recognised(findings: Sequence[Finding], alone: Sequence[Evaluation]) -> lis
     return named
 
 
-def _adjusted(findings: Sequence[Finding]) -> list[Finding]:
+def _adjusted(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
     """The findings with p adjusted over those that a pipeline could have."""
     places = [i for i, f in enumerate(findings) if f.fitness is not None and not f.analysis_only]
     raw = [f.fitness.p for f in findings if f.fitness is not None and not f.analysis_only]
@@ -168,16 +168,16 @@ def trials_of(space: Space) -> list[Trial]:
     return found
 
 
-def pairs_of(trials: Sequence[Trial], found: Mapping[Candidate, Evaluation]) -> tuple[Pair, ...]:
+def pairs_of(trials: Sequence[Trial], found: Mapping[Candidate, Evaluation]) -> tuple[PairFinding, ...]:
     """What came of ``trials``; ``found`` has the evaluation of each of their pipelines."""
     return tuple(_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
 
 
-def _pair(trial: Trial, one: Evaluation, other: Evaluation) -> Pair:
+def _pair(trial: Trial, one: Evaluation, other: Evaluation) -> PairFinding:
     both = [(one.records[q], other.records[q]) for q in one.questions if q in one.records and q in other.records]
     if not both:
-        return Pair(trial.family, *trial.names, 0, None, None)
+        return PairFinding(trial.family, *trial.names, 0, None, None)
     stage = SHOWS_IN.get(trial.family, trial.family)
     outputs = sum(a["stages"][stage] != b["stages"][stage] for a, b in both)
     results = sum((a["retrieved"], a["answer"]) != (b["retrieved"], b["answer"]) for a, b in both)
-    return Pair(trial.family, *trial.names, len(both), outputs / len(both), results / len(both))
+    return PairFinding(trial.family, *trial.names, len(both), outputs / len(both), results / len(both))

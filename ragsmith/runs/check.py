@@ -16,7 +16,7 @@ from typing import Any
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
-from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.gateway.asking import fault, prompted, unit
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.gateway import Gateway
@@ -27,17 +27,17 @@ from ragsmith.measures.judge_calibration import Calibrated, Calibration
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.measures.judge_check import asked as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
+from ragsmith.models.capabilities import ModelCapabilities, learner_of
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelName, ModelNames, read_name
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.traits import Traits, learner_of
 from ragsmith.models.usage import NOTHING, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
-from ragsmith.techniques.asked import PASSAGES, tasks, tasks_named
 from ragsmith.techniques.generation import generate
+from ragsmith.techniques.task_lookup import PASSAGES, tasks, tasks_named
 from ragsmith.text.blocks import numbered, quoted
 from ragsmith.text.redaction import redacted
 
@@ -49,7 +49,7 @@ TEXTS = ("ready", "never")
 
 
 @dataclass(frozen=True, slots=True)
-class TaskChecked:
+class TaskCheck:
     """What came of asking a model to do a language task; ``problem`` is "" where its reply could be used.
 
     ``requests`` is 2 where the first reply was cut, and the usage that of both. ``thought_tokens`` are those of the
@@ -65,7 +65,7 @@ class TaskChecked:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ModelCheck:
     """What came of asking the model of a role, and what was learnt of it; ``problem`` is "" where it works.
 
     ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
@@ -80,7 +80,7 @@ class Checked:
     problem: str = ""
     seconds: float | None = None
     dimensions: int | None = None
-    tasks: tuple[TaskChecked, ...] = ()
+    tasks: tuple[TaskCheck, ...] = ()
     refuses: tuple[str, ...] = ()
     thinking_tokens: int = 0
     judged: JudgeChecked | None = None
@@ -102,7 +102,7 @@ def check_models(
     calibrations: Sequence[Calibration] = (),
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> tuple[Checked, ...]:
+) -> tuple[ModelCheck, ...]:
     """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
 
     Where ``space`` searches over models, each of them is asked; those listed first are those of ``names``, and mark.
@@ -116,8 +116,8 @@ def check_models(
         UsageError: a name is unknown, or has an option that its model has not; or chunks of ``space`` cannot overlap.
     """
     names.check()
-    setup = Setup(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _Check(setup.searching(space.settings), space, store, judge_cases, calibrations)
+    setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
+    check = _ModelChecker(setup.searching(space.settings), space, store, judge_cases, calibrations)
     if on_start is not None:
         on_start(check.requests)
     with ThreadPoolExecutor(len(check.models)) as pool:
@@ -125,7 +125,7 @@ def check_models(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CheckedTasks:
     """A model that is asked in a role; ``marks`` says that it is one of those that mark answers, if its role does."""
 
     role: str
@@ -133,12 +133,12 @@ class _Asked:
     marks: bool = True
 
 
-class _Check:
+class _ModelChecker:
     """What is asked of whom, and of what."""
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Experiment,
         space: Space,
         store: CallStore | None,
         judge_cases: bool,
@@ -160,12 +160,12 @@ class _Check:
         verdicts_asked = for_each * sum(map(self._is_judge, outside))
         return verdicts_asked + sum(len(self._tasks(one)) for one in spoken) + len(outside) - len(spoken)
 
-    def _is_judge(self, one: _Asked) -> bool:
+    def _is_judge(self, one: _CheckedTasks) -> bool:
         """Whether a model marks answers in a search, so that it may be asked to mark known ones."""
         return one.marks and one.role == self._marks
 
     @cached_property
-    def models(self) -> tuple[_Asked, ...]:
+    def models(self) -> tuple[_CheckedTasks, ...]:
         """Whom to ask: the models of a search, and then all others that its space lists."""
         names = self._setup.models
         listed: list[tuple[str, Any]] = [
@@ -176,16 +176,16 @@ class _Check:
         ]
         others = [(role, names.overridden({role: read_name(value)})) for role, value in listed]
         return (
-            *(_Asked(role, names.of(role)) for role in names.named),
-            *(_Asked(role, models.of(role), marks=False) for role, models in others),
+            *(_CheckedTasks(role, names.of(role)) for role in names.named),
+            *(_CheckedTasks(role, models.of(role), marks=False) for role, models in others),
         )
 
-    def asked(self, one: _Asked) -> Checked:
+    def asked(self, one: _CheckedTasks) -> ModelCheck:
         """Ask a model."""
         role = one.role
         chosen = one.chosen
         if chosen.name == NONE:
-            return Checked(role, chosen.name, NONE)
+            return ModelCheck(role, chosen.name, NONE)
         name, loader = "", None
         try:
             languages = [chunk.language for chunk in self._setup.corpus.chunks]
@@ -195,38 +195,40 @@ class _Check:
             started = time.perf_counter()
             if role == "embedder":
                 found = unit(model.id, model.embed(TEXTS), len(TEXTS))
-                return Checked(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
+                return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
             if role == "cross_encoder":
                 model.score(TEXTS[0], TEXTS)
-                return Checked(role, chosen.name, name, "", time.perf_counter() - started)
+                return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started)
             checked, traits = self._language(model, self._tasks(one))
             refuses = tuple(sorted(traits.refuses))
             able = self._is_judge(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
             judged, calibrated, problem = self._held_against_known(model, role, chosen) if able else (None, (), "")
             thinking = traits.thinking_tokens
-            return Checked(role, chosen.name, name, problem, None, None, checked, refuses, thinking, judged, calibrated)
+            return ModelCheck(
+                role, chosen.name, name, problem, None, None, checked, refuses, thinking, judged, calibrated
+            )
         except RagsmithError as error:
-            return Checked(role, chosen.name, name, _sentence(error))
+            return ModelCheck(role, chosen.name, name, _sentence(error))
         finally:
             if loader is not None:
                 loader.servers.close()
 
     def _language(
         self, model: LanguageModel | ChatModel, asked: Sequence[Task[Any]]
-    ) -> tuple[tuple[TaskChecked, ...], Traits]:
+    ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
         """Ask for every task, and say what is known of the model then.
 
         The first one goes ahead: a server that does not answer it is not asked for the others.
         """
         learner = learner_of(model)
         if learner is not None and self._store is not None:
-            learner.restore(self._store.traits(model.id) or Traits())
+            learner.restore(self._store.traits(model.id) or ModelCapabilities())
             learner.keep = partial(self._store.put_traits, model.id)
         ask = partial(self._ask, model)
         first = [ask(task, alone=True) for task in asked[:1]]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
-        return checked, learner.traits if learner is not None else Traits()
+        return checked, learner.traits if learner is not None else ModelCapabilities()
 
     def _held_against_known(
         self, model: LanguageModel | ChatModel, role: str, chosen: ModelName
@@ -259,7 +261,7 @@ class _Check:
 
     def _calibrated(self, calibration: Calibration, role: str, chosen: ModelName) -> Calibrated:
         """How a judge marks the answers of a data set, loaded for its documents as a search on it would load it."""
-        chunks = Setup(calibration.dataset, ModelNames()).corpus.chunks
+        chunks = Experiment(calibration.dataset, ModelNames()).corpus.chunks
         texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
         loader = Loader({role: chosen}, texts, self._setup.given, languages=languages, attempts=1)
         gateway = Gateway(self._store)
@@ -269,7 +271,7 @@ class _Check:
             gateway.write_rest()
             loader.servers.close()
 
-    def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskChecked:
+    def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
         """Ask for one task.
 
         Raises:
@@ -296,7 +298,7 @@ class _Check:
         seconds = time.perf_counter() - started
         usage = sum((reply.usage for reply in replies), NOTHING)
         thought = replies[-1].thought_tokens if replies else 0
-        return TaskChecked(task.name, problem, len(replies), usage, thought, seconds)
+        return TaskCheck(task.name, problem, len(replies), usage, thought, seconds)
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
         """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""
@@ -317,7 +319,7 @@ class _Check:
 
     # --- who is asked what -------------------------------------------------------------------------------------------
 
-    def _tasks(self, one: _Asked) -> list[Task[Any]]:
+    def _tasks(self, one: _CheckedTasks) -> list[Task[Any]]:
         """The tasks of a model, each once: those of its role, and of roles that have no model of their own."""
         named = self._setup.models.named
         found: dict[str, Task[Any]] = {}

@@ -44,7 +44,7 @@ KEPT = ("retrieval",)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WinnerChoice:
     """What was ``chosen`` of all that was evaluated; who has the ``highest`` mean, and, with a prior, estimate."""
 
     chosen: Evaluation
@@ -54,7 +54,7 @@ class Choice:
 
 def choose(
     proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
-) -> tuple[Choice | None, str]:
+) -> tuple[WinnerChoice | None, str]:
     """Choose by the ``mean``, or by the ``estimate`` of what pipelines are worth under ``prior``; or say why not.
 
     Without a prior it is the mean that decides.
@@ -68,7 +68,7 @@ def choose(
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
     if (above := shown_better(leader, others, terms.fitness)) is None:
-        return Choice(leader, ranking[0], estimated), ""
+        return WinnerChoice(leader, ranking[0], estimated), ""
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
         f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: which of "

@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.datasets.splits import Split, undivided
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics
 from ragsmith.runs.final_comparison import count_test_use
-from ragsmith.runs.run import Allowance, Callbacks, Execution, Outcome, Run, Step, stamp
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, RunOutcome, Step, stamp
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 
@@ -37,7 +37,7 @@ from ragsmith.store.store import Store
 class _Part:
     """A fold that has been gone through."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     fold: Fold
 
 
@@ -46,7 +46,7 @@ class Crossfit:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Experiment,
         space: Space,
         store: Store,
         settings: RunSettings,
@@ -84,7 +84,7 @@ class Crossfit:
         """Whether there is any answer to report."""
         return self._run.has_results
 
-    def go(self) -> Outcome:
+    def go(self) -> RunOutcome:
         """Search, then test fold by fold, to the end or to a limit, going on from whatever the store holds.
 
         Raises:
@@ -117,7 +117,7 @@ class Crossfit:
         why = (parts[-1].outcome.why if parts else "") or self._run.why if state == "interrupted" else ""
         return self._sum(replace(outcome, state=state, why=why), parts)
 
-    def _search(self, setup: Setup, callbacks: Callbacks, within: str = "") -> Run:
+    def _search(self, setup: Experiment, callbacks: Callbacks, within: str = "") -> Run:
         """A search on a setup with a split of its own, in the time that is left."""
         settings = self._settings
         if settings.time_limit is not None:
@@ -156,13 +156,13 @@ class Crossfit:
         searched, unused, test = (divided.search, divided.unused, divided.test) if divided else ((), (), ())
         return _Part(outcome, Fold(run.key, len(searched), len(unused), tuple(test), entrants))
 
-    def _late(self, outcome: Outcome, parts: Sequence[_Part]) -> bool:
+    def _late(self, outcome: RunOutcome, parts: Sequence[_Part]) -> bool:
         """Whether the time limit is reached; replaying what is stored does not count."""
         limit = self._settings.time_limit
         has_done = outcome.computed + sum(part.outcome.computed for part in parts) > 0
         return limit is not None and self._now() - self._started >= limit and has_done
 
-    def _leave(self, state: RunState, outcome: Outcome, parts: Sequence[_Part]) -> None:
+    def _leave(self, state: RunState, outcome: RunOutcome, parts: Sequence[_Part]) -> None:
         """Put down how it ended; nothing where it had ended so before."""
         row = self._store.run(self.key)
         if row is None:
@@ -180,7 +180,7 @@ class Crossfit:
             ended = replace(ended, look=self._looked(ended))
         self._store.update_run(self.key, state, ended.plain(), finished=stamp(self._now()))
 
-    def _looked(self, record: RunRecord) -> Look:
+    def _looked(self, record: RunRecord) -> TestSetUse:
         """Count the one look at the questions of all folds."""
         described = {
             key: store_row.configuration["pipeline"]
@@ -195,7 +195,7 @@ class Crossfit:
         return count_test_use(self._store, self._setup, fitness, compared, record.tested, day)
 
     @staticmethod
-    def _sum(outcome: Outcome, parts: Sequence[_Part]) -> Outcome:
+    def _sum(outcome: RunOutcome, parts: Sequence[_Part]) -> RunOutcome:
         """What all searches did together."""
         each = [outcome, *(part.outcome for part in parts)]
         done = [one.work for one in each if one.work]

@@ -10,8 +10,8 @@ from ragsmith.diagnosis.failing import well_from
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.store.store import DiagnosisRow, Store
 
 IN_FULL = ("winner", "naive")
@@ -25,7 +25,7 @@ full. Where there are more, workers do not remember them all, and would have to 
 
 def diagnose(
     evaluator: Evaluator,
-    setup: Setup,
+    setup: Experiment,
     store: Store,
     fitness: Fitness,
     roles: Mapping[str, Collection[Evaluation]],
@@ -62,7 +62,7 @@ def _worth(evaluations: Collection[Evaluation], fitness: Fitness) -> dict[str, f
 
 def _found(
     evaluator: Evaluator,
-    setup: Setup,
+    setup: Experiment,
     store: Store,
     wanted: Sequence[tuple[Evaluation, frozenset[str]]],
     most: int,

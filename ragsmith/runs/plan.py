@@ -19,15 +19,15 @@ from statistics import fmean
 
 from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
-from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.memo import Room
-from ragsmith.gateway.timing import Timing
+from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.gateway.timing import TimingGateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
@@ -49,8 +49,8 @@ from ragsmith.runs.stub_models import (
 )
 from ragsmith.runs.token_estimates import TokenEstimate, token_estimate
 from ragsmith.store.store import Store
-from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.task_lookup import tasks
 from ragsmith.types import Example
 
 ANSWERS = 5_000
@@ -77,7 +77,7 @@ Totals = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlanLine:
     """One kind of request of a plan; ``cost`` is None where the price is not known.
 
     ``seconds`` is what waiting for the replies takes when as many requests as may be are always in flight.
@@ -94,7 +94,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OptionalCost:
     """Something that a search can do without: what the requests for it alone take, and the flag that leaves it out.
 
     Without the options of a family or the judge a search goes other ways, and saves less or more than that: a plan with
@@ -110,7 +110,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What a search would spend, in all and for each of its ``choices``; ``notes`` say by model what was reckoned with.
 
     Replies decide where a search goes: ``ranges`` has, by the names of ``totals``, the least and the most that the
@@ -128,8 +128,8 @@ class Plan:
     genomes: int | None
     questions: int
     sampled: int
-    lines: tuple[Line, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    lines: tuple[PlanLine, ...] = ()
+    choices: tuple[OptionalCost, ...] = ()
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     raced: bool = False
@@ -140,10 +140,10 @@ class Plan:
     searches: int = 1
     proposed: int = 0
 
-    def times(self, searches: int) -> Plan:
+    def times(self, searches: int) -> SearchPlan:
         """What so many searches of this size would spend at most; what they share is asked once."""
 
-        def more(row: Line) -> Line:
+        def more(row: PlanLine) -> PlanLine:
             return replace(
                 row,
                 calls=row.calls * searches,
@@ -174,10 +174,10 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Rehearsal(Setup):
+class _Rehearsal(Experiment):
     """A setup whose models stand in for others. All share the engines of ``shared``, which spend and keep nothing."""
 
-    shared: Callable[[Setup], Engine] = field(kw_only=True)
+    shared: Callable[[Experiment], Engine] = field(kw_only=True)
 
     @property
     def loaded_models(self) -> Models:
@@ -196,14 +196,14 @@ class _Rehearsal(Setup):
         failures: Failures | None = None,
         *,
         gateway: Gateway | None = None,
-        room: Room | None = None,
+        room: EvictionPolicy | None = None,
     ) -> Engine:
         """The one engine for these chunks and models."""
         return self.shared(self)
 
 
 def plan(
-    setup: Setup,
+    setup: Experiment,
     space: Space,
     store: Store,
     settings: RunSettings | None = None,
@@ -212,7 +212,7 @@ def plan(
     latency: float | None = None,
     in_flight: int | None = None,
     sample: int | None = None,
-) -> Plan:
+) -> SearchPlan:
     """Rehearse a search on up to ``sample`` of its questions and say what all of them would take.
 
     Unless ``sample`` is given, that is 100 where candidates are raced; else the fewer pipelines, the more questions.
@@ -230,7 +230,7 @@ def plan(
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(costs(model) for model in each_model.values()):
         about, searched = about_pipelines(space, settings), len(setup.split.search)
-        return Plan(
+        return SearchPlan(
             None,
             count,
             0,
@@ -261,7 +261,7 @@ def plan(
                 model, stored.get(model.id, ()), own, latency, in_flight
             )
 
-    def lines_of(tallies: RequestCounts, rehearsed: int) -> tuple[Line, ...]:
+    def lines_of(tallies: RequestCounts, rehearsed: int) -> tuple[PlanLine, ...]:
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
@@ -286,11 +286,13 @@ def plan(
     genomes = round(fmean(one.pipelines for one in found))
     raced = settings.racing is not None
     proposed = _proposed(space, settings)
-    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions), proposed=proposed)
+    return SearchPlan(
+        genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions), proposed=proposed
+    )
 
 
 def about_pipelines(space: Space, settings: RunSettings) -> int:
-    """About how many pipelines a search evaluates that ends by its budget; see `Plan` for what is left out."""
+    """About how many pipelines a search evaluates that ends by its budget; see `SearchPlan` for what is left out."""
     probed = len(probes_of(space)) if settings.probes else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _proposed(space, settings)
 
@@ -301,7 +303,7 @@ def _proposed(space: Space, settings: RunSettings) -> int:
     return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 
-def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
+def _sampled(setup: Experiment, sample: int, rehearsals: int) -> list[list[Example]]:
     """Questions for each of so many rehearsals, or of fewer: search and test questions in their proportion.
 
     As few as four fifths of ``sample`` search questions in all, if the proportion is kept better: what is asked for
@@ -347,7 +349,7 @@ class _Rehearsed:
 
 
 def _rehearsed(
-    setup: Setup,
+    setup: Experiment,
     space: Space,
     store: Store,
     settings: RunSettings,
@@ -366,7 +368,7 @@ def _rehearsed(
     anew: dict[int, Models] = {}
     calls: dict[tuple[str, tuple[str, ...]], float] = {}
 
-    def shared(wanted: Setup) -> Engine:
+    def shared(wanted: Experiment) -> Engine:
         asked = wanted.chunk_size, wanted.chunk_overlap, wanted.models
         if asked not in engines:
             its = next(one for one in setup.variants if (one.chunk_size, one.chunk_overlap, one.models) == asked)
@@ -379,12 +381,12 @@ def _rehearsed(
             anew[id(engines[asked])] = stand_in(real, texts, scratch, stored, timed.tallies)
         return engines[asked]
 
-    def latency_of(evaluation: Evaluation, rehearsal: Setup) -> float:
+    def latency_of(evaluation: Evaluation, rehearsal: Experiment) -> float:
         """Ask what is asked to time a pipeline, once; each call of a chat model is taken to be a second."""
         asked_of, candidate = (evaluation.key, evaluation.questions), evaluation.candidate
         if asked_of not in calls:  # rehearsals have the same pipelines, on other questions
             engine = shared(rehearsal.of(candidate))
-            timing = Timing(gateway, texts_of(engine, candidate))
+            timing = TimingGateway(gateway, texts_of(engine, candidate))
             for question in timed_on(rehearsal.order, evaluation.records):
                 fresh = Engine(engine.corpus, anew[id(engine)], timing)
                 asked = rehearsal.examples[question].question
@@ -437,7 +439,7 @@ def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
     return (finished + sooner) / answers, (finished + later) / answers
 
 
-def _raced_ranges(lines: Sequence[Line], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
+def _raced_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
     """The least and the most of each total with so many times as many answers; the collection needs as much."""
     once = collection_requests()
     whole, answering = _totals(lines), _totals([line for line in lines if line.request not in once])
@@ -464,14 +466,14 @@ def _ranges(each: Sequence[Totals]) -> dict[str, tuple[float, float]]:
 
 def _lines(
     tallies: RequestCounts, expected: Mapping[str, TokenEstimate], share: float, prices: Prices
-) -> tuple[Line, ...]:
+) -> tuple[PlanLine, ...]:
     """What was tallied on the sample, for all questions; what the collection needs does not grow with them."""
     once = collection_requests()
 
-    def line(model: str, request: str, tally: RequestCount) -> Line:
+    def line(model: str, request: str, tally: RequestCount) -> PlanLine:
         scale = 1.0 if request in once else 1 / share
         usage, price = expected[model].usage(request, tally, scale), prices.of(model)
-        return Line(
+        return PlanLine(
             model,
             request,
             usage.calls,
@@ -486,22 +488,24 @@ def _lines(
     return tuple(sorted(lines, key=lambda line: (line.model, -line.calls, line.request)))
 
 
-def _totals(lines: Sequence[Line]) -> Totals:
+def _totals(lines: Sequence[PlanLine]) -> Totals:
     names = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
     return {**{name: sum(getattr(line, name) for line in lines) for name in names}, "cost": _cost(lines)}
 
 
-def _cost(lines: Sequence[Line]) -> float | None:
+def _cost(lines: Sequence[PlanLine]) -> float | None:
     """What lines cost together; None where one has no price."""
     known = [line.cost for line in lines if line.cost is not None]
     return math.fsum(known) if len(known) == len(lines) else None
 
 
-def _choices(setup: Setup, space: Space, lines: Sequence[Line], without: Sequence[Line] | None) -> Iterator[Choice]:
+def _choices(
+    setup: Experiment, space: Space, lines: Sequence[PlanLine], without: Sequence[PlanLine] | None
+) -> Iterator[OptionalCost]:
     """What a search can do without; ``without`` is what it asks when there is nothing to compare with."""
     if without is not None:
         whole, rest = _choice("", "", lines), _choice("", "", without)
-        yield Choice(
+        yield OptionalCost(
             "random pipelines to compare with",
             "--control none",
             whole.calls - rest.calls,
@@ -521,13 +525,13 @@ def _choices(setup: Setup, space: Space, lines: Sequence[Line], without: Sequenc
         yield from _choice_of("claims checked", "--no-faithfulness", lines, {CLAIMS.name, supporting(1).name})
 
 
-def _choice_of(what: str, flag: str, lines: Sequence[Line], asked: set[str]) -> Iterator[Choice]:
+def _choice_of(what: str, flag: str, lines: Sequence[PlanLine], asked: set[str]) -> Iterator[OptionalCost]:
     """The choice to ask what ``asked`` names, if anything of it is asked."""
     own = [line for line in lines if line.request in asked and line.calls]
     if own:
         yield _choice(what, flag, own)
 
 
-def _choice(what: str, flag: str, lines: Sequence[Line]) -> Choice:
+def _choice(what: str, flag: str, lines: Sequence[PlanLine]) -> OptionalCost:
     read, written = sum(line.input_tokens for line in lines), sum(line.output_tokens for line in lines)
-    return Choice(what, flag, sum(line.calls for line in lines), read, written, _cost(lines))
+    return OptionalCost(what, flag, sum(line.calls for line in lines), read, written, _cost(lines))

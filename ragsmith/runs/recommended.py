@@ -13,7 +13,7 @@ from ragsmith.caches import bounded_cache
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.digest import digest
 from ragsmith.effects import (
-    Corpus,
+    CorpusProfile,
     Knowledge,
     ModelClasses,
     Prior,
@@ -27,9 +27,9 @@ from ragsmith.effects import (
 from ragsmith.effects.knowledge import FEWEST, SHIPPED
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
@@ -43,8 +43,8 @@ class Recommended:
     ``learned_on`` names the data sets that it was learned on, ``left_out`` those whose documents overlap with these.
     """
 
-    setup: Setup
-    corpus: Corpus
+    setup: Experiment
+    corpus: CorpusProfile
     classes: tuple[Recommendation, ...]
     chosen: Recommendation
     learned_on: tuple[str, ...]
@@ -88,7 +88,7 @@ class Recommended:
 
 
 def recommend(
-    setup: Setup, space: Space, knowledge: Knowledge, *, most_calls: int | None, fitness: Fitness | None = None
+    setup: Experiment, space: Space, knowledge: Knowledge, *, most_calls: int | None, fitness: Fitness | None = None
 ) -> Recommended:
     """Recommend pipelines of ``space`` for the documents of ``setup``: of at most 1, 2 and any number of calls.
 
@@ -120,7 +120,7 @@ def recommend(
     )
 
 
-def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate | None:
+def recommended_for(setup: Experiment, space: Space, fitness: Fitness) -> Candidate | None:
     """The pipeline that a search on the data set of ``setup`` begins with; None where there is none to name.
 
     It is the same that `recommend` names for any number of calls, learned on all data sets that do not overlap with it.
@@ -137,7 +137,7 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
     return space.settled(found.candidate)
 
 
-def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
+def prior_of(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
     """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None for a fitness of one's own.
 
     What options gain was learned on all data sets that do not overlap with it; how far gains differ, on all. What its
@@ -151,7 +151,7 @@ def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = Tr
     return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
 
 
-def _known_of_others(setup: Setup) -> Knowledge | None:
+def _known_of_others(setup: Experiment) -> Knowledge | None:
     """What was learned on all data sets but that of ``setup``, if these are enough."""
     others = _without(sample_of(setup.dataset.documents))
     return others if len(others.observed) >= FEWEST else None
@@ -169,7 +169,7 @@ def what_is_known() -> str:
     return digest("known", SHIPPED.read_text(encoding="utf-8"))
 
 
-def _able(space: Space, setup: Setup) -> Space:
+def _able(space: Space, setup: Experiment) -> Space:
     """The space without what needs a model that the run has not."""
     reranker = setup.models.of("cross_encoder").name != NONE
     able = space.without(lambda gene: setup.lacks(gene) and not gene.learns)

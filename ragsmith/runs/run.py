@@ -29,16 +29,16 @@ from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import Clock
-from ragsmith.evaluation.racing import Raced, Races
+from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.evaluation.ranking import best
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Work
+from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.leases import this_process
 from ragsmith.models.roles import Models
-from ragsmith.models.served.provider import Activity
+from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.records.front import cheapest, points, single
@@ -58,10 +58,10 @@ from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.final_comparison import FinalComparison, count_test_use
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
-from ragsmith.runs.search_loop import Batch, SeenCandidates, batches, finishers, warm_start
+from ragsmith.runs.search_loop import ProposalBatch, SeenCandidates, batches, finishers, warm_start
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
-from ragsmith.strategies.strategy import Dropped, Genome, Strategy
+from ragsmith.strategies.strategy import Genome, Pruned, Strategy
 from ragsmith.types import Example
 
 
@@ -76,7 +76,7 @@ class Step:
     best_candidate: Candidate | None
 
 
-Pulse = Callable[[], tuple[Activity, Spent]]
+Pulse = Callable[[], tuple[ProviderActivity, Spent]]
 """What providers do at the moment, and what was spent so far."""
 
 
@@ -84,14 +84,14 @@ Pulse = Callable[[], tuple[Activity, Spent]]
 class Start:
     """What the callback gets before a run begins; ``steps`` is how many there are at most, where known."""
 
-    setup: Setup
+    setup: Experiment
     space: Space
     steps: int | None
     pulse: Pulse
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
 
     Where there is no ``winner``, ``no_winner`` says why. Counts are answers; ``evaluations`` are all that were looked
@@ -104,7 +104,7 @@ class Outcome:
     winner: Evaluation | None
     computed: int
     reused: int
-    work: Work | None
+    work: ComputedWork | None
     evaluations: Evaluations
     spent: Spent = NOTHING_SPENT
     why: str = ""
@@ -139,7 +139,7 @@ DECIDES = (
 """The code that decides where a run goes; how answers are come by is in the keys of the evaluations."""
 
 
-def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
+def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
@@ -202,7 +202,7 @@ class Run:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Experiment,
         space: Space,
         store: Store,
         settings: RunSettings | None = None,
@@ -265,7 +265,7 @@ class Run:
         """Whether there is any answer to report."""
         return self._evaluator.computed + self._evaluator.reused > 0
 
-    def go(self) -> Outcome:
+    def go(self) -> RunOutcome:
         """Run to the end or to a limit, going on from whatever the store holds.
 
         Raises:
@@ -281,10 +281,10 @@ class Run:
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
             return self._ended() or self._finished()
 
-    def _pulse(self) -> tuple[Activity, Spent]:
+    def _pulse(self) -> tuple[ProviderActivity, Spent]:
         return self._evaluator.activity(), self._budget.spent
 
-    def _ended(self) -> Outcome | None:
+    def _ended(self) -> RunOutcome | None:
         """How the run ended before; None where it has not, or where going through it again may end otherwise.
 
         It may where the program or the questions are others, anything failed, or an answer is not stored any more, or
@@ -304,9 +304,11 @@ class Run:
         winner = found[record.winner, kept.searched] if record.winner else None
         reused = record.account.computed + record.account.reused
         spent, none = self._budget.spent, record.no_winner
-        return Outcome(self.key, before.state, winner, 0, reused, None, found, spent, no_winner=none, ended_before=True)
+        return RunOutcome(
+            self.key, before.state, winner, 0, reused, None, found, spent, no_winner=none, ended_before=True
+        )
 
-    def _finished(self) -> Outcome:
+    def _finished(self) -> RunOutcome:
         """Run to the end or to a limit; leave the state of the run in the store whatever happens."""
         before = self._store.run(self.key)
         finished_before = before is not None and before.state == "finished"
@@ -340,7 +342,7 @@ class Run:
         why = self.why if state == "interrupted" else ""
         counts = evaluator.computed, evaluator.reused
         spent, none = self._budget.spent, self._record.no_winner
-        return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
+        return RunOutcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
 
     def _diagnose(self) -> None:
         """Keep why questions went as they did, for the report; none of it counts as work of the run."""
@@ -362,7 +364,7 @@ class Run:
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
         return ends[0] != ends[1]
 
-    def _update_statistics(self, work: Work | None) -> None:
+    def _update_statistics(self, work: ComputedWork | None) -> None:
         """Update the run statistics, and what failed."""
         aside = self._seen.terms.aside | self._seen.terms_of(self._tested).aside
         self._record = replace(
@@ -421,7 +423,7 @@ class Run:
 
         def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
             found = self._evaluator.evaluate(candidates, self._split.search)
-            self._record_results([Raced.through(evaluation) for evaluation in found])
+            self._record_results([RaceResult.through(evaluation) for evaluation in found])
             return found
 
         winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._seen.terms)
@@ -464,7 +466,7 @@ class Run:
             if found.phenotype != other.on(found.questions).phenotype:
                 return None
             if asked >= len(order):
-                self._record_results([Raced.through(found)])
+                self._record_results([RaceResult.through(found)])
                 return found
             asked *= 2
 
@@ -510,7 +512,7 @@ class Run:
         searched = {example.id for example in self._split.search}
         return [self._setup.examples[question] for question in self._setup.order if question in searched]
 
-    def _known(self) -> dict[Genome, Raced]:
+    def _known(self) -> dict[Genome, RaceResult]:
         """Evaluate what is known before the search; a strategy is told of what is in the space, and it may win."""
         settings, space = self._settings, self._space
         found = warm_start(
@@ -539,9 +541,11 @@ class Run:
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(self._setup, self._space, self._settings.fitness)
 
-    def _search_loop(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
+    def _search_loop(
+        self, strategy: Strategy, known: Mapping[Genome, RaceResult], *, control: bool = False
+    ) -> list[RaceResult]:
         """Race what ``strategy`` proposes until it is done, or at a limit."""
-        proposed: list[Raced] = []
+        proposed: list[RaceResult] = []
         weighs = self._settings.weighs and not control
         costs = partial(costs_of, self._settings, self._latency_of) if weighs else None
         try:
@@ -571,7 +575,7 @@ class Run:
         has_done = self._evaluator.computed + self._evaluator.timings > 0
         return limit is not None and self._now() - self._started >= limit and has_done
 
-    def _control(self, budget: int) -> list[Raced]:
+    def _control(self, budget: int) -> list[RaceResult]:
         """If asked for: as many random candidates that do different things as the search found, raced alike."""
         settings = self._settings
         if settings.control != "random" or settings.strategy == "random" or self._stopped or not budget:
@@ -580,7 +584,7 @@ class Run:
         self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))
         return drawn
 
-    def _record_results(self, raced: Sequence[Raced]) -> None:
+    def _record_results(self, raced: Sequence[RaceResult]) -> None:
         """Record race results."""
         self._seen.add(raced)
         self._record = replace(self._record, dropped=self._seen.dropped)
@@ -595,12 +599,12 @@ class Run:
         if self._callbacks.on_step:
             self._callbacks.on_step(step)
 
-    def _keep(self, position: int, batch: Batch) -> None:
+    def _keep(self, position: int, batch: ProposalBatch) -> None:
         """Store what was proposed, from ``position`` on, as the rows of the run."""
         rows = []
         for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.told, strict=True)):
             value: dict[str, Any] = {"fitness": score, "dropped": None}
-            if isinstance(score, Dropped):
+            if isinstance(score, Pruned):
                 value = {"fitness": None, "dropped": score.questions}
             rows.append(ProposalRow(position + i, batch.step, list(genome), one.evaluation.key, value))
         self._proposals += rows

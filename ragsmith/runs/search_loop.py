@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.racing import Raced, Races
+from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import ProbeRecord
-from ragsmith.strategies.strategy import Costs, Dropped, Genome, Strategy, Told
+from ragsmith.strategies.strategy import Costs, Genome, Pruned, Strategy, Told
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # how evaluations are come by decides nothing, and is in no fingerprint
@@ -39,7 +39,7 @@ class SeenCandidates:
 
     def __init__(self, fitness: Fitness, may_miss: float) -> None:
         self.evaluations: list[Evaluation] = []
-        self.dropped: dict[str, Dropped] = {}
+        self.dropped: dict[str, Pruned] = {}
         self._finished: set[str] = set()
         self._on = fitness, may_miss
 
@@ -52,26 +52,26 @@ class SeenCandidates:
         """The terms on which these are compared."""
         return Terms.of(evaluations, *self._on)
 
-    def add(self, raced: Sequence[Raced]) -> None:
+    def add(self, raced: Sequence[RaceResult]) -> None:
         """Record race results; a candidate that another search loop lets finish was not pruned."""
         self.evaluations += [one.evaluation for one in raced]
         self._finished |= {one.evaluation.key for one in raced if not one.dropped}
         dropped = self.dropped | {one.evaluation.key: one.dropped for one in raced if one.dropped}
         self.dropped = {key: one for key, one in dropped.items() if key not in self._finished}
 
-    def told(self, raced: Mapping[Genome, Raced]) -> dict[Genome, Told]:
+    def told(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Told]:
         """The observations that a strategy gets of candidates, on the terms of the moment."""
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ProposalBatch:
     """What a strategy proposed in one step, and what it was told of it."""
 
     step: int
     genomes: Sequence[Genome]
-    raced: Sequence[Raced]
+    raced: Sequence[RaceResult]
     told: Sequence[Told]
 
 
@@ -79,10 +79,10 @@ def batches(
     strategy: Strategy,
     races: Races,
     candidate_of: Callable[[Genome], Candidate],
-    known: Mapping[Genome, Raced],
+    known: Mapping[Genome, RaceResult],
     met: SeenCandidates,
     costs_of: CostsOf | None = None,
-) -> Iterator[Batch]:
+) -> Iterator[ProposalBatch]:
     """Race what ``strategy`` proposes, batch by batch, until it is done; it is told of those ``known`` first.
 
     Where there are several objectives, ``costs_of`` says what a pipeline costs that finished anything.
@@ -101,14 +101,14 @@ def batches(
         told = met.told(found)
         repeats = _repeats(zip(genomes, raced, strict=True), behaviours)
         _tell(strategy, told, repeats if races.questions >= FEWEST_TO_TELL else (), found, costs_of)
-        yield Batch(step, genomes, raced, list(told.values()))
+        yield ProposalBatch(step, genomes, raced, list(told.values()))
 
 
 def _tell(
     strategy: Strategy,
     told: Mapping[Genome, Told],
     repeats: Collection[Genome],
-    found: Mapping[Genome, Raced],
+    found: Mapping[Genome, RaceResult],
     costs_of: CostsOf | None,
 ) -> None:
     """Give a strategy its observations; a candidate whose costs are not known has no score."""
@@ -121,7 +121,7 @@ def _tell(
     strategy.tell(weighed, repeats, costs)
 
 
-def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> list[Genome]:
+def _repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -> list[Genome]:
     """Those of ``batch`` that did what one of ``behaviours`` is; the others are added to them."""
     repeats = []
     for genome, one in batch:
@@ -131,7 +131,7 @@ def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> lis
     return repeats
 
 
-def finishers(raced: Iterable[Raced]) -> list[Evaluation]:
+def finishers(raced: Iterable[RaceResult]) -> list[Evaluation]:
     """The evaluations of those that met all questions."""
     return [one.evaluation for one in raced if not one.dropped]
 
@@ -143,9 +143,9 @@ class WarmStart:
     baselines: Mapping[str, str]
     recommended: str | None
     probes: tuple[ProbeRecord, ...]
-    raced: Sequence[tuple[Candidate, Raced]]
+    raced: Sequence[tuple[Candidate, RaceResult]]
 
-    def within(self, space: Space) -> dict[Genome, Raced]:
+    def within(self, space: Space) -> dict[Genome, RaceResult]:
         """Those that are in ``space``, by genome."""
         found = ((_genome(candidate, space), one) for candidate, one in self.raced)
         return {genome: one for genome, one in found if genome is not None}
@@ -186,7 +186,7 @@ def warm_start(
             for probe in single
         ),
         [
-            *zip(rivals, map(Raced.through, evaluations), strict=True),
+            *zip(rivals, map(RaceResult.through, evaluations), strict=True),
             *zip(distinct.values(), raced.values(), strict=True),
         ],
     )

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ragsmith.gateway.asking import prompted
 from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.results import BATCH_TEXTS
+from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import ChatModel, Json, StoredCall, completes, completion_key, keeps, result_key
@@ -27,10 +27,10 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
-from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.query_expansion.srr import sampled
 from ragsmith.techniques.registry import Family
+from ragsmith.techniques.task_lookup import tasks
 
 T = TypeVar("T")
 Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)

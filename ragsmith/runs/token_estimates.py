@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.models.calls import StoredCall, completes
+from ragsmith.models.capabilities import thinking_tokens
 from ragsmith.models.served.policy import Policy
-from ragsmith.models.traits import thinking_tokens
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
 from ragsmith.runs.stub_models import RequestCount
 
@@ -23,7 +23,7 @@ VERDICTS = (
 
 
 @dataclass
-class Replies:
+class CachedReplies:
     """Replies in the cache, added up: ``requests`` counts those that were asked for once more.
 
     ``timed`` of them are known to have taken ``seconds``: nobody knows it of what came in a batch.
@@ -54,8 +54,8 @@ class TokenEstimate:
     in_flight: int
     characters: float = AVERAGE_CHARACTERS_A_TOKEN
     thinking: float = 0.0
-    replies: Replies = field(default_factory=Replies)
-    tasks: Mapping[str, Replies] = field(default_factory=dict)
+    replies: CachedReplies = field(default_factory=CachedReplies)
+    tasks: Mapping[str, CachedReplies] = field(default_factory=dict)
 
     def usage(self, request: str, tally: RequestCount, scale: float) -> Usage:
         """What the requests of ``tally`` take, ``scale`` times as many: counts are rounded up."""
@@ -82,10 +82,10 @@ def token_estimate(
     ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal, by request.
     ``latency`` and ``in_flight`` go before what is known of the model.
     """
-    replies, by_task = Replies(), dict[str, Replies]()
+    replies, by_task = CachedReplies(), dict[str, CachedReplies]()
     for call in stored:
         replies.add(call)
-        by_task.setdefault(call.task, Replies()).add(call)
+        by_task.setdefault(call.task, CachedReplies()).add(call)
     characters, tokens = _characters(tallies.values())
     allowance = thinking_tokens(model)
     thinking: float = allowance
@@ -121,13 +121,13 @@ def _characters(tallies: Iterable[RequestCount]) -> tuple[float, int]:
     return (shown / tokens, tokens) if tokens else (AVERAGE_CHARACTERS_A_TOKEN, 0)
 
 
-def _source(given: float | None, measured: float | None, replies: Replies) -> str:
+def _source(given: float | None, measured: float | None, replies: CachedReplies) -> str:
     if given is not None:
         return ""
     return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: --latency says otherwise)"
 
 
-def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: float, allowance: int) -> str:
+def _of_replies(replies: CachedReplies, by_task: Mapping[str, CachedReplies], thinking: float, allowance: int) -> str:
     """How long replies are expected to be, and what verdicts are."""
     if replies.output_tokens:
         again = replies.requests / replies.replies - 1

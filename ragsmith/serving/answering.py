@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.caches import empty_caches
-from ragsmith.diagnosis.explaining import Explained, explained
+from ragsmith.diagnosis.explaining import QuestionExplanation, explained
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import give_back
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
 from ragsmith.serving.conversation import Turn, self_contained
-from ragsmith.serving.quoting import Quote, quoted
-from ragsmith.serving.workers import Stop
+from ragsmith.serving.quoting import QuotedSpan, quoted
+from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.declining import declines
 from ragsmith.types import Answer, Example, Hit, Question, Span
 
@@ -34,7 +34,7 @@ and 16,000 answers from `law` took as long when it was found again as when it wa
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SourcePassage:
     """A part of a document: characters ``start`` to ``end`` of it, and what stands there.
 
     ``number`` is that of the passage that it was shown in, from 1, and ``cited`` says whether the answer refers to it;
@@ -55,12 +55,12 @@ class Shown:
     score: float | None
     scale: str
     cited: bool = False
-    quotes: tuple[Quote, ...] = ()
+    quotes: tuple[QuotedSpan, ...] = ()
     sources: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ServedAnswer:
     """An answer: ``question`` is what was answered, after a conversation written out.
 
     ``stages`` is the way of the question through the pipeline, where that was asked for.
@@ -69,20 +69,20 @@ class Answered:
     question: str
     answer: str
     declined: bool
-    passages: tuple[Shown, ...]
+    passages: tuple[SourcePassage, ...]
     usage: Usage
-    stages: Explained | None = None
+    stages: QuestionExplanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class ServedPassages:
     """What a pipeline finds for a question, best first."""
 
     question: str
-    passages: tuple[Shown, ...]
+    passages: tuple[SourcePassage, ...]
 
 
-class Answerer:
+class PipelineService:
     """Answers with ``pipeline``; paid replies are kept in ``store`` if there is one. Safe to use from many threads."""
 
     def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
@@ -103,7 +103,7 @@ class Answerer:
         """
         self._base.prepare(self.pipeline.candidate)
         if not self.waits:  # it costs nothing but the time that the first question would take
-            self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", Stop())
+            self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", CancellationToken())
 
     def keep_open(self, opened: ExitStack) -> None:
         """Close ``opened`` in the end, which holds the store."""
@@ -121,7 +121,9 @@ class Answerer:
         finally:
             self._opened.close()
 
-    def ask(self, question: str, stop: Stop, *, turns: Sequence[Turn] = (), stages: bool = False) -> Answered:
+    def ask(
+        self, question: str, stop: CancellationToken, *, turns: Sequence[Turn] = (), stages: bool = False
+    ) -> ServedAnswer:
         """Answer ``question``, asked after ``turns``.
 
         Raises:
@@ -137,14 +139,14 @@ class Answerer:
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text
         way = self._explained(engine, question) if stages else None
-        return Answered(question, answer, declines(answer), self._read(trace), usage, way)
+        return ServedAnswer(question, answer, declines(answer), self._read(trace), usage, way)
 
-    def retrieve(self, question: str, stop: Stop) -> Retrieved:
+    def retrieve(self, question: str, stop: CancellationToken) -> ServedPassages:
         """What is found for ``question``, after the filter: nothing is generated. Raises as `ask`."""
         trace = self._engine(stop).rank(self.pipeline.candidate, Question(question))
-        return Retrieved(question, tuple(self._found(place, hit) for place, hit in enumerate(trace.hits, 1)))
+        return ServedPassages(question, tuple(self._found(place, hit) for place, hit in enumerate(trace.hits, 1)))
 
-    def explain(self, question: str, stop: Stop) -> Explained:
+    def explain(self, question: str, stop: CancellationToken) -> QuestionExplanation:
         """The way of ``question`` through the pipeline, without gold and marks, which would ask a judge.
 
         Raises as `ask`.
@@ -158,11 +160,11 @@ class Answerer:
             return None
         return document.text[start:end]
 
-    def _explained(self, engine: Engine, question: str) -> Explained:
+    def _explained(self, engine: Engine, question: str) -> QuestionExplanation:
         example = Example("", question, "", "", ())
         return explained(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
-    def _engine(self, stop: Stop) -> Engine:
+    def _engine(self, stop: CancellationToken) -> Engine:
         """An engine for one request, which asks no model any more when it is to stop."""
         with self._lock:
             self._answers += 1
@@ -180,10 +182,10 @@ class Answerer:
         empty_caches()
         give_back()
 
-    def _found(self, place: int, hit: Hit) -> Shown:
+    def _found(self, place: int, hit: Hit) -> SourcePassage:
         """A hit, as its document has it, or a summary as it was written."""
         chunk, document = hit.chunk, self.setup.corpus.documents.get(hit.chunk.doc)
-        return Shown(
+        return SourcePassage(
             place,
             chunk.doc,
             document.title if document else chunk.title,
@@ -195,17 +197,17 @@ class Answerer:
             sources=chunk.sources,
         )
 
-    def _read(self, trace: Trace) -> tuple[Shown, ...]:
+    def _read(self, trace: Trace) -> tuple[SourcePassage, ...]:
         """What the generator was shown, each part of a document once: where it was cited, if it was."""
         corpus, answer = self.setup.corpus, trace.answer
-        shown: dict[Span, Shown] = {}
+        shown: dict[Span, SourcePassage] = {}
         for position, passage in enumerate(trace.prompt.passages):
             for span in passage.sources:
                 cited = position in answer.cited
                 if span in shown and (shown[span].cited or not cited):
                     continue
                 text, best = corpus.text(span), _best(trace.hits, span)
-                shown[span] = Shown(
+                shown[span] = SourcePassage(
                     position + 1,
                     span.doc,
                     corpus.documents[span.doc].title,
@@ -220,9 +222,9 @@ class Answerer:
         return tuple(shown.values())
 
 
-def _quotes(answer: Answer, text: str, start: int) -> tuple[Quote, ...]:
+def _quotes(answer: Answer, text: str, start: int) -> tuple[QuotedSpan, ...]:
     """The words of ``text``, which begins at character ``start`` of its document, that the answer says."""
-    return tuple(Quote(start + quote.start, start + quote.end) for quote in quoted(answer.text, text))
+    return tuple(QuotedSpan(start + quote.start, start + quote.end) for quote in quoted(answer.text, text))
 
 
 def _best(hits: Sequence[Hit], span: Span) -> Hit | None:

@@ -20,18 +20,18 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ragsmith.errors import RagsmithError, StageFailed
-from ragsmith.serving.answering import Answered, Answerer, plain
+from ragsmith.serving.answering import PipelineService, ServedAnswer, plain
 from ragsmith.serving.chat import MODEL, ChatRequest, Events, completion, event, model, models, read_chat
-from ragsmith.serving.feedback import DOWN, UP, Feedback, FileFull, Said
-from ragsmith.serving.guard import THIS_MACHINE, Guard
+from ragsmith.serving.feedback import DOWN, UP, FeedbackEntry, FeedbackFile, FileFull
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.logs import event as log
 from ragsmith.serving.metrics import Metrics
+from ragsmith.serving.middleware import THIS_MACHINE, Guard
 from ragsmith.serving.page import page
-from ragsmith.serving.reading import Body, plain_text, question_of, read_body, refuse_unknown, switch
-from ragsmith.serving.refusals import AGAIN_SECONDS, Refused, broken, busy, failed, wrong
+from ragsmith.serving.parsing import Body, plain_text, question_of, read_body, refuse_unknown, switch
+from ragsmith.serving.refusals import AGAIN_SECONDS, RequestRefused, broken, busy, failed, wrong
 from ragsmith.serving.streaming import Streamed
-from ragsmith.serving.workers import Full, Stop, Work, Workers, arrival
+from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, WorkItem, arrival
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
 
@@ -55,19 +55,19 @@ class ServingApp:
 
     def __init__(
         self,
-        answerer: Answerer,
+        answerer: PipelineService,
         *,
         limits: ServingLimits | None = None,
         token: str | None = None,
         hosts: Sequence[str] = THIS_MACHINE,
         feedback: str | Path | None = None,
     ) -> None:
-        """``token``, ``hosts``: see `ragsmith.serving.guard`. Without a ``feedback`` file there is no feedback."""
+        """``token``, ``hosts``: see `ragsmith.serving.middleware`. Without a ``feedback`` file there is no feedback."""
         self.limits = limits or ServingLimits()
         self.answerer = answerer
         self.workers = Workers(self.limits.threads(waits=answerer.waits), self.limits.queue)
         self.metrics = Metrics(self.workers)
-        self.feedback = None if feedback is None else Feedback(Path(feedback), self.limits.feedback)
+        self.feedback = None if feedback is None else FeedbackFile(Path(feedback), self.limits.feedback)
         self.stopping = False
         self._created = int(time.time())
         routes: Mapping[str, tuple[str, Handler]] = {
@@ -85,7 +85,7 @@ class ServingApp:
         }
         inner = Starlette(
             routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
-            exception_handlers={405: _other_method, Refused: _refusal, Exception: _refusal},
+            exception_handlers={405: _other_method, RequestRefused: _refusal, Exception: _refusal},
         )
         inner.router.redirect_slashes = False  # it would repeat the name that the request asks for
         self._guarded = Guard(inner, self.metrics, routes, token, hosts)
@@ -171,7 +171,7 @@ class ServingApp:
         return JSONResponse(completion(answered, id_, created, sources=asked.sources))
 
     async def _stream(
-        self, work: Work[Answered], asked: ChatRequest, events: Events, id_: str, began: float
+        self, work: WorkItem[ServedAnswer], asked: ChatRequest, events: Events, id_: str, began: float
     ) -> AsyncIterator[str]:
         """The events of a reply: what goes wrong after the first is an event, too, as clients of OpenAI read it."""
         try:
@@ -188,25 +188,25 @@ class ServingApp:
             answered = _result(work, id_)
             for said in events.answer(answered, asked):
                 yield said
-        except Refused as refused:
+        except RequestRefused as refused:
             yield event(refused.body)
         yield Events.DONE
 
-    def _enter(self, key: Hashable, do: Callable[[Stop], T]) -> Work[T]:
+    def _enter(self, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
         try:
             return self.workers.enter(key, do)
-        except Full:
+        except QueueFull:
             raise busy() from None
 
-    def _counted(self, ask: Callable[[Stop], Answered]) -> Callable[[Stop], Answered]:
-        def counting(stop: Stop) -> Answered:
+    def _counted(self, ask: Callable[[CancellationToken], ServedAnswer]) -> Callable[[CancellationToken], ServedAnswer]:
+        def counting(stop: CancellationToken) -> ServedAnswer:
             answered = ask(stop)
             self.metrics.answer(answered.usage, declined=answered.declined)
             return answered
 
         return counting
 
-    async def _done(self, request: Request, work: Work[T], began: float) -> T:
+    async def _done(self, request: Request, work: WorkItem[T], began: float) -> T:
         """The result of ``work``, unless the client goes away before, or the time is up.
 
         Raises:
@@ -224,32 +224,32 @@ class ServingApp:
             self.workers.leave(work)
         if arrived.is_set():
             return _result(work, request.state.request_id)
-        raise Refused(GONE, "the client went away", "gone", closes=True) if gone.done() else self._late()
+        raise RequestRefused(GONE, "the client went away", "gone", closes=True) if gone.done() else self._late()
 
-    def _late(self) -> Refused:
-        return Refused(504, f"there was no answer within {self.limits.seconds:g} seconds", "timeout")
+    def _late(self) -> RequestRefused:
+        return RequestRefused(504, f"there was no answer within {self.limits.seconds:g} seconds", "timeout")
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
     async def _take_feedback(self, request: Request) -> Response:
         said = self._said(await read_body(request, self.limits))
         if self.feedback is None:
-            raise Refused(404, "this server keeps no feedback: start it with a file for it", "no_feedback")
+            raise RequestRefused(404, "this server keeps no feedback: start it with a file for it", "no_feedback")
         ids = self.answerer.setup.model_ids
         try:
             id_ = await asyncio.to_thread(self.feedback.keep, said, ids["language_model"].partition(":")[0])
         except TimeoutError:
             held = "the feedback was not kept, as others hold its file: send it again"
-            raise Refused(503, held, "not_kept", retry_after=AGAIN_SECONDS) from None
+            raise RequestRefused(503, held, "not_kept", retry_after=AGAIN_SECONDS) from None
         except OSError as error:
             full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             log("feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=full)
             why = "as there is no room left" if full else "as its file cannot be written"
-            raise Refused(507, f"the feedback could not be kept, {why}: nothing of it was", "not_kept") from None
+            raise RequestRefused(507, f"the feedback could not be kept, {why}: nothing of it was", "not_kept") from None
         self.metrics.feedback(said.thumb)
         return JSONResponse({"id": id_, "kept": True}, 201)
 
-    def _said(self, body: Body) -> Said:
+    def _said(self, body: Body) -> FeedbackEntry:
         refuse_unknown(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
         question, declined = question_of(body.get("question"), self.limits), switch(body, "declined")
         thumb = body.get("thumb")
@@ -258,7 +258,7 @@ class ServingApp:
         answer, corrected = (_text(body, name) for name in ("answer", "corrected"))
         if not answer:
             raise wrong("'answer' is missing: send the answer that the feedback is about", "answer")
-        return Said(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
+        return FeedbackEntry(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
 
     def _sources(self, value: object) -> list[tuple[Span, str]]:
         """The places that the answer rests on: parts of documents that there are."""
@@ -286,7 +286,7 @@ def _text(body: Body, name: str) -> str:
     return plain_text((value or "").strip(), name)
 
 
-def _result(work: Work[T], id_: str) -> T:
+def _result(work: WorkItem[T], id_: str) -> T:
     """What ``work`` came to.
 
     Raises:
@@ -311,13 +311,13 @@ async def _gone(request: Request) -> None:
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
-    refused = Refused(405, "this address takes another method", "wrong_method")
+    refused = RequestRefused(405, "this address takes another method", "wrong_method")
     request.state.error = refused.code
     allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
     return JSONResponse(refused.body, refused.status, {**refused.headers, "Allow": allowed})
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    refused = error if isinstance(error, Refused) else broken()
+    refused = error if isinstance(error, RequestRefused) else broken()
     request.state.error = refused.code
     return JSONResponse(refused.body, refused.status, refused.headers)

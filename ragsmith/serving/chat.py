@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragsmith.models.usage import Usage
-from ragsmith.serving.answering import Answered, Shown, plain
+from ragsmith.serving.answering import ServedAnswer, SourcePassage, plain
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.reading import Body, plain_text, question_of, switch
-from ragsmith.serving.refusals import Refused, wrong
+from ragsmith.serving.parsing import Body, plain_text, question_of, switch
+from ragsmith.serving.refusals import RequestRefused, wrong
 from ragsmith.text.jsonl import kind
 
 MODEL = "ragsmith"
@@ -48,7 +48,9 @@ def read_chat(body: Body, limits: ServingLimits) -> ChatRequest:
     """
     model = body.get("model", MODEL)
     if model != MODEL:
-        raise Refused(404, f"there is no such model here: it is called {MODEL!r}", "model_not_found", parameter="model")
+        raise RequestRefused(
+            404, f"there is no such model here: it is called {MODEL!r}", "model_not_found", parameter="model"
+        )
     if body.get("n") not in (None, 1):
         raise wrong("there is one answer to a question: leave 'n' out", "n", "unsupported_value")
     for name in ("tools", "functions"):
@@ -96,20 +98,20 @@ def _part(part: object, where: str) -> str:
     return text
 
 
-def citations(answered: Answered) -> tuple[Shown, ...]:
+def citations(answered: ServedAnswer) -> tuple[SourcePassage, ...]:
     """What the answer cites, numbered from 1."""
     cited = [shown for shown in answered.passages if shown.cited and not answered.declined]
     return tuple(replace(shown, number=number) for number, shown in enumerate(cited, 1))
 
 
-def content_of(answered: Answered, *, sources: bool) -> str:
+def content_of(answered: ServedAnswer, *, sources: bool) -> str:
     """The answer, with its sources listed below it if they are wanted."""
     cited = citations(answered) if sources else ()
     lines = [f"[{s.number}] {s.title} ({s.doc}, characters {s.start} to {s.end})" for s in cited]
     return answered.answer + (SOURCES + "\n".join(lines) if lines else "")
 
 
-def completion(answered: Answered, id_: str, created: int, *, sources: bool) -> dict[str, Any]:
+def completion(answered: ServedAnswer, id_: str, created: int, *, sources: bool) -> dict[str, Any]:
     """The reply, whole."""
     message = {"role": ASSISTANT, "content": content_of(answered, sources=sources), "refusal": None}
     return {
@@ -141,7 +143,7 @@ class Events:
         """Says who speaks."""
         return self._chunk({"role": ASSISTANT, "content": ""})
 
-    def answer(self, answered: Answered, request: ChatRequest) -> Iterator[str]:
+    def answer(self, answered: ServedAnswer, request: ChatRequest) -> Iterator[str]:
         """The answer in pieces, then what it rests on, then what it cost if that is wanted."""
         words = _WORDS.findall(content_of(answered, sources=request.sources))
         for i in range(0, len(words), WORDS_A_PIECE):
@@ -175,5 +177,5 @@ def _usage(usage: Usage) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _more(answered: Answered) -> dict[str, Any]:
+def _more(answered: ServedAnswer) -> dict[str, Any]:
     return {"citations": plain(citations(answered)), "question": answered.question}

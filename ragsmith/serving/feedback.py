@@ -4,8 +4,8 @@ A line is a row of ``questions.jsonl`` as a draft is one: ``origin`` says that n
 ``method`` what was said. Where an answer was wrong and nobody said what is right, there is nothing to mark a question
 by: such feedback goes to a second file beside, ``feedback.down.jsonl``, whose lines are no questions.
 
-A line is on the disk when `Feedback.keep` returns, whole; one that a crash cut off was never confirmed, and is taken
-off before the next. Lines that somebody else wrote are never touched.
+A line is on the disk when `FeedbackFile.keep` returns, whole; one that a crash cut off was never confirmed, and is
+taken off before the next. Lines that somebody else wrote are never touched.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FileFull(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FeedbackEntry:
     """What somebody said of an answer: ``thumb`` is up or down, ``corrected`` the answer that would have been right.
 
     ``declined`` says that the answer was none. ``evidence`` is what the answer rests on, with the words.
@@ -59,7 +59,7 @@ class Said:
         return bool(self.corrected) or self.thumb == UP
 
 
-def row(said: Said, id_: str, model: str) -> Mapping[str, object]:
+def row(said: FeedbackEntry, id_: str, model: str) -> Mapping[str, object]:
     """The line that ``said`` becomes, that of a drafted question if it gives one; ``model`` is what answered."""
     evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in said.evidence]
     asked = {"id": id_, "question": said.question}
@@ -77,7 +77,7 @@ def row(said: Said, id_: str, model: str) -> Mapping[str, object]:
     }
 
 
-class Feedback:
+class FeedbackFile:
     """A file of feedback, and ``down``, the one beside it for what gives no question; at most ``most`` bytes of each.
 
     Threads and processes may write to them at the same time.
@@ -90,7 +90,7 @@ class Feedback:
         self._patience = patience
         self._lock = threading.Lock()
 
-    def keep(self, said: Said, model: str) -> str:
+    def keep(self, said: FeedbackEntry, model: str) -> str:
         """Write a line, and return its id; it is on the disk then.
 
         Raises:

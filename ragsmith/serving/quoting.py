@@ -13,14 +13,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class QuotedSpan:
     """Where the words stand: characters of the passage, the end not included."""
 
     start: int
     end: int
 
 
-def quoted(answer: str, passage: str) -> tuple[Quote, ...]:
+def quoted(answer: str, passage: str) -> tuple[QuotedSpan, ...]:
     """The parts of ``passage`` that stand word by word in ``answer``, in order; case and punctuation do not count.
 
     >>> quoted("It takes three years.", "It begins then. It takes three years, unless ...")
@@ -35,7 +35,7 @@ def quoted(answer: str, passage: str) -> tuple[Quote, ...]:
     words = [word for word, _, _ in places]
     firsts = {run[0] for run in runs}  # few words are, and the others need no closer look
     begins = [i for i in range(len(words) - n + 1) if words[i] in firsts and tuple(words[i : i + n]) in runs]
-    return tuple(Quote(places[first][1], places[last][2]) for first, last in _joined(begins, n))
+    return tuple(QuotedSpan(places[first][1], places[last][2]) for first, last in _joined(begins, n))
 
 
 def _joined(begins: Sequence[int], n: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ AGAIN_SECONDS = 2
 """When to come again, where nobody knows better."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request is answered by an error with this ``status``; ``message`` is what the client is told.
 
     ``code`` names the reason for programs, ``parameter`` the part of the request that is wrong. ``retry_after`` is in
@@ -56,49 +56,53 @@ class Refused(Exception):
         return found
 
 
-def wrong(message: str, parameter: str | None = None, code: str = "invalid_value") -> Refused:
+def wrong(message: str, parameter: str | None = None, code: str = "invalid_value") -> RequestRefused:
     """A request that says something wrong."""
-    return Refused(400, message, code, parameter=parameter)
+    return RequestRefused(400, message, code, parameter=parameter)
 
 
-def large_head() -> Refused:
+def large_head() -> RequestRefused:
     """A request with more before its body than there may be."""
-    return Refused(431, "the head of the request is too large: leave something out", "large_head", closes=True)
+    return RequestRefused(431, "the head of the request is too large: leave something out", "large_head", closes=True)
 
 
-def no_http(error: BaseException | None) -> Refused:
+def no_http(error: BaseException | None) -> RequestRefused:
     """What is not read as a request; ``error`` is the parser's."""
     status = getattr(error, "error_status_hint", 400)
     if status == 431:
         return large_head()
     if status == 501:
         said = "the body comes in an encoding that is not known here: send it as it is, or chunked"
-        return Refused(501, said, "unknown_encoding", closes=True)
-    return Refused(400, "this is no HTTP request, or its body is not as it announces it", "invalid_http", closes=True)
+        return RequestRefused(501, said, "unknown_encoding", closes=True)
+    return RequestRefused(
+        400, "this is no HTTP request, or its body is not as it announces it", "invalid_http", closes=True
+    )
 
 
-def busy() -> Refused:
+def busy() -> RequestRefused:
     """A request for which there is no room."""
-    return Refused(503, "the server answers as many questions as it can: come again", "busy", retry_after=AGAIN_SECONDS)
+    return RequestRefused(
+        503, "the server answers as many questions as it can: come again", "busy", retry_after=AGAIN_SECONDS
+    )
 
 
-def failed(error: Exception) -> Refused:
+def failed(error: Exception) -> RequestRefused:
     """A request that the pipeline failed on. What the error says is for the log: it may have a prompt, or a path."""
     cause = error.cause if isinstance(error, StageFailed) else error
     stage = f"the stage {error.family} failed" if isinstance(error, StageFailed) else "the pipeline failed"
     if isinstance(cause, ModelUnavailable):
         said = f"{stage}, as a model that it asks is not available now: come again later"
-        return Refused(503, said, "model_unavailable", retry_after=AGAIN_SECONDS * 5)
+        return RequestRefused(503, said, "model_unavailable", retry_after=AGAIN_SECONDS * 5)
     if isinstance(cause, StoreError):
         said = f"{stage}, as what is paid for cannot be kept now: come again later, it is not paid for again"
-        return Refused(503, said, "not_kept", retry_after=AGAIN_SECONDS * 5)
+        return RequestRefused(503, said, "not_kept", retry_after=AGAIN_SECONDS * 5)
     if isinstance(error, StageFailed):
         said = f"{stage} on this question: ask otherwise, or look for the request id in the log of the server"
-        return Refused(502, said, "pipeline_failed")
+        return RequestRefused(502, said, "pipeline_failed")
     return broken()
 
 
-def broken() -> Refused:
+def broken() -> RequestRefused:
     """A request on which the server itself failed."""
     said = "the server failed on this request: look for the request id in its log"
-    return Refused(500, said, "internal_error")
+    return RequestRefused(500, said, "internal_error")

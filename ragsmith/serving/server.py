@@ -25,8 +25,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import SIGNALS
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.guard import HEADERS, LARGEST_HEAD, OTHER, checked_token, request_id
 from ragsmith.serving.logs import event, speaking_json
+from ragsmith.serving.middleware import HEADERS, LARGEST_HEAD, OTHER, checked_token, request_id
 from ragsmith.serving.refusals import no_http
 from ragsmith.text.files import TextError, read_text
 
@@ -118,7 +118,7 @@ def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], No
         timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
         h11_max_incomplete_event_size=LARGEST_HEAD,
     )
-    server = _Server(config, app, address(listening), on_start)
+    server = _SignalServer(config, app, address(listening), on_start)
     try:
         asyncio.run(server.serve(sockets=[listening]))
     finally:
@@ -129,7 +129,7 @@ def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], No
         signal.raise_signal(signal.SIGINT)  # for whoever hears it now: not all that was accepted was answered
 
 
-class _Server(uvicorn.Server):
+class _SignalServer(uvicorn.Server):
     """Says when it answers, and takes a signal for what it is: a request to stop."""
 
     def __init__(

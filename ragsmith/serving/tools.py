@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from ragsmith.serving.answering import Answerer, plain
+from ragsmith.serving.answering import PipelineService, plain
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.reading import question_of
-from ragsmith.serving.refusals import Refused, busy, failed
-from ragsmith.serving.standard_streams import ToolServer
-from ragsmith.serving.workers import Full, Stop, Workers, arrival
+from ragsmith.serving.parsing import question_of
+from ragsmith.serving.refusals import RequestRefused, busy, failed
+from ragsmith.serving.stdio import ToolServer
+from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, arrival
 
 T = TypeVar("T")
 
 
-def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> ToolServer:
+def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) -> ToolServer:
     """A server of the three tools."""
     workers = Workers(limits.threads(waits=answerer.waits), limits.queue)
     name = answerer.setup.dataset.name
@@ -31,11 +31,11 @@ def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> Tool
         log_level="WARNING",
     )
 
-    async def done(question: str, key: str, do: Callable[[str, Stop], T]) -> T:
+    async def done(question: str, key: str, do: Callable[[str, CancellationToken], T]) -> T:
         try:
             text = question_of(question, limits)
             return await _done(workers, (key, text), partial(do, text), limits.seconds)
-        except Refused as refused:
+        except RequestRefused as refused:
             raise ToolError(refused.message) from None
 
     @server.tool(structured_output=True)
@@ -59,16 +59,16 @@ def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> Tool
     return server
 
 
-async def _done(workers: Workers, key: Hashable, do: Callable[[Stop], T], seconds: float) -> T:
+async def _done(workers: Workers, key: Hashable, do: Callable[[CancellationToken], T], seconds: float) -> T:
     try:
         work = workers.enter(key, do)
-    except Full:
+    except QueueFull:
         raise busy() from None
     try:
         async with asyncio.timeout(seconds):
             await arrival(work).wait()
     except TimeoutError:
-        raise Refused(504, f"there was no answer within {seconds:g} seconds", "timeout") from None
+        raise RequestRefused(504, f"there was no answer within {seconds:g} seconds", "timeout") from None
     finally:
         workers.leave(work)
     found = work.future.result()

@@ -18,11 +18,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Full(Exception):
+class QueueFull(Exception):
     """As many wait as may wait."""
 
 
-class Stop:
+class CancellationToken:
     """Tells work that nobody wants it any more; ``forsake`` is called once, at once where that is so already."""
 
     def __init__(self) -> None:
@@ -47,13 +47,13 @@ class Stop:
 
 
 @dataclass(eq=False)
-class Work(Generic[T]):
+class WorkItem(Generic[T]):
     """Something to do: ``future`` gets the result, or the error in its place."""
 
     key: Hashable
-    do: Callable[[Stop], T]
+    do: Callable[[CancellationToken], T]
     future: Future[T | Exception] = field(default_factory=Future)
-    stop: Stop = field(default_factory=Stop)
+    stop: CancellationToken = field(default_factory=CancellationToken)
     wanted_by: int = 0
     has_begun: bool = False
 
@@ -70,9 +70,9 @@ class Workers:
         self.queue = queue
         self.given_up = 0
         """Pieces of work that nobody waited for any more when they ended, or that were dropped before they began."""
-        self._waiting: deque[Work[Any]] = deque()
+        self._waiting: deque[WorkItem[Any]] = deque()
         self._busy = 0
-        self._joined: dict[Hashable, Work[Any]] = {}
+        self._joined: dict[Hashable, WorkItem[Any]] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._started = 0
@@ -87,7 +87,7 @@ class Workers:
         """Pieces of work that wait for a thread."""
         return len(self._waiting)
 
-    def enter(self, key: Hashable, do: Callable[[Stop], T]) -> Work[T]:
+    def enter(self, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
         """Want ``do`` done; work of an equal ``key`` that is not done yet is shared.
 
         Raises:
@@ -97,8 +97,8 @@ class Workers:
             work = self._joined.get(key)
             if work is None:
                 if self._closed or self._busy + len(self._waiting) >= self.threads + self.queue:
-                    raise Full
-                work = self._joined[key] = Work(key, do)
+                    raise QueueFull
+                work = self._joined[key] = WorkItem(key, do)
                 self._waiting.append(work)
                 if self._started < self.threads and self._busy + len(self._waiting) > self._started:
                     self._started += 1
@@ -107,7 +107,7 @@ class Workers:
             work.wanted_by += 1
             return work
 
-    def leave(self, work: Work[Any]) -> None:
+    def leave(self, work: WorkItem[Any]) -> None:
         """Whoever entered waits no longer."""
         with self._changed:
             work.wanted_by -= 1
@@ -143,7 +143,7 @@ class Workers:
             work.future.set_result(result)
             del work, result  # nothing of it is kept while the thread waits
 
-    def _next(self) -> Work[Any] | None:
+    def _next(self) -> WorkItem[Any] | None:
         with self._changed:
             while not self._waiting:
                 if self._closed:
@@ -155,7 +155,7 @@ class Workers:
             return work
 
 
-def arrival(work: Work[Any]) -> asyncio.Event:
+def arrival(work: WorkItem[Any]) -> asyncio.Event:
     """Set when ``work`` is done; the thread that did it is not this loop's."""
     arrived, loop = asyncio.Event(), asyncio.get_running_loop()
 

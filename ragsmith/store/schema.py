@@ -104,7 +104,7 @@ SPENDING = _table(
 )
 """What each run has spent, one row a run: see `ragsmith.store.spending`."""
 TRAITS = _table("traits", _key("model"), _json("value"))
-"""What was learnt of chat models: see `ragsmith.models.traits`."""
+"""What was learnt of chat models: see `ragsmith.models.capabilities`."""
 FAILED_CALL = _table(
     "failed_call",
     _key("key"),

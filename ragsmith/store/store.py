@@ -23,7 +23,7 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Sp
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.leases import Lease
 from ragsmith.models.calls import Json, StoredCall
-from ragsmith.models.traits import Traits
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import parse, take_advisory_lock
 from ragsmith.store.maintenance import Damage, Statistics, damaged_rows, statistics
@@ -341,14 +341,14 @@ class Store:
 
     # What was learnt of models
 
-    def traits(self, model: str) -> Traits | None:
+    def traits(self, model: str) -> ModelCapabilities | None:
         """What is known of the model of this id."""
-        return next((Traits.read(value) for _, value in self._keyed(TRAITS, [model], column="model")), None)
+        return next((ModelCapabilities.read(value) for _, value in self._keyed(TRAITS, [model], column="model")), None)
 
-    def put_traits(self, model: str, traits: Traits) -> None:
+    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
         """Add to what is known of the model of this id."""
         with self._database.writing_alone("traits", model) as connection:
-            known = self.traits(model) or Traits()
+            known = self.traits(model) or ModelCapabilities()
             self._database.put(connection, TRAITS, [(model, (known | traits).plain())], replacing=True)
 
     # Data sets and evaluations

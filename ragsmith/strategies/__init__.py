@@ -15,11 +15,11 @@ from ragsmith.strategies.nsga2 import NSGA2Search
 from ragsmith.strategies.random_search import RandomSearch
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.strategies.strategy import (
-    Dropped,
     Feasible,
     Generation,
     Genome,
     Prior,
+    Pruned,
     Sizes,
     Strategy,
     Told,
@@ -30,7 +30,6 @@ from ragsmith.strategies.tpe import TPESearch
 __all__ = [
     "PRESETS",
     "STRATEGIES",
-    "Dropped",
     "ExhaustiveSearch",
     "Feasible",
     "Generation",
@@ -41,6 +40,7 @@ __all__ = [
     "ModelSearch",
     "NSGA2Search",
     "Prior",
+    "Pruned",
     "RandomSearch",
     "Sizes",
     "Strategy",

@@ -16,10 +16,10 @@ from functools import partial
 from itertools import islice
 from random import Random
 
-from ragsmith.strategies.breeding import BREEDINGS
 from ragsmith.strategies.local_search import unknown_neighbours
 from ragsmith.strategies.model_search import most_promising
 from ragsmith.strategies.mutation import adaptive_rate
+from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.random_search import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragsmith.strategies.strategy import Dropped, Feasible, Genome, Sizes, Told
+from ragsmith.strategies.strategy import Feasible, Genome, Pruned, Sizes, Told
 
 
 def best_known(told: Mapping[Genome, Told]) -> dict[Genome, float]:
     """The scores of the genomes that have one, the best first, and of equals the first told."""
-    scores = {genome: one for genome, one in told.items() if one is not None and not isinstance(one, Dropped)}
+    scores = {genome: one for genome, one in told.items() if one is not None and not isinstance(one, Pruned)}
     return dict(sorted(scores.items(), key=lambda item: -item[1]))
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from ragsmith.strategies.local_search import best_known, neighbours
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import (
-    Dropped,
     Feasible,
     Genome,
     Population,
     Prior,
+    Pruned,
     Sizes,
     SteppedSearch,
     Told,
@@ -83,7 +83,7 @@ def learned(told: Mapping[Genome, Told], prior: Prior | None = None) -> Surrogat
     """What can be believed of all genomes after what was told; None where neither that nor ``prior`` says anything."""
     seen: dict[Genome, tuple[float, float]] = {}
     for genome, one in told.items():
-        if isinstance(one, Dropped):
+        if isinstance(one, Pruned):
             seen[genome] = one.estimate, one.error**2
         elif one is not None:
             seen[genome] = one, 0.0

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.strategies.breeding import BREEDINGS, Cradle
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS
+from ragsmith.strategies.offspring import BREEDINGS, OffspringGenerator
 from ragsmith.strategies.selection import SELECTIONS
 from ragsmith.strategies.strategy import Feasible, Sizes
 from ragsmith.text.suggest import did_you_mean
@@ -102,10 +102,10 @@ class GeneticSettings:
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
 
 
-def cradle_of(settings: GeneticSettings, sizes: Sizes, feasible: Feasible, rng: Random) -> Cradle:
+def cradle_of(settings: GeneticSettings, sizes: Sizes, feasible: Feasible, rng: Random) -> OffspringGenerator:
     """How children are made by ``settings``."""
     cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
-    return Cradle(sizes, feasible, cross, settings.crossover_rate, mutate, rng)
+    return OffspringGenerator(sizes, feasible, cross, settings.crossover_rate, mutate, rng)
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> None:

@@ -41,7 +41,7 @@ share, and the standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class Pruned:
     """What is told of a candidate that a race dropped after so many answers.
 
     ``estimate`` is a rough fitness, with its standard ``error``, and never a score: the candidate can neither win nor
@@ -53,7 +53,7 @@ class Dropped:
     error: float
 
 
-Told = float | Dropped | None
+Told = float | Pruned | None
 """What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
 
 
@@ -215,7 +215,7 @@ class SteppedSearch(ABC):
     def score(self, genome: Genome) -> float | None:
         """The score of a genome; None where it has none: unknown, failed or dropped."""
         told = self.told.get(genome)
-        return None if isinstance(told, Dropped) else told
+        return None if isinstance(told, Pruned) else told
 
     @property
     def remaining(self) -> int | None:
@@ -276,7 +276,7 @@ class SteppedSearch(ABC):
             raise UsageError(f"genome {genome} is outside the space {self.sizes}: give one option index per gene")
 
     def _check_told(self, genome: Genome, told: Told) -> None:
-        number = told.estimate if isinstance(told, Dropped) else told
+        number = told.estimate if isinstance(told, Pruned) else told
         if number is not None and not math.isfinite(number):
             raise UsageError(f"the score of genome {genome} is {number}: tell a finite number, or None for a failure")
         known = self.score(genome)

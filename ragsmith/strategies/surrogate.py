@@ -42,7 +42,7 @@ ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Variances:
+class GenomeVariances:
     """The numbers that say how genomes covary, in squares of the sd: see the module."""
 
     options: Array
@@ -50,7 +50,7 @@ class Variances:
     own: float
 
     @classmethod
-    def expected(cls, genes: int) -> Variances:
+    def expected(cls, genes: int) -> GenomeVariances:
         """Those that are expected before anything is seen."""
         return cls(np.full(genes, 1.0 / genes), PAIRS, OWN)
 
@@ -82,7 +82,7 @@ def _switches(rows: Options, sizes: Options) -> Array:
 class Surrogate:
     """What is believed of all genomes after some were seen; `fit` makes it."""
 
-    variances: Variances
+    variances: GenomeVariances
     scale: float
     """The sd where there is no prior."""
     prior: Prior | None
@@ -178,22 +178,22 @@ class _Problem:
         flat = same.reshape(len(same), -1)  # all sums over genes or over pairs of genomes are then products
         return cls(flat, same.all(axis=0).astype(float), surprise, np.outer(sds, sds), noise, level)
 
-    def covariance(self, variances: Variances) -> Array:
+    def covariance(self, variances: GenomeVariances) -> Array:
         """Of what was seen, with the noise."""
         return self._covariance(variances, *self._shared(variances))
 
-    def _covariance(self, variances: Variances, linear: Array, pairs: Array) -> Array:
+    def _covariance(self, variances: GenomeVariances, linear: Array, pairs: Array) -> Array:
         effects = linear + variances.pairs * pairs + variances.own * self.twins
         covariance: Array = self.scaling * effects + self.level + np.diag(self.noise)
         return covariance
 
-    def _shared(self, variances: Variances) -> tuple[Array, Array]:
+    def _shared(self, variances: GenomeVariances) -> tuple[Array, Array]:
         """What each two genomes share: sum_E w_i, and sum_E_pairs w_i w_j."""
         options = variances.options
         linear, squares = (np.stack([options, options**2]) @ self.same).reshape(2, *self.twins.shape)
         return linear, (linear**2 - squares) / 2.0
 
-    def highest(self) -> Variances:
+    def highest(self) -> GenomeVariances:
         """The variances of highest posterior density, by resilient propagation (Riedmiller and Braun 1993)."""
         genes = len(self.same)
         start = np.log(np.array([*[1.0 / genes] * genes, PAIRS, OWN]))
@@ -207,7 +207,7 @@ class _Problem:
             place = place + np.sign(last) * step
         return _variances(np.round(place, 6))
 
-    def _slope(self, variances: Variances) -> Array:
+    def _slope(self, variances: GenomeVariances) -> Array:
         """The derivatives of the logarithm of the marginal likelihood by the logarithms of the variances."""
         options, weight = variances.options, variances.pairs
         linear, pairs = self._shared(variances)
@@ -220,6 +220,6 @@ class _Problem:
         return np.array([*by_option, by_pairs, variances.own * float((gain * self.twins).sum())])
 
 
-def _variances(logarithms: Array) -> Variances:
+def _variances(logarithms: Array) -> GenomeVariances:
     numbers = np.exp(logarithms)
-    return Variances(numbers[:-2], float(numbers[-2]), float(numbers[-1]))
+    return GenomeVariances(numbers[:-2], float(numbers[-2]), float(numbers[-1]))

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ragsmith.strategies.random_search import shuffled_space
-from ragsmith.strategies.strategy import Dropped, Feasible, Genome, Population, Sizes, SteppedSearch, Told, anything
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -104,7 +104,7 @@ def answer(study: Study, trial: Trial, told: Told) -> None:
 
     if told is None:
         study.tell(trial, state=TrialState.FAIL)
-    elif isinstance(told, Dropped):
+    elif isinstance(told, Pruned):
         trial.report(told.estimate, told.questions)
         study.tell(trial, state=TrialState.PRUNED)
     else:

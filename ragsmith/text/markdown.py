@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class BlockType(Enum):
     """What a block is: prose is cut at sentences, lists and tables at line ends, fenced code at blank lines."""
 
     HEADING = auto()
@@ -22,10 +22,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """The characters ``[start, end)`` without surrounding white space; ``level`` and ``heading`` for headings only."""
 
-    kind: Kind
+    kind: BlockType
     start: int
     end: int
     level: int = 0
@@ -53,10 +53,10 @@ _TABLE_RULE = re.compile(r"(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+:?
 
 def title(text: str) -> str | None:
     """Return the first heading of level 1, or ``None``."""
-    return next((b.heading for b in blocks(text) if b.kind is Kind.HEADING and b.level == 1), None)
+    return next((b.heading for b in blocks(text) if b.kind is BlockType.HEADING and b.level == 1), None)
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[MarkdownBlock]:
     """Yield the headings, paragraphs, lists, tables and fenced code of ``text``, in order.
 
     Every character that is not white space lies in exactly one block.
@@ -68,7 +68,7 @@ def blocks(text: str) -> Iterator[Block]:
             at += 1
         elif match := _HEADING.match(lines[at].text):
             heading = _CLOSING.sub("", lines[at].text[match.end() :].rstrip()).rstrip()
-            yield _block(Kind.HEADING, lines[at : at + 1], len(match[1]), heading)
+            yield _block(BlockType.HEADING, lines[at : at + 1], len(match[1]), heading)
             at += 1
         else:
             kind, after = _extent(lines, at)
@@ -76,21 +76,21 @@ def blocks(text: str) -> Iterator[Block]:
             at = after
 
 
-def _block(kind: Kind, lines: list[_Line], level: int = 0, heading: str = "") -> Block:
+def _block(kind: BlockType, lines: list[_Line], level: int = 0, heading: str = "") -> MarkdownBlock:
     first, last = lines[0], lines[-1]
     start = first.start + len(first.text) - len(first.text.lstrip())
-    return Block(kind, start, last.start + len(last.text.rstrip()), level, heading)
+    return MarkdownBlock(kind, start, last.start + len(last.text.rstrip()), level, heading)
 
 
-def _extent(lines: list[_Line], at: int) -> tuple[Kind, int]:
+def _extent(lines: list[_Line], at: int) -> tuple[BlockType, int]:
     """Return what begins at line ``at``, and the line after its last visible one."""
     if _FENCE.match(lines[at].text):
-        return Kind.CODE, _after_visible(lines, at, _after_fence(lines, at))
+        return BlockType.CODE, _after_visible(lines, at, _after_fence(lines, at))
     if _ITEM.match(lines[at].text):
-        return Kind.LINES, _after_visible(lines, at, _after_list(lines, at))
+        return BlockType.LINES, _after_visible(lines, at, _after_list(lines, at))
     if _is_table(lines, at):
-        return Kind.TABLE, _after_paragraph(lines, at, in_table=True)
-    return Kind.PROSE, _after_paragraph(lines, at, in_table=False)
+        return BlockType.TABLE, _after_paragraph(lines, at, in_table=True)
+    return BlockType.PROSE, _after_paragraph(lines, at, in_table=False)
 
 
 def _after_fence(lines: list[_Line], at: int) -> int:

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from ragsmith.assessment.scores import evaluate
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import COLD_STARTS, Pipeline
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.given import apart
+from ragsmith.models.model_objects import apart
 from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Timing
+from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
 from ragsmith.records.latency import keep_timings, kept_timings
 from ragsmith.reporting.pipeline_rows import latencies
 from ragsmith.store.store import LatencyRow, Store
@@ -72,9 +72,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def setup_of(folder: Path, **models: Any) -> Setup:
+def setup_of(folder: Path, **models: Any) -> Experiment:
     names, given_models = apart(models)
-    return Setup(load_dataset(folder), ModelNames().overridden(names), 100, given=given_models)
+    return Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given_models)
 
 
 def test_each_station_has_the_time_that_passed_there(tiny_folder: Path, pipeline: Build) -> None:
@@ -109,8 +109,8 @@ def test_nothing_is_remembered_between_questions(tiny_folder: Path, pipeline: Bu
     st.lists(st.floats(0, 9)),
 )
 def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]], cold: list[float]) -> None:
-    timings = [Timing(f"q{i}", WARM, {**its, WHOLE: sum(its.values())}) for i, its in enumerate(warm)]
-    timings += [Timing(f"q{i}", COLD, {START: took, WHOLE: took}) for i, took in enumerate(cold)]
+    timings = [StageTimes(f"q{i}", WARM, {**its, WHOLE: sum(its.values())}) for i, its in enumerate(warm)]
+    timings += [StageTimes(f"q{i}", COLD, {START: took, WHOLE: took}) for i, took in enumerate(cold)]
     found = latencies(timings, lambda question: ["type even"] if int(question[1:]) % 2 == 0 else [])
     assert {one.state for one in found} == {WARM, *([COLD] if cold else [])}
     for one in found:
@@ -127,7 +127,11 @@ def test_percentiles_are_those_of_all_measurements(warm: list[dict[str, float]],
 
 def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Store) -> None:
     weighed = store.put_latency(LatencyRow("key", "machine", "a", "ok", 0.5))
-    first = [Timing("a", WARM, {WHOLE: 1.0}), Timing("b", WARM, {WHOLE: 2.0}), Timing("b", COLD, {WHOLE: 3.0})]
+    first = [
+        StageTimes("a", WARM, {WHOLE: 1.0}),
+        StageTimes("b", WARM, {WHOLE: 2.0}),
+        StageTimes("b", COLD, {WHOLE: 3.0}),
+    ]
     keep_timings(store, "key", "digest", "machine", first)
     assert kept_timings(store, ["key", "other"]) == {"key": {"machine": first}}
     keep_timings(store, "key", "digest", "machine", first[:1])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ragsmith.cli.explanation import explained, parts
-from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Fitting, Technique, load_techniques
+from ragsmith.techniques.task_lookup import tasks
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 Command = Callable[..., Any]

@@ -14,7 +14,7 @@ from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.collection import Collection
-from ragsmith.index.shelf import Shelf
+from ragsmith.index.artifact_cache import ArtifactCache
 
 DOCUMENTS = {
     "harbour": "The harbour of Aldham has levied salt dues since 1402. The master collects the salt dues.",
@@ -99,7 +99,7 @@ def test_nothing_is_kept_before_something_was_built(here: Path) -> None:
 
 
 def test_what_is_wrong_is_said(here: Path) -> None:
-    collection = Collection(Path("winner.yaml"), Shelf("cache.sqlite.indexes"))
+    collection = Collection(Path("winner.yaml"), ArtifactCache("cache.sqlite.indexes"))
     for attempt in (collection.read, lambda: collection.add(["documents"]), lambda: collection.remove(["bell"])):
         with pytest.raises(UsageError, match=r"there is no index of winner\.yaml yet: build it with"):
             attempt()
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_said(here: Path) -> None:
 
 
 def test_a_damaged_collection_is_not_believed(here: Path) -> None:
-    collection = Collection(Path("winner.yaml"), Shelf("cache.sqlite.indexes"))
+    collection = Collection(Path("winner.yaml"), ArtifactCache("cache.sqlite.indexes"))
     collection.start(load_documents("documents").documents)
     file = next(here.glob("cache.sqlite.indexes/collections/*.jsonl"))
     file.write_text(file.read_text().replace("1402", "1403"))

@@ -11,7 +11,7 @@ import optuna
 import pytest
 from postgres_server import Server
 
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.integrations.optuna import mirror_run
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings
@@ -26,7 +26,7 @@ SETTINGS = RunSettings(
 
 
 def test_runs_are_mirrored_and_the_dashboard_is_named(
-    ragsmith: Command, tiny_setup: Setup, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ragsmith: Command, tiny_setup: Experiment, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Store.open("my cache.sqlite") as store:
@@ -49,7 +49,7 @@ def test_runs_are_mirrored_and_the_dashboard_is_named(
 
 @pytest.mark.processes
 def test_a_password_is_used_and_not_said(
-    ragsmith: Command, tiny_setup: Setup, space: Space, postgres_server: Server
+    ragsmith: Command, tiny_setup: Experiment, space: Space, postgres_server: Server
 ) -> None:
     url = postgres_server.database().replace("@", ":Dw3-data-Gv65xKa19@")
     with Store.open(url) as store:

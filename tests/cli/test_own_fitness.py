@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter, post_generation
@@ -48,7 +48,7 @@ HALVES = "found_by_halves+answered_by_halves"
 
 
 @pytest.fixture
-def halves(tiny_setup: Setup, registered: Callable[..., Technique]) -> None:
+def halves(tiny_setup: Experiment, registered: Callable[..., Technique]) -> None:
     examples = sorted(tiny_setup.dataset.examples, key=lambda example: example.id)
     gold = {example.question: tiny_setup.relevance[example.id].relevant for example in examples}
     answers = {example.question: example.answer for example in examples}

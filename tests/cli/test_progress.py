@@ -10,16 +10,16 @@ from ragsmith.building import tell
 from ragsmith.cli.building import show_building
 from ragsmith.cli.progress import Progress
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Spent
-from ragsmith.models.served.provider import Activity
+from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.run import Start, Step
 
 
-def told(mode: str, setup: Setup, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def told(mode: str, setup: Experiment, capsys: pytest.CaptureFixture[str]) -> list[str]:
     progress = Progress(mode)
-    pulse = Activity(attempts=12, retries=2, in_flight=3), Spent(12, 3400, 0.5)
+    pulse = ProviderActivity(attempts=12, retries=2, in_flight=3), Spent(12, 3400, 0.5)
     progress.begin(Start(setup, load_space("quick"), 21, lambda: pulse))
     progress.step(Step("baselines, each option alone", 0, 9, None, None))
     progress.progress(5, 20)
@@ -32,7 +32,7 @@ def told(mode: str, setup: Setup, capsys: pytest.CaptureFixture[str]) -> list[st
 
 
 def test_a_file_gets_a_line_a_step_and_a_pipeline_only_when_it_is_new(
-    tiny_setup: Setup, capsys: pytest.CaptureFixture[str]
+    tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, prelude, one, two = told("lines", tiny_setup, capsys)
     assert first == "island: 4 documents, 24 chunks, 24 questions; space 'quick': 48 pipelines"
@@ -41,7 +41,7 @@ def test_a_file_gets_a_line_a_step_and_a_pipeline_only_when_it_is_new(
     assert two.endswith("search  2     8 evaluated  best 0.5000")
 
 
-def test_a_program_gets_json_with_what_was_spent(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_gets_json_with_what_was_spent(tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     begin, prelude, one, two = map(json.loads, told("json", tiny_setup, capsys))
     assert (begin["event"], begin["questions"], begin["pipelines"]) == ("begin", 24, 48)
     assert (prelude["event"], prelude["phase"]) == ("step", "baselines, each option alone")
@@ -57,11 +57,11 @@ def test_a_program_gets_json_with_what_was_spent(tiny_setup: Setup, capsys: pyte
     assert two["seconds_left"] >= 0
 
 
-def test_quiet_is_quiet(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_is_quiet(tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     assert told("none", tiny_setup, capsys) == []
 
 
-def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     lines = told("live", tiny_setup, capsys)
     assert lines[0].startswith("island: 4 documents")
     assert any("search  1" in line for line in lines)

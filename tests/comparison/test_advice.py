@@ -9,7 +9,7 @@ import pytest
 from ragsmith.comparison.advice import Facts, next_step
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.looks import Look
+from ragsmith.comparison.looks import TestSetUse
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.statistics import Verdict
 
@@ -28,7 +28,9 @@ def compared(name: str, verdict: Verdict, difference: Difference = SEEN, more: i
     return Comparison(name, TITLES[name], "", difference, 0.4, verdict, more_questions=more, more_groups=groups)
 
 
-FACTS = Facts([compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, Look(1, 20, 20))
+FACTS = Facts(
+    [compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, TestSetUse(1, 20, 20)
+)
 
 
 def said(facts: Facts) -> tuple[str, str]:
@@ -50,7 +52,7 @@ def test_too_few_groups_ask_for_other_documents_or_sections() -> None:
 
 
 def test_questions_that_were_looked_at_too_often_ask_for_fresh_ones() -> None:
-    kind, sentence = said(replace(FACTS, look=Look(7, 20, 0)))
+    kind, sentence = said(replace(FACTS, look=TestSetUse(7, 20, 0)))
     assert (kind, "6 times" in sentence) == ("fresh", True)
 
 

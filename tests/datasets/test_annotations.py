@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.annotations import CLUSTERS, FILE, Annotation, Reading, read_annotations, read_clusters
+from ragsmith.datasets.annotations import CLUSTERS, FILE, Annotation, ReaderJudgement, read_annotations, read_clusters
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
 from ragsmith.errors import DatasetError, UsageError
 
@@ -53,7 +53,7 @@ def test_they_are_read(folder: Path) -> None:
     )
     other = found["ferry-2"]
     assert (other.wordings, other.group) == (("How", "When"), "g")
-    assert other.readings == (Reading(True, False, "a word"), Reading(True, True))
+    assert other.readings == (ReaderJudgement(True, False, "a word"), ReaderJudgement(True, True))
 
 
 def test_a_data_set_without_them_has_none(tiny_folder: Path) -> None:

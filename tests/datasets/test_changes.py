@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.changes import Changes, changes, contents, still_answerable
+from ragsmith.datasets.changes import DocumentChanges, changes, contents, still_answerable
 from ragsmith.types import Document, Example, Modality, Span
 
 
@@ -43,8 +43,8 @@ def test_the_kind_of_a_text_counts_and_its_title_does_not() -> None:
 
 
 def test_changes_are_said_in_words() -> None:
-    assert str(Changes(("a", "b"), (), ("c",))) == "2 added, 1 removed"
-    assert str(Changes()) == "none added, changed or removed"
+    assert str(DocumentChanges(("a", "b"), (), ("c",))) == "2 added, 1 removed"
+    assert str(DocumentChanges()) == "none added, changed or removed"
 
 
 def test_evidence_is_found_where_it_stood_and_where_it_moved_to() -> None:

@@ -9,7 +9,7 @@ from dataset_folder import evidence, questions, record, small_dataset
 from pdf_file import pdf
 
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
-from ragsmith.datasets.kinds import KINDS, kind_of
+from ragsmith.datasets.document_types import KINDS, kind_of
 from ragsmith.types import Document, Example, Modality, Span
 
 CODE = "# Not a title\nimport this\n\n\ndef prime(pump):\n    pump.fill()\n"

@@ -14,7 +14,7 @@ from first_law import first_law
 from numpy.typing import NDArray
 from passages import PARAGRAPHS, PASSAGES
 
-from ragsmith.api.given import Resources, say_what_is_not_covered
+from ragsmith.api.resources import Resources, say_what_is_not_covered
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.errors import Notice

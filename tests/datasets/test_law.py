@@ -17,7 +17,7 @@ from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset
 from ragsmith.datasets.groups import by_neighbourhood
 from ragsmith.datasets.splits import Leaks, leaks, split
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.recall import recall_at
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms
@@ -25,11 +25,11 @@ from ragsmith.types import Chunk, Example
 
 
 @pytest.fixture(scope="module")
-def law() -> Setup:
-    return Setup(load_dataset("law"))
+def law() -> Experiment:
+    return Experiment(load_dataset("law"))
 
 
-def recall(law: Setup, rank: Callable[[Example], list[Chunk]]) -> float:
+def recall(law: Experiment, rank: Callable[[Example], list[Chunk]]) -> float:
     """Mean Recall@5 of a ranking over the questions that have evidence."""
     examples = [example for example in law.dataset.examples if example.evidence]
     return statistics.fmean(recall_at([chunk.id for chunk in rank(e)], law.relevance[e.id].relevant) for e in examples)
@@ -39,7 +39,7 @@ def test_it_is_valid() -> None:
     assert validate_dataset(bundled("datasets", "law")) == ()
 
 
-def test_it_has_the_size_and_the_mix_it_promises(law: Setup) -> None:
+def test_it_has_the_size_and_the_mix_it_promises(law: Experiment) -> None:
     data = law.dataset
     assert len(data.documents) == 25
     assert 30_000 <= sum(len(document.text.split()) for document in data.documents) <= 50_000
@@ -55,7 +55,7 @@ def test_its_first_hundred_questions_are_what_they_were() -> None:
     assert first_law().digest == "cd5565f8d8b2d9cef5557aefac3876e4"
 
 
-def test_no_document_has_evidence_of_both_sides(law: Setup) -> None:
+def test_no_document_has_evidence_of_both_sides(law: Experiment) -> None:
     data = law.dataset
     searched, tested = (
         {span.doc for example in data.examples if example.split == part for span in example.evidence}
@@ -65,7 +65,7 @@ def test_no_document_has_evidence_of_both_sides(law: Setup) -> None:
     assert leaks(data, split(data)) == Leaks(100, 0, 0)
 
 
-def test_another_split_of_the_first_hundred_would_leave_questions_out(law: Setup) -> None:
+def test_another_split_of_the_first_hundred_would_leave_questions_out(law: Experiment) -> None:
     """The card says so: within 900 characters 98 of them hang together, so that one side has them all."""
     data = law.dataset
     first = [replace(example, split=None) for example in data.examples if example.split == "search"]
@@ -73,7 +73,7 @@ def test_another_split_of_the_first_hundred_would_leave_questions_out(law: Setup
     assert split(make_dataset({"name": "first"}, data.documents, first)).unused
 
 
-def test_bm25_finds_part_of_it(law: Setup) -> None:
+def test_bm25_finds_part_of_it(law: Experiment) -> None:
     chunks = law.corpus.chunks
     bm25 = BM25([chunk.text for chunk in chunks])
 
@@ -84,7 +84,7 @@ def test_bm25_finds_part_of_it(law: Setup) -> None:
     assert 0.50 <= recall(law, by_words) <= 0.80
 
 
-def test_position_length_and_title_are_no_shortcut(law: Setup) -> None:
+def test_position_length_and_title_are_no_shortcut(law: Experiment) -> None:
     chunks = law.corpus.chunks
     first = sorted(chunks, key=lambda chunk: (chunk.index, chunk.id))
     longest = sorted(chunks, key=lambda chunk: (-len(chunk.text), chunk.id))

@@ -11,7 +11,7 @@ import pytest
 
 from ragsmith.datasets.anchoring.anchored_folder import anchor_list
 from ragsmith.datasets.anchoring.repaired_folder import repair_folder
-from ragsmith.datasets.intake.intake import take_in
+from ragsmith.datasets.ingest.ingest import take_in
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.offsets import write_offsets
 

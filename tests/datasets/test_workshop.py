@@ -16,7 +16,7 @@ from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset
 from ragsmith.datasets.relevance import overlap
 from ragsmith.datasets.splits import Leaks, leaks, split
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.recall import recall_at
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Example
@@ -30,8 +30,8 @@ COPIED = 8
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Setup:
-    return Setup(load_dataset("workshop"))
+def workshop() -> Experiment:
+    return Experiment(load_dataset("workshop"))
 
 
 def words(text: str) -> list[str]:
@@ -53,7 +53,7 @@ def kinds(example: Example) -> set[str]:
     return {kind(span.doc) for span in example.evidence}
 
 
-def spans(workshop: Setup, example: Example) -> list[str]:
+def spans(workshop: Experiment, example: Example) -> list[str]:
     """The quoted texts."""
     texts = {document.id: document.text for document in workshop.dataset.documents}
     return [texts[span.doc][span.start : span.end] for span in example.evidence]
@@ -63,7 +63,7 @@ def test_it_is_valid() -> None:
     assert validate_dataset(bundled("datasets", "workshop")) == ()
 
 
-def test_it_has_the_size_and_the_mix_of_kinds_it_promises(workshop: Setup) -> None:
+def test_it_has_the_size_and_the_mix_of_kinds_it_promises(workshop: Experiment) -> None:
     documents = workshop.dataset.documents
     assert Counter(kind(document.id) for document in documents) == KINDS
     assert 60_000 <= sum(len(document.text) for document in documents) <= 110_000
@@ -74,7 +74,7 @@ def test_it_has_the_size_and_the_mix_of_kinds_it_promises(workshop: Setup) -> No
     }
 
 
-def test_it_has_the_questions_it_promises(workshop: Setup) -> None:
+def test_it_has_the_questions_it_promises(workshop: Experiment) -> None:
     examples = workshop.dataset.examples
     assert [example.id for example in examples] == [f"ws-{number:03d}" for number in range(1, 91)]
     assert Counter(example.type for example in examples) == TYPES
@@ -82,7 +82,7 @@ def test_it_has_the_questions_it_promises(workshop: Setup) -> None:
     assert len({" ".join(words(example.question)) for example in examples}) == len(examples)
 
 
-def test_every_type_asks_of_the_documents_it_names(workshop: Setup) -> None:
+def test_every_type_asks_of_the_documents_it_names(workshop: Experiment) -> None:
     for example in workshop.dataset.examples:
         if example.type == "code":
             assert kinds(example) <= KINDS.keys() - {"", ".csv", ".pdf"}, example.id
@@ -92,14 +92,14 @@ def test_every_type_asks_of_the_documents_it_names(workshop: Setup) -> None:
             assert len({span.doc for span in example.evidence}) > 1, example.id
 
 
-def test_evidence_is_short_and_each_piece_lies_apart_from_the_others(workshop: Setup) -> None:
+def test_evidence_is_short_and_each_piece_lies_apart_from_the_others(workshop: Experiment) -> None:
     for example in workshop.dataset.examples:
         assert 1 <= len(example.evidence) <= 4, example.id
         assert all(40 <= len(text) <= 400 and text == text.strip() for text in spans(workshop, example)), example.id
         assert not any(overlap(a, b) for a, b in pairwise(example.evidence)), example.id
 
 
-def test_evidence_begins_and_ends_between_words(workshop: Setup) -> None:
+def test_evidence_begins_and_ends_between_words(workshop: Experiment) -> None:
     texts = {document.id: document.text for document in workshop.dataset.documents}
     for example in workshop.dataset.examples:
         for span in example.evidence:
@@ -108,31 +108,31 @@ def test_evidence_begins_and_ends_between_words(workshop: Setup) -> None:
                 assert not re.fullmatch(r"\w\w", text[max(0, at - 1) : at + 1]), (example.id, span)
 
 
-def test_every_piece_of_evidence_lies_whole_or_by_half_in_a_chunk(workshop: Setup) -> None:
+def test_every_piece_of_evidence_lies_whole_or_by_half_in_a_chunk(workshop: Experiment) -> None:
     assert not any(relevance.missed or relevance.partial for relevance in workshop.relevance.values())
 
 
-def test_every_document_answers_some_question(workshop: Setup) -> None:
+def test_every_document_answers_some_question(workshop: Experiment) -> None:
     used = {span.doc for example in workshop.dataset.examples for span in example.evidence}
     assert used == {document.id for document in workshop.dataset.documents}
 
 
-def test_no_question_copies_its_evidence(workshop: Setup) -> None:
+def test_no_question_copies_its_evidence(workshop: Experiment) -> None:
     for example in workshop.dataset.examples:
         copied = {run for text in spans(workshop, example) for run in runs(text)}
         assert not copied & set(runs(example.question)), example.id
 
 
-def test_every_type_is_on_both_sides_of_the_split(workshop: Setup) -> None:
+def test_every_type_is_on_both_sides_of_the_split(workshop: Experiment) -> None:
     test = Counter(example.type for example in workshop.dataset.examples if example.split == "test")
     assert all(0.2 <= test[type_] / number <= 0.45 for type_, number in TYPES.items())
 
 
-def test_its_folds_are_of_about_one_size(workshop: Setup) -> None:
+def test_its_folds_are_of_about_one_size(workshop: Experiment) -> None:
     assert [len(part) for part in workshop.folds] == [16, 10, 10, 10, 10]
 
 
-def test_its_split_is_what_the_rule_draws_and_nothing_leaks(workshop: Setup) -> None:
+def test_its_split_is_what_the_rule_draws_and_nothing_leaks(workshop: Experiment) -> None:
     data = workshop.dataset
     unmarked = [replace(example, split=None) for example in data.examples]
     drawn = split(make_dataset({"name": "unmarked"}, data.documents, unmarked))
@@ -150,14 +150,14 @@ def test_its_split_is_what_the_rule_draws_and_nothing_leaks(workshop: Setup) -> 
         ("w180-datasheet.pdf", "The rated power may be drawn without end up to 28 degrees in the room."),
     ],
 )
-def test_the_pdfs_hold_text_in_whole_sentences(workshop: Setup, id_: str, sentence: str) -> None:
+def test_the_pdfs_hold_text_in_whole_sentences(workshop: Experiment, id_: str, sentence: str) -> None:
     text = next(document.text for document in workshop.dataset.documents if document.id == id_)
     assert sentence in text
     assert len(text) > 3_000
     assert (bundled("datasets", "workshop") / "documents" / id_).stat().st_size < 40 * 1024
 
 
-def test_bm25_finds_part_of_it(workshop: Setup) -> None:
+def test_bm25_finds_part_of_it(workshop: Experiment) -> None:
     chunks = workshop.corpus.chunks
     bm25 = BM25([chunk.text for chunk in chunks])
     recalls = []

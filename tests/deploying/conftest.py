@@ -12,7 +12,7 @@ import pytest
 
 import ragsmith
 from ragsmith.deploying.kit import Kit
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.run import Run
@@ -25,7 +25,7 @@ SETTINGS = ragsmith.RunSettings(
 
 
 @pytest.fixture(scope="session")
-def winner(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space, techniques: None) -> Path:
+def winner(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space, techniques: None) -> Path:
     folder = tmp_path_factory.mktemp("found")
     with Store.open(folder / "cache.sqlite") as store:
         outcome = Run(tiny_setup, space, store, SETTINGS).go()

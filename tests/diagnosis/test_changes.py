@@ -15,10 +15,10 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.diagnosis.ablation import ablation_of, wanted
 from ragsmith.diagnosis.changes import signals
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
@@ -32,7 +32,7 @@ PLACES = ("Granary", "Sawmill", "Brewery", "Chapel", "Foundry", "Tannery", "Bake
 
 
 @pytest.fixture(scope="module")
-def titled() -> Setup:
+def titled() -> Experiment:
     """Each document says the same of another place, which only its title names."""
     documents = [
         Document(f"d{n}", place, f"It opens at {n} in the morning, said the warden.") for n, place in enumerate(PLACES)
@@ -48,7 +48,7 @@ def titled() -> Setup:
         for n, place in enumerate(PLACES)
     ]
     weights = {"title": 2.0, "bm25": 0.2, "cosine": 0.2, "length": 0.1}
-    return Setup(make_dataset({"name": "places"}, documents, examples), weights=weighing(retrieval=weights))
+    return Experiment(make_dataset({"name": "places"}, documents, examples), weights=weighing(retrieval=weights))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_each_signal_of_each_learned_ranking_is_left_out_in_turn(pipeline: Build
 
 
 def test_the_signal_that_alone_separates_gold_is_worth_most(
-    titled: Setup, space: Space, store: Store, pipeline: Build
+    titled: Experiment, space: Space, store: Store, pipeline: Build
 ) -> None:
     winner = with_general(titled, pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})))
     others = wanted(winner, space, with_signals=True)
@@ -120,7 +120,7 @@ def test_what_was_fitted_is_left_as_it_is_where_it_cannot_be_fitted_again(pipeli
 
 
 def test_pipelines_with_general_weights_that_are_stored_are_known(
-    titled: Setup, space: Space, store: Store, pipeline: Build
+    titled: Experiment, space: Space, store: Store, pipeline: Build
 ) -> None:
     plans: list[AblationPlan] = []
 

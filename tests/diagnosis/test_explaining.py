@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from learned_ranking import weighing
 
-from ragsmith.diagnosis.explaining import Explained, Station, explained
+from ragsmith.diagnosis.explaining import QuestionExplanation, StageExplanation, explained
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
@@ -20,15 +20,15 @@ from ragsmith.techniques.families import reranking, retrieval
 Build = Callable[..., Candidate]
 
 
-def way(setup: Setup, store: Store, candidate: Candidate, question: str = "ferry-1") -> Explained:
+def way(setup: Experiment, store: Store, candidate: Candidate, question: str = "ferry-1") -> QuestionExplanation:
     return explained(setup.engine(store), setup, candidate, setup.examples[question], Fitness())
 
 
-def stations(found: Explained) -> dict[str, Station]:
+def stations(found: QuestionExplanation) -> dict[str, StageExplanation]:
     return {station.family: station for station in found.stations}
 
 
-def adds_up(station: Station, names: tuple[str, ...]) -> bool:
+def adds_up(station: StageExplanation, names: tuple[str, ...]) -> bool:
     for hit in station.hits:
         assert {name for name, _ in hit.signals} == set(names)
         assert sum(value for _, value in hit.signals) == pytest.approx(hit.score, abs=1e-6)
@@ -37,7 +37,7 @@ def adds_up(station: Station, names: tuple[str, ...]) -> bool:
     return len(station.hits) > 1
 
 
-def test_what_signals_add_is_the_score_of_a_hit(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_what_signals_add_is_the_score_of_a_hit(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     candidate = with_general(tiny_setup, pipeline(retrieval="listnet", reranking=("listnet", {"without": "title"})))
     found = stations(way(tiny_setup, store, candidate))
     assert adds_up(found["query_expansion"], retrieval["listnet"].signals)
@@ -48,7 +48,7 @@ def test_what_signals_add_is_the_score_of_a_hit(tiny_setup: Setup, store: Store,
 
 
 def test_fitted_weights_are_those_that_the_question_was_answered_with(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     setup = replace(tiny_setup, weights=weighing(questions=3, retrieval={"bm25": -1.0, "cosine": -1.0}))
     with Evaluator(setup, store, 1) as evaluator:
@@ -63,7 +63,7 @@ def test_fitted_weights_are_those_that_the_question_was_answered_with(
 
 
 def test_rankings_that_were_not_learned_or_are_of_other_queries_have_no_signals(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     for candidate in (pipeline(retrieval="hybrid"), pipeline(retrieval="listnet", query_expansion="hyde")):
         found = way(tiny_setup, store, with_general(tiny_setup, candidate))

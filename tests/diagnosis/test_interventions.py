@@ -16,8 +16,8 @@ from ragsmith.diagnosis.interventions import (
     kept_instead,
 )
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -48,7 +48,7 @@ def all_but_the_best(question: Question, hits: Hits) -> Hits:
 
 
 def test_means_are_those_of_the_pipeline_and_of_a_perfect_filter(
-    tiny_setup: Setup, store: Store, pipeline: Callable[..., Candidate], registered: Callable[..., object]
+    tiny_setup: Experiment, store: Store, pipeline: Callable[..., Candidate], registered: Callable[..., object]
 ) -> None:
     registered(passage_filter, all_but_the_best)
     candidate, fitness = pipeline(retrieval="bm25", passage_filter="all_but_the_best"), Fitness()

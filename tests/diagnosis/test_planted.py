@@ -14,8 +14,8 @@ import pytest
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.diagnosis.failing import well_from
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
@@ -234,7 +234,7 @@ class Plant:
     def __str__(self) -> str:
         return f"{self.cause.value.replace(' ', '-')}-{WORLDS.index(self.world)}"
 
-    def setup(self) -> Setup:
+    def setup(self) -> Experiment:
         documents = tuple(Document(name, name, text) for name, text in self.documents.items())
         spans = []
         for quote in self.gold:
@@ -244,7 +244,7 @@ class Plant:
         answer = self.answer or self.world.answer
         example = Example("planted", self.world.question, answer, "factual", tuple(spans))
         data = Dataset("planted", "Planted", "", "CC0", "en", documents, (example,), "0" * 64)
-        return Setup(data, chunk_size=self.chunk_size)
+        return Experiment(data, chunk_size=self.chunk_size)
 
 
 def apart(*texts: str) -> dict[str, str]:

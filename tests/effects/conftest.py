@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from learning import sample_of
 
-from ragsmith.effects.corpus import Corpus
-from ragsmith.effects.knowledge import Knowledge, Observed
+from ragsmith.effects.corpus import CorpusProfile
+from ragsmith.effects.knowledge import Knowledge, ObservedDataset
 from ragsmith.effects.terms import GROUPS, Labels, ModelClasses, labels_of
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -35,7 +35,7 @@ def documents_of(name: str) -> tuple[int, ...]:
     return tuple(sorted(Random(f"documents of {name}").sample(range(1 << 25), 200)))
 
 
-def made_up(name: str, seed: int, space: Space, corpus: Corpus) -> Observed:
+def made_up(name: str, seed: int, space: Space, corpus: CorpusProfile) -> ObservedDataset:
     draw = Random(seed)
     sample = tuple(labels_of(candidate) for candidate in sample_of(space, SAMPLE, name))
     level = draw.uniform(0.3, 0.6)
@@ -44,7 +44,7 @@ def made_up(name: str, seed: int, space: Space, corpus: Corpus) -> Observed:
     def mean(labels: Labels) -> float:
         return level + sum(WORTH[one] + own[one] for one in labels if one in WORTH) + draw.gauss(0, 0.001)
 
-    return Observed(
+    return ObservedDataset(
         name,
         f"digest of {name}",
         documents_of(name),
@@ -60,8 +60,8 @@ def made_up(name: str, seed: int, space: Space, corpus: Corpus) -> Observed:
 
 
 @pytest.fixture(scope="session")
-def prose() -> Corpus:
-    return Corpus(10, 100_000, 10_000.0, 1.0, 0.0, 0.0, 0.0, "en")
+def prose() -> CorpusProfile:
+    return CorpusProfile(10, 100_000, 10_000.0, 1.0, 0.0, 0.0, 0.0, "en")
 
 
 @pytest.fixture(scope="session")
@@ -70,5 +70,5 @@ def space() -> Space:
 
 
 @pytest.fixture(scope="session")
-def knowledge(space: Space, prose: Corpus) -> Knowledge:
+def knowledge(space: Space, prose: CorpusProfile) -> Knowledge:
     return Knowledge.of([made_up(name, seed, space, prose) for seed, name in enumerate("abcd")], steps=10)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.effects.corpus import Corpus, corpus_of
+from ragsmith.effects.corpus import CorpusProfile, corpus_of
 from ragsmith.types import Document, Example, Modality, Span
 
 PROSE = "The tenant pays the rent on the first day of the month, and the landlord gives a receipt for it.\n"
@@ -16,7 +16,7 @@ TALK = "Ann: Did you see the pump?\nBob: It was off when I left.\nAnn: Then who 
 GERMAN = "Der Mieter zahlt die Miete am ersten Tag des Monats, und der Vermieter gibt ihm eine Quittung.\n"
 
 
-def corpus(*texts: str, modality: Modality = Modality.PROSE, questions: tuple[Example, ...] = ()) -> Corpus:
+def corpus(*texts: str, modality: Modality = Modality.PROSE, questions: tuple[Example, ...] = ()) -> CorpusProfile:
     documents = [Document(str(place), "", text, modality) for place, text in enumerate(texts)]
     return corpus_of(documents, questions)
 
@@ -40,7 +40,7 @@ def question(*documents: str) -> Example:
         (corpus(PROSE, PROSE, questions=(question("0"),)), "prose"),
     ],
 )
-def test_kinds(found: Corpus, kind: str) -> None:
+def test_kinds(found: CorpusProfile, kind: str) -> None:
     assert found.kind == kind
 
 

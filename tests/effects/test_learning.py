@@ -17,7 +17,7 @@ from ragsmith.effects.recommending import COST_CLASSES
 from ragsmith.effects.terms import labels_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
@@ -25,7 +25,7 @@ from ragsmith.types import Document, Example, Span
 
 
 @pytest.fixture(scope="module")
-def setups(tiny_setup: Setup) -> list[Setup]:
+def setups(tiny_setup: Experiment) -> list[Experiment]:
     """The island three times, spelled otherwise each time, so that no run of words is in two, and without the questions
     on another document; the last has no answers."""
     data = tiny_setup.dataset
@@ -50,7 +50,9 @@ def setups(tiny_setup: Setup) -> list[Setup]:
 
 
 @pytest.fixture(scope="module")
-def learned(setups: list[Setup], tiny_space: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Knowledge, Path]:
+def learned(
+    setups: list[Experiment], tiny_space: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Knowledge, Path]:
     cache = tmp_path_factory.mktemp("learned") / "cache.sqlite"
     with Store.open(cache) as store:
         return learn(setups, load_space(tiny_space), store, pipelines=16), cache
@@ -76,7 +78,7 @@ def test_a_small_space_is_tried_whole(tiny_space: Path) -> None:
 
 
 def test_data_sets_are_recognised_and_their_test_questions_left_alone(
-    learned: tuple[Knowledge, Path], setups: list[Setup]
+    learned: tuple[Knowledge, Path], setups: list[Experiment]
 ) -> None:
     knowledge, cache = learned
     for one, setup in zip(knowledge.observed, setups, strict=True):
@@ -92,7 +94,7 @@ def test_data_sets_are_recognised_and_their_test_questions_left_alone(
 
 
 def test_what_is_in_the_cache_is_not_computed_again(
-    learned: tuple[Knowledge, Path], setups: list[Setup], tiny_space: Path
+    learned: tuple[Knowledge, Path], setups: list[Experiment], tiny_space: Path
 ) -> None:
     knowledge, cache = learned
     with Store.open(cache, read_only=True) as store:
@@ -119,12 +121,12 @@ def test_what_the_others_name_is_checked_where_enough_others_are(learned: tuple[
     assert all(one.low <= one.gain <= one.high for one in knowledge.checked)
 
 
-def test_one_data_set_is_too_few(setups: list[Setup], tiny_space: Path, store: Store) -> None:
+def test_one_data_set_is_too_few(setups: list[Experiment], tiny_space: Path, store: Store) -> None:
     with pytest.raises(UsageError, match="2 data sets or more"):
         learn(setups[:1], load_space(tiny_space), store, pipelines=4)
 
 
-def test_questions_on_one_document_are_one_group(tiny_setup: Setup) -> None:
+def test_questions_on_one_document_are_one_group(tiny_setup: Experiment) -> None:
     questions = tiny_setup.dataset.examples
     assert sorted(place for group in groups_of(tiny_setup.dataset, questions) for place in group) == list(
         range(len(questions))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragsmith.effects.mixed_model import Block, Variances, effects, fit, sampling_noise, student_95
+from ragsmith.effects.mixed_model import DatasetBlock, EffectVariances, effects, fit, sampling_noise, student_95
 
 OPTIONS = (4, 3)
 """Options of two families; the terms are one an option, in two groups."""
 PIPELINES = 20
 GROUPS = np.repeat([0, 1], OPTIONS)
-TRUE = Variances(np.array([0.02**2, 0.01**2]), np.zeros(2), np.array([0.008**2, 0.004**2]), rest=0.003**2)
-START = Variances(np.full(2, 1e-3), np.full(2, 1e-4), np.full(2, 1e-3), rest=1e-4)
+TRUE = EffectVariances(np.array([0.02**2, 0.01**2]), np.zeros(2), np.array([0.008**2, 0.004**2]), rest=0.003**2)
+START = EffectVariances(np.full(2, 1e-3), np.full(2, 1e-4), np.full(2, 1e-3), rest=1e-4)
 
 
 def designed(pipelines: int, rng: np.random.Generator) -> np.ndarray:
@@ -23,7 +23,7 @@ def designed(pipelines: int, rng: np.random.Generator) -> np.ndarray:
     return design
 
 
-def world(seed: int, sets: int, questions: int = 40, noise: float = 0.05) -> tuple[list[Block], np.ndarray]:
+def world(seed: int, sets: int, questions: int = 40, noise: float = 0.05) -> tuple[list[DatasetBlock], np.ndarray]:
     """Blocks of data sets, whose questions are a sample; and the effects on one more, that is not among them."""
     rng = np.random.default_rng(seed)
     general = rng.normal(0, np.sqrt(TRUE.general[GROUPS]))
@@ -38,7 +38,7 @@ def world(seed: int, sets: int, questions: int = 40, noise: float = 0.05) -> tup
         scores = scores + rng.uniform(0.2, 0.8, questions)  # questions differ in how hard they are
         centred = scores - scores.mean(axis=1, keepdims=True)
         found = sampling_noise(design, GROUPS, 2, centred.T / questions)
-        blocks.append(Block(design, scores.mean(axis=1), found, "prose"))
+        blocks.append(DatasetBlock(design, scores.mean(axis=1), found, "prose"))
     return blocks, general + rng.normal(0, np.sqrt(TRUE.own[GROUPS]))
 
 
@@ -64,7 +64,7 @@ def test_variances_are_found_but_for_their_own_uncertainty() -> None:
 
 def test_what_questions_add_is_not_taken_for_a_difference_between_data_sets() -> None:
     blocks, _ = world(2, sets=10, questions=10, noise=0.08)
-    unaware = [Block(block.design, block.scores, np.zeros(3), block.kind) for block in blocks]
+    unaware = [DatasetBlock(block.design, block.scores, np.zeros(3), block.kind) for block in blocks]
     aware, fooled = (fit(given, GROUPS, START, steps=30) for given in (blocks, unaware))
     assert aware.own.sum() < 0.5 * fooled.own.sum()
 
@@ -85,15 +85,15 @@ def test_intervals_for_a_data_set_that_was_left_out_hold_what_they_promise() -> 
 
 def test_an_option_that_nobody_tried_has_mean_0_and_all_of_the_variance() -> None:
     blocks, _ = world(3, sets=4)
-    without = [Block(np.delete(b.design, 3, axis=1), b.scores, b.noise, b.kind) for b in blocks]
-    padded = [Block(np.insert(b.design, 3, 0.0, axis=1), b.scores, b.noise, b.kind) for b in without]
+    without = [DatasetBlock(np.delete(b.design, 3, axis=1), b.scores, b.noise, b.kind) for b in blocks]
+    padded = [DatasetBlock(np.insert(b.design, 3, 0.0, axis=1), b.scores, b.noise, b.kind) for b in without]
     found = effects(padded, GROUPS, TRUE, "prose")
     assert found.mean[3] == pytest.approx(0)
     assert found.covariance[3, 3] == pytest.approx(TRUE.general[0] + TRUE.own[0])
 
 
 def test_a_kind_of_its_own_tells_of_that_kind_only() -> None:
-    variances = Variances(np.zeros(2), np.full(2, 1e-3), np.full(2, 1e-6), 1e-6)
+    variances = EffectVariances(np.zeros(2), np.full(2, 1e-3), np.full(2, 1e-6), 1e-6)
     blocks, _ = world(4, sets=2)
     there, elsewhere = (effects(blocks, GROUPS, variances, kind) for kind in ("prose", "tables"))
     assert np.abs(there.mean).max() > 0.005

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragsmith.effects.beliefs import Beliefs
-from ragsmith.effects.corpus import Corpus
+from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.prior import Prior
 from ragsmith.effects.recommending import prior_for, recommended
@@ -31,7 +31,7 @@ def drawn(space: Space) -> list[Candidate]:
 
 @pytest.mark.parametrize("models", CLASSES)
 def test_many_at_once_are_as_one_by_one(
-    space: Space, knowledge: Knowledge, prose: Corpus, drawn: list[Candidate], models: ModelClasses
+    space: Space, knowledge: Knowledge, prose: CorpusProfile, drawn: list[Candidate], models: ModelClasses
 ) -> None:
     """What is known, and with chat models also what is not."""
     means, deviations = prior_for(space, knowledge, prose, models).of(drawn)
@@ -42,7 +42,7 @@ def test_many_at_once_are_as_one_by_one(
 
 
 def test_the_covariance_is_that_of_differences(
-    space: Space, knowledge: Knowledge, prose: Corpus, drawn: list[Candidate]
+    space: Space, knowledge: Knowledge, prose: CorpusProfile, drawn: list[Candidate]
 ) -> None:
     """With R alone, var(a - b) = var(a) + var(b) - 2 cov(a, b) can be asked of one pair of pipelines, too."""
     beliefs = knowledge.beliefs(prose, ModelClasses())
@@ -57,7 +57,7 @@ def test_the_covariance_is_that_of_differences(
 
 
 def test_the_covariance_agrees_with_the_deviations_and_is_one(
-    space: Space, knowledge: Knowledge, prose: Corpus, drawn: list[Candidate]
+    space: Space, knowledge: Knowledge, prose: CorpusProfile, drawn: list[Candidate]
 ) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
     genomes = prior.genomes(drawn)
@@ -67,14 +67,16 @@ def test_the_covariance_agrees_with_the_deviations_and_is_one(
     assert np.linalg.eigvalsh(joint).min() > -1e-9
 
 
-def test_genomes_of_the_space_are_those_of_the_prior(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_genomes_of_the_space_are_those_of_the_prior(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
     named = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
     (mean,), (deviation,) = prior.of_genomes([space.genome(named.candidate)])
     assert (mean, deviation) == (pytest.approx(named.gain), pytest.approx(named.sd))
 
 
-def test_baselines_are_known_where_the_space_lacks_them(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_baselines_are_known_where_the_space_lacks_them(
+    space: Space, knowledge: Knowledge, prose: CorpusProfile
+) -> None:
     narrow = space.without(lambda gene: gene.technique.name in ("bm25", "vector"))
     prior = prior_for(narrow, knowledge, prose, ModelClasses())
     assert prior.of([baseline("bm25"), baseline("naive")])[0] == pytest.approx([0, -0.06], abs=0.02)
@@ -83,7 +85,7 @@ def test_baselines_are_known_where_the_space_lacks_them(space: Space, knowledge:
         prior.of([stranger])
 
 
-def test_a_whole_space_is_no_more_than_its_parts(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_a_whole_space_is_no_more_than_its_parts(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
     genomes = prior.genomes([space.candidate(genome) for genome, _ in zip(space.genomes(), range(9000), strict=False)])
     whole = prior.of_genomes(genomes)

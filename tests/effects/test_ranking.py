@@ -11,8 +11,8 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.effects.knowledge import START, Knowledge
 from ragsmith.effects.showing import weights_of
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import SHIPPED, GeneralWeights, shipped
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import reranking, retrieval
@@ -21,7 +21,7 @@ from ragsmith.types import Example
 HALVES = {"sea": ("ferry", "lighthouse"), "land": ("market", "school")}
 
 
-def half(setup: Setup, name: str, tested: str) -> Setup:
+def half(setup: Experiment, name: str, tested: str) -> Experiment:
     """The documents of one half of the island; the questions about ``tested`` are its test."""
     data, docs = setup.dataset, HALVES[name]
     examples = [
@@ -33,7 +33,7 @@ def half(setup: Setup, name: str, tested: str) -> Setup:
     return replace(setup, dataset=make_dataset({"name": name}, documents, examples))
 
 
-def astray(setup: Setup, split: str) -> Setup:
+def astray(setup: Experiment, split: str) -> Experiment:
     """The same with many questions whose gold is whatever has none of their words."""
     spans = [one.evidence[0] for one in setup.dataset.examples]
     texts = {document.id: document.text for document in setup.dataset.documents}
@@ -46,17 +46,19 @@ def astray(setup: Setup, split: str) -> Setup:
 
 
 @pytest.fixture(scope="module")
-def halves(tiny_setup: Setup) -> list[Setup]:
+def halves(tiny_setup: Experiment) -> list[Experiment]:
     return [half(tiny_setup, "sea", "lighthouse"), half(tiny_setup, "land", "school")]
 
 
 @pytest.fixture(scope="module")
-def learned(halves: list[Setup], tmp_path_factory: pytest.TempPathFactory) -> GeneralWeights:
+def learned(halves: list[Experiment], tmp_path_factory: pytest.TempPathFactory) -> GeneralWeights:
     with Store.open(tmp_path_factory.mktemp("learned") / "cache.sqlite") as store:
         return learn_weights(halves, store)
 
 
-def test_both_techniques_learn_from_the_search_questions_of_each(learned: GeneralWeights, halves: list[Setup]) -> None:
+def test_both_techniques_learn_from_the_search_questions_of_each(
+    learned: GeneralWeights, halves: list[Experiment]
+) -> None:
     assert dict(learned.signals) == {
         "retrieval.listnet": retrieval["listnet"].signals,
         "reranking.listnet": reranking["listnet"].signals,
@@ -70,7 +72,7 @@ def test_both_techniques_learn_from_the_search_questions_of_each(learned: Genera
     assert general.weights[general.signals.index("bm25")] > 0
 
 
-def test_test_questions_are_not_looked_at(learned: GeneralWeights, halves: list[Setup], store: Store) -> None:
+def test_test_questions_are_not_looked_at(learned: GeneralWeights, halves: list[Experiment], store: Store) -> None:
     tested, searched = (
         learn_weights([astray(setup, split) for setup in halves], store) for split in ("test", "search")
     )
@@ -80,7 +82,7 @@ def test_test_questions_are_not_looked_at(learned: GeneralWeights, halves: list[
 
 
 def test_a_reranker_learns_behind_retrieval_with_the_weights_of_the_other_data_set(
-    learned: GeneralWeights, halves: list[Setup], store: Store
+    learned: GeneralWeights, halves: list[Experiment], store: Store
 ) -> None:
     sea = halves[0]
     others = learned.without(["sea"])
@@ -93,7 +95,7 @@ def test_a_reranker_learns_behind_retrieval_with_the_weights_of_the_other_data_s
 
 @pytest.mark.parametrize("lacking", [["land"], ["sea", "land"]], ids=["on one", "on any"])
 def test_a_reranker_learns_nothing_where_its_model_is_missing(
-    halves: list[Setup], store: Store, lacking: list[str]
+    halves: list[Experiment], store: Store, lacking: list[str]
 ) -> None:
     models = ModelNames(cross_encoder="none")
     setups = [replace(one, models=models) if one.dataset.name in lacking else one for one in halves]
@@ -102,7 +104,7 @@ def test_a_reranker_learns_nothing_where_its_model_is_missing(
     assert all("retrieval.listnet" in one.questions for one in taught)
 
 
-def test_data_sets_of_one_name_are_refused(halves: list[Setup], store: Store) -> None:
+def test_data_sets_of_one_name_are_refused(halves: list[Experiment], store: Store) -> None:
     with pytest.raises(UsageError, match="several data sets are called land: give each a name of its own"):
         learn_weights([*halves, halves[1]], store)
 

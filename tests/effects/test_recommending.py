@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.effects.corpus import Corpus
+from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import SHIPPED, Knowledge, read
 from ragsmith.effects.recommending import Recommendation, recommendations, recommended
 from ragsmith.effects.terms import GROUPS, ModelClasses
@@ -25,7 +25,7 @@ def names(found: Recommendation) -> set[str]:
     return {gene.technique.name for gene in found.candidate} - {"none", "top_k", "listing"}
 
 
-def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     found = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
     assert names(found) == {"contextual_chunk_headers", "hyde", "complete_hybrid", "cross_encoder"}
     assert found.gain == pytest.approx(0.02 + 0.03 + (0.07 - 0.06) + 0.04, abs=0.02)
@@ -35,20 +35,20 @@ def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge,
     assert [reason.gain for reason in found.reasons] == sorted((r.gain for r in found.reasons), reverse=True)
 
 
-def test_one_call_is_the_answers(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_one_call_is_the_answers(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     found = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
     assert names(found) == {"contextual_chunk_headers", "complete_hybrid", "cross_encoder"}
     assert found.calls == 1
 
 
 def test_calls_that_gain_less_than_their_own_uncertainty_are_saved(
-    space: Space, knowledge: Knowledge, prose: Corpus
+    space: Space, knowledge: Knowledge, prose: CorpusProfile
 ) -> None:
     unsure = replace(knowledge, variances={p: replace(v, own=v.own + 0.01) for p, v in knowledge.variances.items()})
     assert recommended(space, unsure, prose, ModelClasses(), most_calls=None).calls == 1
 
 
-def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     best = replace(
         knowledge,
         observed=tuple(
@@ -66,7 +66,7 @@ def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, 
 
 
 def test_with_a_chat_model_only_options_that_ask_none_are_known(
-    space: Space, knowledge: Knowledge, prose: Corpus
+    space: Space, knowledge: Knowledge, prose: CorpusProfile
 ) -> None:
     embedded, chat = (
         recommended(space, knowledge, prose, models, most_calls=None) for models in (ModelClasses(), CHAT)
@@ -85,7 +85,7 @@ def test_with_a_chat_model_only_options_that_ask_none_are_known(
 LABELS = ("none", "none", "complete_hybrid", "none", "top_k", "none", "none", "listing", "none")
 
 
-def test_an_option_that_was_never_tried_gains_nothing_and_is_unsure(knowledge: Knowledge, prose: Corpus) -> None:
+def test_an_option_that_was_never_tried_gains_nothing_and_is_unsure(knowledge: Knowledge, prose: CorpusProfile) -> None:
     beliefs = knowledge.beliefs(prose, ModelClasses())
     other = tuple("magic" if label == "top_k" else label for label in LABELS)
     (gain, sd), (_, of_a_known) = (
@@ -95,7 +95,7 @@ def test_an_option_that_was_never_tried_gains_nothing_and_is_unsure(knowledge: K
     assert sd > 1.5 * of_a_known
 
 
-def test_other_parameters_are_half_known(knowledge: Knowledge, prose: Corpus) -> None:
+def test_other_parameters_are_half_known(knowledge: Knowledge, prose: CorpusProfile) -> None:
     beliefs = knowledge.beliefs(prose, ModelClasses())
     plain = tuple("vector" if label == "complete_hybrid" else label for label in LABELS)
     (known, sure), (half, unsure), (none, lost) = (
@@ -106,7 +106,7 @@ def test_other_parameters_are_half_known(knowledge: Knowledge, prose: Corpus) ->
     assert sure < unsure < lost
 
 
-def test_what_was_worked_out_before_is_what_is_worked_out_anew(knowledge: Knowledge, prose: Corpus) -> None:
+def test_what_was_worked_out_before_is_what_is_worked_out_anew(knowledge: Knowledge, prose: CorpusProfile) -> None:
     hyde = tuple("hyde" if label == "none" and place == 1 else label for place, label in enumerate(LABELS))
     asked = [
         (corpus, weights)
@@ -119,7 +119,7 @@ def test_what_was_worked_out_before_is_what_is_worked_out_anew(knowledge: Knowle
     assert len(set(anew)) == 6
 
 
-def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     near = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
     far = recommended(space, knowledge, replace(prose, tables=0.9, language="de"), ModelClasses(), most_calls=1)
     assert near.unlike == ()
@@ -127,7 +127,7 @@ def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: K
     assert far.sd > 1.3 * near.sd
 
 
-def test_what_may_lose_much_is_not_named(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_what_may_lose_much_is_not_named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     """What retrieves gains most where nothing differs, and where data sets differ by it, what is no risk is kept."""
     retrieval = GROUPS.index("retrieval")
     wide = {part: replace(its, own=its.own.copy()) for part, its in knowledge.variances.items()}
@@ -137,7 +137,7 @@ def test_what_may_lose_much_is_not_named(space: Space, knowledge: Knowledge, pro
     assert names(found) == {"contextual_chunk_headers", "bm25", "cross_encoder"}
 
 
-def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     only_g = replace(
         knowledge,
         observed=tuple(
@@ -159,7 +159,7 @@ def test_the_target_itself_is_left_out(knowledge: Knowledge) -> None:
 
 
 def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_said(
-    space: Space, knowledge: Knowledge, prose: Corpus
+    space: Space, knowledge: Knowledge, prose: CorpusProfile
 ) -> None:
     known, strange = (
         recommended(space, knowledge, prose, models, most_calls=1)
@@ -173,14 +173,16 @@ def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_s
     )
 
 
-def test_a_space_that_only_dear_pipelines_are_in_is_refused(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_a_space_that_only_dear_pipelines_are_in_is_refused(
+    space: Space, knowledge: Knowledge, prose: CorpusProfile
+) -> None:
     dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "srr")
     with pytest.raises(SpaceError, match="has no pipeline of at most 1 calls a question"):
         recommended(dear, knowledge, prose, ModelClasses(), most_calls=1)
     assert [one.most_calls for one in recommendations(dear, knowledge, prose, ModelClasses())] == [None]
 
 
-def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     nothing = replace(knowledge, observed=())
     found = recommended(space, nothing, prose, ModelClasses(), most_calls=None)
     assert (found.gain, found.calls) == (0, 1)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsmith.effects.knowledge import Checked, Knowledge, Observed, in_words
+from ragsmith.effects.knowledge import Knowledge, ObservedDataset, RecommendationCheck, in_words
 from ragsmith.effects.showing import effects_of, pairs_of, pooled
 from ragsmith.effects.terms import PLAIN
 
 
-def check(gain: float, reach: float = 0.02, measure: str = "fitness", most: int | None = 1) -> Checked:
-    return Checked("d", measure, most, PLAIN, 0.01, 0.02, gain, gain - reach, gain + reach, 1.0)
+def check(gain: float, reach: float = 0.02, measure: str = "fitness", most: int | None = 1) -> RecommendationCheck:
+    return RecommendationCheck("d", measure, most, PLAIN, 0.01, 0.02, gain, gain - reach, gain + reach, 1.0)
 
 
 def test_each_option_has_its_effect_and_its_cost(knowledge: Knowledge) -> None:
@@ -31,7 +31,7 @@ def test_each_option_has_its_effect_and_its_cost(knowledge: Knowledge) -> None:
 def test_pairs_that_change_each_other_are_shown(knowledge: Knowledge) -> None:
     """BM25 and the cross-encoder, which add up otherwise, are made to gain 0.05 less together."""
 
-    def means(one: Observed, part: str) -> tuple[float, ...]:
+    def means(one: ObservedDataset, part: str) -> tuple[float, ...]:
         pairs = zip(one.means[part], one.pipelines, strict=True)
         return tuple(mean - 0.05 * (labels[2] == "bm25" and labels[3] == "cross_encoder") for mean, labels in pairs)
 

@@ -21,17 +21,17 @@ from ragsmith.errors import Notice, RagsmithError, UsageError
 from ragsmith.evaluation.actor_runner import ATTEMPTS, ActorRunner, refuse_vectors, reply_to
 from ragsmith.evaluation.actors import Mailbox, NodeSetup
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.threads import Job
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.remote import Request
+from ragsmith.gateway.remote import RemoteRequest
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task
 from ragsmith.models.vector_address import holding_anywhere
 
 
 @contextmanager
-def leading(setup: Setup, *actors: Actor) -> Iterator[ActorRunner]:
+def leading(setup: Experiment, *actors: Actor) -> Iterator[ActorRunner]:
     """A runner with these actors, to which every look at the clock is ten seconds."""
     clock = itertools.count(0.0, 10.0)
     cluster = FakeCluster(FakeRay(actors), len(actors))
@@ -39,7 +39,7 @@ def leading(setup: Setup, *actors: Actor) -> Iterator[ActorRunner]:
         yield runner
 
 
-def jobs(setup: Setup, count: int = 3) -> list[Job]:
+def jobs(setup: Experiment, count: int = 3) -> list[Job]:
     """The first questions, of one candidate, in order."""
     return sorted((0, question) for question in setup.order[:count])
 
@@ -49,13 +49,13 @@ def ran(runner: ActorRunner, wanted: list[Job]) -> list[Job]:
     return sorted(one.job for batch in runner.run([baseline("bm25")], wanted) for one in batch)
 
 
-def test_every_job_ends_once_whoever_is_lost(tiny_setup: Setup) -> None:
+def test_every_job_ends_once_whoever_is_lost(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup, 20)
     with leading(tiny_setup, Actor(evaluate=[LOST]), Actor(), Actor(evaluate=[LOST, LOST])) as runner:
         assert ran(runner, wanted) == wanted
 
 
-def test_jobs_that_are_lost_with_every_actor_that_has_them_end_the_search(tiny_setup: Setup) -> None:
+def test_jobs_that_are_lost_with_every_actor_that_has_them_end_the_search(tiny_setup: Experiment) -> None:
     with (
         leading(tiny_setup, Actor(evaluate=[LOST] * ATTEMPTS)) as runner,
         pytest.raises(RagsmithError, match=rf"lost with the process that had them, {ATTEMPTS} times"),
@@ -63,7 +63,7 @@ def test_jobs_that_are_lost_with_every_actor_that_has_them_end_the_search(tiny_s
         ran(runner, jobs(tiny_setup))
 
 
-def test_losses_of_one_batch_are_not_held_against_the_next(tiny_setup: Setup) -> None:
+def test_losses_of_one_batch_are_not_held_against_the_next(tiny_setup: Experiment) -> None:
     actor = Actor()
     wanted = jobs(tiny_setup)
     with leading(tiny_setup, actor) as runner:
@@ -76,7 +76,7 @@ def test_losses_of_one_batch_are_not_held_against_the_next(tiny_setup: Setup) ->
 # --- actors that are being started -----------------------------------------------------------------------------------
 
 
-def test_an_actor_that_is_lost_whenever_it_gets_ready_ends_the_search(tiny_setup: Setup) -> None:
+def test_an_actor_that_is_lost_whenever_it_gets_ready_ends_the_search(tiny_setup: Experiment) -> None:
     dying = Actor(ready=[LOST] * ATTEMPTS)
     with (
         leading(tiny_setup, dying) as runner,
@@ -86,21 +86,21 @@ def test_an_actor_that_is_lost_whenever_it_gets_ready_ends_the_search(tiny_setup
     assert [method for method, _ in dying.calls] == ["there", "ready"] * ATTEMPTS
 
 
-def test_an_actor_may_be_unavailable_for_as_long_as_it_is_being_started(tiny_setup: Setup) -> None:
+def test_an_actor_may_be_unavailable_for_as_long_as_it_is_being_started(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup)
     with leading(tiny_setup, Actor(there=[LOST] * (ATTEMPTS + 1), ready=[LOST])) as runner, warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         assert ran(runner, wanted) == wanted
 
 
-def test_losses_before_an_actor_was_ready_are_not_held_against_it_afterwards(tiny_setup: Setup) -> None:
+def test_losses_before_an_actor_was_ready_are_not_held_against_it_afterwards(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup)
     ready = ["", *[LOST] * (ATTEMPTS - 1), "", LOST, ""]
     with leading(tiny_setup, Actor(ready=ready, evaluate=[LOST, LOST])) as runner:
         assert ran(runner, wanted) == wanted
 
 
-def test_a_node_that_cannot_be_used_is_named(tiny_setup: Setup) -> None:
+def test_a_node_that_cannot_be_used_is_named(tiny_setup: Experiment) -> None:
     with (
         leading(tiny_setup, Actor(ready=["the node 10.0.0.7 has another version"])) as runner,
         pytest.raises(UsageError, match=r"the node 10\.0\.0\.7 has another version"),
@@ -108,20 +108,20 @@ def test_a_node_that_cannot_be_used_is_named(tiny_setup: Setup) -> None:
         ran(runner, jobs(tiny_setup))
 
 
-def test_it_is_said_once_that_no_actor_has_room(tiny_setup: Setup) -> None:
+def test_it_is_said_once_that_no_actor_has_room(tiny_setup: Experiment) -> None:
     unavailable = Actor(there=[LOST, LOST, LOST, LOST])
     with leading(tiny_setup, unavailable) as runner, pytest.warns(Notice, match="to have room for an actor") as said:
         ran(runner, jobs(tiny_setup))
     assert len(said) == 1
 
 
-def test_nobody_is_waited_for_where_an_actor_is_there_though_another_never_is(tiny_setup: Setup) -> None:
+def test_nobody_is_waited_for_where_an_actor_is_there_though_another_never_is(tiny_setup: Experiment) -> None:
     wanted = jobs(tiny_setup, 20)
     with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
         assert ran(runner, wanted) == wanted  # a notice would be an error
 
 
-def test_it_settles_when_all_actors_are_ready(tiny_setup: Setup) -> None:
+def test_it_settles_when_all_actors_are_ready(tiny_setup: Experiment) -> None:
     actors = Actor(), Actor(there=[LOST])
     with leading(tiny_setup, *actors) as runner:
         runner.settle()
@@ -131,7 +131,7 @@ def test_it_settles_when_all_actors_are_ready(tiny_setup: Setup) -> None:
     assert [len(actor.calls) for actor in actors] == settled
 
 
-def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Setup) -> None:
+def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Experiment) -> None:
     with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
         runner.settle()
         assert ran(runner, jobs(tiny_setup)) == jobs(tiny_setup)
@@ -146,7 +146,7 @@ def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Set
     [(ObjectStoreFullError(), "is full: start its nodes with a larger"), (RayError(), "cannot be used any more")],
 )
 def test_what_cannot_be_put_into_the_object_store_is_one_sentence(
-    tiny_setup: Setup, put_before: int, error: RayError, said: str
+    tiny_setup: Experiment, put_before: int, error: RayError, said: str
 ) -> None:
     cluster = FakeCluster(FakeRay([Actor()], put_fails={put_before: error}), 1)
 
@@ -217,13 +217,13 @@ def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_
     pytest.importorskip("ray")
     chosen = "language_model", ModelName("given:an object")
     given = Task(task, "{what}", str, str)
-    packed = pickle.dumps(Request("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
+    packed = pickle.dumps(RemoteRequest("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
     said = pickle.loads(reply_to(Gateway(), {chosen: Says()}, packed))
     assert said[0] == is_answer
     assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
 
 
-def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_alone(tiny_setup: Setup) -> None:
+def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_alone(tiny_setup: Experiment) -> None:
     ray = FakeRay([Actor()])
     names = []
     with ActorRunner(tiny_setup, tiny_setup.engine(), FakeCluster(ray, 1)) as runner:
@@ -253,14 +253,16 @@ def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_a
         ("auto", "auto", ""),
     ],
 )
-def test_vectors_lie_where_all_nodes_can_search_them(tiny_setup: Setup, store: str, address: str, refused: str) -> None:
+def test_vectors_lie_where_all_nodes_can_search_them(
+    tiny_setup: Experiment, store: str, address: str, refused: str
+) -> None:
     for models in (ModelNames(vector_store=store), ModelNames(embedder=ModelName("wordllama", vector_store=store))):
         with pytest.raises(UsageError, match=refused) if refused else nullcontext():
             refuse_vectors(replace(tiny_setup, models=models), address)
 
 
 def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
-    tiny_setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_setup: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss", reason="needs the extra large")
     models = ModelNames(vector_store="approximate:vectors")

@@ -25,7 +25,7 @@ from ray_nodes import LOOPBACK_ALONE, Nodes, TooBusy
 from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import unfit
 from ragsmith.evaluation.cluster import Cluster, is_at, read_engine
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (pip install 'ragsmith[ray]')")
 
@@ -144,7 +144,7 @@ def test_a_search_with_one_data_set_among_several_refuses_a_wrong_engine_at_once
     assert "--engine is 'ray:nowhere'" in ended.err.replace("\n", " ")
 
 
-def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Setup) -> None:
+def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Experiment) -> None:
     from ragsmith.digest import program  # noqa: PLC0415  it reads the whole package
 
     assert unfit(program(), tiny_setup.model_ids, lambda: tiny_setup) == ""

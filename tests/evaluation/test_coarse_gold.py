@@ -10,9 +10,9 @@ import pytest
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import composite
 from ragsmith.evaluation.scoring import scored_ranking
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measures
 from ragsmith.types import Dataset, Document, Example, Question, Span
@@ -52,7 +52,7 @@ def calls() -> Dataset:
 
 def retrieval(dataset: Dataset, size: int) -> tuple[float, float]:
     """R of BM25 with chunks of one size, and what it would be if each chunk counted by itself."""
-    setup = Setup(dataset, chunk_size=size)
+    setup = Experiment(dataset, chunk_size=size)
     engine = setup.engine()
     found, by_chunks = [], []
     for example in dataset.examples:

@@ -12,10 +12,10 @@ from ragsmith.digest import canonical
 from ragsmith.errors import StoreError, UsageError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms, ranked
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
@@ -29,7 +29,7 @@ Build = Callable[..., Candidate]
 class Moody:
     """A filter that fails on the questions in ``bad``, as often as they stand there."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Experiment) -> None:
         self._setup = setup
         self.bad: list[str] = []
         self.runs = 0
@@ -48,14 +48,14 @@ class Moody:
 
 
 @pytest.fixture
-def moody(tiny_setup: Setup, registered: Callable[..., Technique]) -> Moody:
+def moody(tiny_setup: Experiment, registered: Callable[..., Technique]) -> Moody:
     made = Moody(tiny_setup)
     registered(passage_filter, made.technique())
     return made
 
 
 def evaluate(
-    setup: Setup, store: Store, candidates: Sequence[Candidate], workers: int = 1
+    setup: Experiment, store: Store, candidates: Sequence[Candidate], workers: int = 1
 ) -> tuple[list[Evaluation], Evaluator]:
     with Evaluator(setup, store, workers) as evaluator:
         return evaluator.evaluate(candidates, setup.dataset.examples), evaluator
@@ -64,7 +64,7 @@ def evaluate(
 # --- what is stored is not computed again ----------------------------------------------------------------------------
 
 
-def test_a_second_evaluation_computes_nothing(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_a_second_evaluation_computes_nothing(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     candidates = [pipeline(), pipeline(retrieval="bm25")]
     first, one = evaluate(tiny_setup, store, candidates)
     second, two = evaluate(tiny_setup, store, candidates)
@@ -76,7 +76,7 @@ def test_a_second_evaluation_computes_nothing(tiny_setup: Setup, store: Store, p
 
 
 def test_evaluations_come_in_the_order_asked_also_with_repeats(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     one, two = pipeline(), pipeline(retrieval="bm25")
     evaluations, evaluator = evaluate(tiny_setup, store, [two, one, two])
@@ -85,7 +85,7 @@ def test_evaluations_come_in_the_order_asked_also_with_repeats(
     assert evaluations[0] == evaluations[2]
 
 
-def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     examples = tiny_setup.dataset.examples
     with Evaluator(tiny_setup, store, 1) as evaluator:
         [few] = evaluator.evaluate([pipeline()], examples[:5])
@@ -96,7 +96,7 @@ def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Setup, store: St
 
 
 @pytest.mark.processes
-def test_processes_and_threads_leave_the_same_rows(tiny_setup: Setup, tmp_path: object, pipeline: Build) -> None:
+def test_processes_and_threads_leave_the_same_rows(tiny_setup: Experiment, tmp_path: object, pipeline: Build) -> None:
     candidates = [pipeline(query_expansion="hyde"), pipeline(reranking="cross_encoder", retrieval="hybrid")]
     rows = []
     for workers in (1, 2):
@@ -106,7 +106,7 @@ def test_processes_and_threads_leave_the_same_rows(tiny_setup: Setup, tmp_path: 
     assert rows[0] == rows[1]
 
 
-def test_progress_is_told(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_progress_is_told(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     told: list[tuple[int, int]] = []
     with Evaluator(tiny_setup, store, 1, lambda done, total: told.append((done, total))) as evaluator:
         evaluator.evaluate([pipeline()], tiny_setup.dataset.examples)
@@ -119,7 +119,7 @@ def test_progress_is_told(tiny_setup: Setup, store: Store, pipeline: Build) -> N
 
 @pytest.mark.parametrize("seconds", [0.5, 0.0])
 def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on(
-    tiny_setup: Setup, store: Store, pipeline: Build, seconds: float
+    tiny_setup: Experiment, store: Store, pipeline: Build, seconds: float
 ) -> None:
     key, now, reported, stored = evaluation_key(tiny_setup, pipeline()), [0.0], [0], []
 
@@ -136,7 +136,7 @@ def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on
 
 
 def test_what_has_ended_is_stored_when_the_batch_is_broken_off(
-    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     last = max(tiny_setup.examples)
 
@@ -159,33 +159,33 @@ def test_what_has_ended_is_stored_when_the_batch_is_broken_off(
 # --- what a result depends on ----------------------------------------------------------------------------------------
 
 
-def test_a_change_in_what_matters_is_another_evaluation(tiny_setup: Setup, pipeline: Build) -> None:
+def test_a_change_in_what_matters_is_another_evaluation(tiny_setup: Experiment, pipeline: Build) -> None:
     key = evaluation_key(tiny_setup, pipeline())
     data = tiny_setup.dataset
     others = {
         "technique": evaluation_key(tiny_setup, pipeline(retrieval="bm25")),
         "parameter": evaluation_key(tiny_setup, pipeline(passage_filter=("top_k", {"k": 4}))),
         "chunks": evaluation_key(replace(tiny_setup, chunk_size=120), pipeline()),
-        "data": evaluation_key(Setup(replace(data, digest="other"), chunk_size=100), pipeline()),
+        "data": evaluation_key(Experiment(replace(data, digest="other"), chunk_size=100), pipeline()),
         "judge": evaluation_key(
-            Setup(data, ModelNames(judge="openai:x", base_url="http://127.0.0.1:1"), 100), pipeline()
+            Experiment(data, ModelNames(judge="openai:x", base_url="http://127.0.0.1:1"), 100), pipeline()
         ),
     }
     assert len({key, *others.values()}) == 1 + len(others)
 
 
-def test_what_does_not_matter_is_in_no_key(tiny_setup: Setup, pipeline: Build) -> None:
+def test_what_does_not_matter_is_in_no_key(tiny_setup: Experiment, pipeline: Build) -> None:
     names = [ModelNames("openai:x", base_url=url) for url in ("http://127.0.0.1:1", "http://127.0.0.1:2/v1")]
     data = tiny_setup.dataset
-    setups = [Setup(data, name, 100) for name in names]
+    setups = [Experiment(data, name, 100) for name in names]
     assert evaluation_key(setups[0], pipeline()) == evaluation_key(setups[1], pipeline())
-    renamed = Setup(replace(data, name="other", title="Other"), chunk_size=100)
+    renamed = Experiment(replace(data, name="other", title="Other"), chunk_size=100)
     assert evaluation_key(renamed, pipeline()) == evaluation_key(tiny_setup, pipeline())
 
 
-def test_a_controller_is_in_the_keys_of_pipelines_that_ask_it(tiny_setup: Setup, pipeline: Build) -> None:
+def test_a_controller_is_in_the_keys_of_pipelines_that_ask_it(tiny_setup: Experiment, pipeline: Build) -> None:
     names = [ModelNames(controller=f"openai:{name}", base_url="http://127.0.0.1:1") for name in ("one", "another")]
-    setups = [Setup(tiny_setup.dataset, name, 100) for name in names]
+    setups = [Experiment(tiny_setup.dataset, name, 100) for name in names]
     for options, asked in (({}, 1), ({"query_expansion": "hyde"}, 2)):
         assert len({evaluation_key(setup, pipeline(**options)) for setup in setups}) == asked
 
@@ -194,7 +194,7 @@ def test_a_controller_is_in_the_keys_of_pipelines_that_ask_it(tiny_setup: Setup,
 
 
 def test_a_failed_question_is_a_state_and_never_a_zero(
-    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
 ) -> None:
     moody.bad = ["ferry-2", "school-5"]
     [evaluation], _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody")])
@@ -211,7 +211,7 @@ def test_a_failed_question_is_a_state_and_never_a_zero(
 
 
 def test_a_candidate_with_more_failures_than_it_may_have_cannot_win(
-    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
 ) -> None:
     moody.bad = ["ferry-2", "ferry-3", "school-5"]
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody"), pipeline(retrieval="bm25")])
@@ -219,7 +219,7 @@ def test_a_candidate_with_more_failures_than_it_may_have_cannot_win(
 
 
 def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
-    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
 ) -> None:
     candidate = pipeline(passage_filter="moody")
     moody.bad = ["ferry-2", "ferry-2"]
@@ -241,7 +241,7 @@ def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
 
 
 def test_a_technique_that_always_fails_has_no_score_at_all(
-    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
 ) -> None:
     moody.bad = list(tiny_setup.examples)
     [evaluation], _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody")])
@@ -253,7 +253,7 @@ def test_a_technique_that_always_fails_has_no_score_at_all(
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def test_means_are_over_all_questions(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_means_are_over_all_questions(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     [evaluation], _ = evaluate(tiny_setup, store, [pipeline()])
     records = [evaluation.records[q] for q in evaluation.questions]
     recall = [record["measures"]["recall"] for record in records]
@@ -267,14 +267,14 @@ def test_means_are_over_all_questions(tiny_setup: Setup, store: Store, pipeline:
     assert evaluation.mean("fitness", Fitness(Weights(1, 0))) == pytest.approx(halves[0])
 
 
-def test_an_unknown_metric_is_an_error(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_an_unknown_metric_is_an_error(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     [evaluation], _ = evaluate(tiny_setup, store, [pipeline()])
     with pytest.raises(KeyError, match="fitnes"):
         evaluation.mean("fitnes")
 
 
 def test_candidates_that_find_and_answer_the_same_have_one_phenotype(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     same = [pipeline(), pipeline(passage_filter=("top_k", {"k": 10})), pipeline(query_expansion=("none", {}))]
     other = pipeline(passage_filter=("top_k", {"k": 2}))
@@ -286,7 +286,7 @@ def test_candidates_that_find_and_answer_the_same_have_one_phenotype(
 
 
 def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_all(
-    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     from ragsmith.techniques.families import reranking  # noqa: PLC0415
 
@@ -300,7 +300,7 @@ def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_a
     assert [e.candidate for e in ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))] == [pipeline()]
 
 
-def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     candidates = [pipeline(retrieval=name) for name in ("graph", "vector", "bm25", "hybrid")]
     evaluations, _ = evaluate(tiny_setup, store, candidates)
     order = ranked(evaluations, Terms.of(evaluations, Fitness()))
@@ -312,7 +312,7 @@ def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Setup, store: Stor
 # --- reading back ----------------------------------------------------------------------------------------------------
 
 
-def test_an_evaluation_can_be_read_back(tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody) -> None:
+def test_an_evaluation_can_be_read_back(tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody) -> None:
     moody.bad = ["market-6"]
     [made], _ = evaluate(tiny_setup, store, [pipeline(passage_filter=("moody", {"k": 2}))])
     read = stored_evaluation(store, made.key, made.questions)

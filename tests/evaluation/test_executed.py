@@ -16,8 +16,8 @@ from fault_replies import chat_reply
 
 import ragsmith
 from ragsmith.digest import closure
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import CODE
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
@@ -83,9 +83,11 @@ def executed() -> Iterator[set[str]]:
         sys.setprofile(before)
 
 
-def test_whatever_is_executed_is_in_the_key_or_machinery(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
+def test_whatever_is_executed_is_in_the_key_or_machinery(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+) -> None:
     load_techniques()
-    setup = Setup(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size)
+    setup = Experiment(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size)
     question = min(setup.examples)
     models = [(type(model).__module__, type(model).__name__) for model in setup.loaded_models.all()]
     functions = [measure.fn for measure in setup.measures]
@@ -123,11 +125,11 @@ class Slow:
 
 
 def test_how_models_elsewhere_are_asked_is_in_the_key(
-    tiny_setup: Setup, pipeline: Callable[..., Candidate], store: Store
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], store: Store
 ) -> None:
     models = tiny_setup.loaded_models
     asked = replace(models, language_model=Chat(), judge=Chat(), embedder=Slow(models.embedder))
-    setup = Setup(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size, faithfulness=False)
+    setup = Experiment(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size, faithfulness=False)
     candidate = pipeline(prompt_maker="listing")
     for _ in range(2):  # the second time from the store
         with executed() as found:

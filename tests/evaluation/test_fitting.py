@@ -11,9 +11,9 @@ import pytest
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
@@ -67,13 +67,13 @@ def learner(registered: Callable[..., Technique]) -> Learner:
     return made
 
 
-def evaluated(setup: Setup, store: Store, *candidates: Candidate) -> list[Evaluation]:
+def evaluated(setup: Experiment, store: Store, *candidates: Candidate) -> list[Evaluation]:
     with Evaluator(setup, store, 1) as evaluator:
         return evaluator.evaluate(candidates, setup.dataset.examples)
 
 
 def test_no_search_question_is_answered_with_what_was_learned_from_it(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
     (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
     assert evaluation.complete
@@ -87,12 +87,14 @@ def test_no_search_question_is_answered_with_what_was_learned_from_it(
     assert len({seen for question, seen in learner.used.items() if question in search}) >= 2
 
 
-def test_no_test_question_is_ever_observed(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
+def test_no_test_question_is_ever_observed(
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
+) -> None:
     evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
     assert sorted(learner.observed) == sorted(example.question for example in tiny_setup.calibration)
 
 
-def test_questions_that_share_gold_are_held_out_together(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+def test_questions_that_share_gold_are_held_out_together(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="sscc"))
     fit = evaluation.candidate[4].fit
     assert fit is not None
@@ -106,7 +108,7 @@ def test_questions_that_share_gold_are_held_out_together(tiny_setup: Setup, stor
 
 
 def test_the_numbers_are_in_the_configuration_and_read_back(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
     (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
     plain = configuration(evaluation.candidate)
@@ -116,7 +118,9 @@ def test_the_numbers_are_in_the_configuration_and_read_back(
     assert again.candidate == evaluation.candidate
 
 
-def test_learning_is_done_once_for_a_cache(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
+def test_learning_is_done_once_for_a_cache(
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
+) -> None:
     candidate = pipeline(passage_filter="learned")
     (first,) = evaluated(tiny_setup, store, candidate)
     solved = len(learner.solved)
@@ -127,7 +131,7 @@ def test_learning_is_done_once_for_a_cache(tiny_setup: Setup, store: Store, pipe
 
 
 def test_what_stands_before_it_and_its_parameters_decide_what_is_learned(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
     one, other, answer = evaluated(
         tiny_setup,
@@ -142,7 +146,7 @@ def test_what_stands_before_it_and_its_parameters_decide_what_is_learned(
     assert len({one.key, other.key, answer.key}) == 3
 
 
-def test_other_numbers_are_another_evaluation(tiny_setup: Setup, pipeline: Build, learner: Learner) -> None:
+def test_other_numbers_are_another_evaluation(tiny_setup: Experiment, pipeline: Build, learner: Learner) -> None:
     candidate = pipeline(passage_filter="learned")
 
     def with_numbers(k: int) -> Candidate:
@@ -154,7 +158,7 @@ def test_other_numbers_are_another_evaluation(tiny_setup: Setup, pipeline: Build
 
 
 def test_a_calibration_question_that_fails_leaves_the_candidate_without_a_score(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
     first = min(tiny_setup.calibration, key=lambda example: example.id)
     learner.bad.add(first.question)
@@ -173,7 +177,7 @@ def test_a_calibration_question_that_fails_leaves_the_candidate_without_a_score(
 
 
 def test_a_technique_that_cannot_learn_fails_and_says_why(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
     learner.hopeless = True
     (failed,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
@@ -181,7 +185,7 @@ def test_a_technique_that_cannot_learn_fails_and_says_why(
 
 
 def test_an_exported_pipeline_needs_no_labels_and_verifies(
-    tiny_folder: Path, tiny_setup: Setup, store: Store, pipeline: Build, tmp_path: Path
+    tiny_folder: Path, tiny_setup: Experiment, store: Store, pipeline: Build, tmp_path: Path
 ) -> None:
     with Evaluator(tiny_setup, store, 1) as evaluator:
         (search,) = evaluator.evaluate([pipeline(passage_filter="sscc")], tiny_setup.calibration)
@@ -213,7 +217,7 @@ def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> 
 
 
 def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_before(
-    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     """The second of two fitted stages observes the first with the numbers learned without the same fold."""
 
@@ -258,7 +262,7 @@ def test_numbers_that_were_not_exported_by_us_are_refused(value: Any) -> None:
 
 
 def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_with_others(
-    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     handed: list[Mapping[str, Any]] = []
 
@@ -292,7 +296,7 @@ def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_wi
 
 
 def test_what_finds_learns_before_what_searches_and_without_the_question_it_answers(
-    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     finder: dict[str, tuple[str, ...]] = {}
     seen_by_searcher: list[tuple[str, tuple[str, ...]]] = []

@@ -18,6 +18,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.effects.knowledge import START, Knowledge, read
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import (
     SHIPPED,
     STATIC,
@@ -28,7 +29,6 @@ from ragsmith.evaluation.general_weights import (
     class_of,
     shipped,
 )
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.techniques.families import passage_filter, reranking, retrieval
@@ -171,7 +171,7 @@ def test_data_sets_teach_a_technique_of_these_signals_alone() -> None:
 # --- which are used --------------------------------------------------------------------------------------------------
 
 
-def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Setup) -> None:
+def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Experiment) -> None:
     island, town = tiny_setup.dataset.documents, example_documents()
     technique = retrieval["listnet"]
     slopes = [Slope(np.full(15, n), np.eye(15)) for n in (1.0, -1.0)]
@@ -192,7 +192,7 @@ def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Setup) -> N
         replace(tiny_setup, weights=known.without(["town"])).general(gene)
 
 
-def test_where_nobody_teaches_what_learns_begins_with_nothing(tiny_setup: Setup) -> None:
+def test_where_nobody_teaches_what_learns_begins_with_nothing(tiny_setup: Experiment) -> None:
     setup = replace(tiny_setup, weights=weighing().without(["made up"]))
     plain, fitted = (make_gene("retrieval", "listnet", {"weights": its}) for its in ("general", "fitted"))
     assert setup.lacks(plain)

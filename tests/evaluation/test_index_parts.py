@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.index_parts import DERIVED, ENTRIES, VECTORS, IndexPart, packed, parts_of, with_part
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.index.scopes import cosines, scopes, word_scores
@@ -19,12 +19,12 @@ QUERIES = ("when does the ferry leave", "who wrote a diary", "honey of the heath
 
 
 @pytest.fixture
-def embedder(tiny_setup: Setup) -> Embedder:
+def embedder(tiny_setup: Experiment) -> Embedder:
     return tiny_setup.loaded_models.embedder
 
 
 @pytest.fixture
-def index(tiny_setup: Setup, embedder: Embedder) -> Index:
+def index(tiny_setup: Experiment, embedder: Embedder) -> Index:
     """An index with all that a search derives from one."""
     found = Index(tuple(IndexEntry((chunk.text, chunk.doc), chunk) for chunk in tiny_setup.corpus.chunks))
     found.vector_store(embedder)

@@ -19,7 +19,7 @@ PROGRAM = """
 import json, sys
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Setup
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques

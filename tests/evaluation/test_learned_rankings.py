@@ -13,11 +13,11 @@ from learned_ranking import weighing
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.evaluation.keys import evaluation_key, ranking_key
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import export_yaml
 from ragsmith.pipelines.genes import Candidate, Fit, configuration, facing, mark, read_configuration
@@ -48,12 +48,12 @@ class Watched:
 
 
 @pytest.fixture
-def wrong(tiny_setup: Setup) -> Setup:
+def wrong(tiny_setup: Experiment) -> Experiment:
     """The island, where general weights put the worst first, so that its own questions are heard."""
     return replace(tiny_setup, weights=WRONG)
 
 
-def evaluated(setup: Setup, store: Store, *candidates: Candidate) -> list[Evaluation]:
+def evaluated(setup: Experiment, store: Store, *candidates: Candidate) -> list[Evaluation]:
     with Evaluator(setup, store, 1) as evaluator:
         return evaluator.evaluate(candidates, setup.dataset.examples)
 
@@ -64,7 +64,9 @@ def fit_of(candidate: Candidate, family: str = "retrieval") -> Fit:
     return fit
 
 
-def learned_from(setup: Setup, store: Store, candidate: Candidate, family: str, ids: Iterable[str]) -> dict[str, Any]:
+def learned_from(
+    setup: Experiment, store: Store, candidate: Candidate, family: str, ids: Iterable[str]
+) -> dict[str, Any]:
     """What the gene of ``family`` learns from some questions alone."""
     [gene] = [gene for gene in candidate if gene.technique.family == family]
     engine = setup.engine(store)
@@ -80,7 +82,7 @@ def learned_from(setup: Setup, store: Store, candidate: Candidate, family: str, 
 
 @pytest.mark.parametrize("family", ["retrieval", "reranking"])
 def test_a_search_question_is_answered_with_weights_learned_without_its_fold(
-    wrong: Setup, store: Store, pipeline: Build, family: str
+    wrong: Experiment, store: Store, pipeline: Build, family: str
 ) -> None:
     candidate = pipeline(**{family: ("listnet", {"weights": "fitted"})})
     (evaluation,) = evaluated(wrong, store, candidate)
@@ -101,14 +103,16 @@ def test_a_search_question_is_answered_with_weights_learned_without_its_fold(
     assert held == {mark(one.question) for one in wrong.calibration}
 
 
-def test_own_questions_put_right_what_general_weights_have_wrong(wrong: Setup, store: Store, pipeline: Build) -> None:
+def test_own_questions_put_right_what_general_weights_have_wrong(
+    wrong: Experiment, store: Store, pipeline: Build
+) -> None:
     general, fitted = evaluated(wrong, store, pipeline(retrieval="listnet"), pipeline(**FITTED))
     means = [one.mean("recall") for one in (general, fitted)]
     assert None not in means
     assert means[1] > means[0] + 0.2  # type: ignore[operator]
 
 
-def test_fitted_weights_are_kept_and_read_back(wrong: Setup, store: Store, pipeline: Build) -> None:
+def test_fitted_weights_are_kept_and_read_back(wrong: Experiment, store: Store, pipeline: Build) -> None:
     watched = Watched(store)
     candidate = pipeline(**FITTED)
     (first,) = evaluated(wrong, watched, candidate)  # type: ignore[arg-type]
@@ -130,7 +134,7 @@ def test_fitted_weights_are_kept_and_read_back(wrong: Setup, store: Store, pipel
     ids=["weights", "questions"],
 )
 def test_what_is_learned_beginning_with_other_general_weights_is_learned_anew(
-    wrong: Setup, store: Store, pipeline: Build, other: GeneralWeights, tmp_path: Path
+    wrong: Experiment, store: Store, pipeline: Build, other: GeneralWeights, tmp_path: Path
 ) -> None:
     candidate, changed = pipeline(**FITTED), replace(wrong, weights=other)
     (before,) = evaluated(wrong, store, candidate)
@@ -146,7 +150,7 @@ def test_what_is_learned_beginning_with_other_general_weights_is_learned_anew(
 
 
 def test_general_weights_need_no_question_and_no_place_in_the_store(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     watched = Watched(store)
     candidate = pipeline(retrieval="listnet", reranking="listnet")
@@ -161,12 +165,12 @@ def test_general_weights_need_no_question_and_no_place_in_the_store(
         assert list(fit.numbers["weights"]) == list(general.signals)
         assert list(fit.numbers["weights"].values()) == pytest.approx(general.weights.tolist(), abs=1e-6)
     unasked = make_dataset({"name": "unasked"}, tiny_setup.dataset.documents, [])
-    found = Pipeline(candidate, Setup(unasked, chunk_size=100))
+    found = Pipeline(candidate, Experiment(unasked, chunk_size=100))
     assert found.candidate == evaluation.candidate
     assert "seven" in found.ask("When does the ferry to Marrow leave?").answer
 
 
-def test_a_signal_that_is_left_out_has_no_weight(tiny_setup: Setup, pipeline: Build) -> None:
+def test_a_signal_that_is_left_out_has_no_weight(tiny_setup: Experiment, pipeline: Build) -> None:
     fewer = pipeline(retrieval=("listnet", {"without": "bm25"}))
     weights = fit_of(with_general(tiny_setup, fewer)).numbers["weights"]
     expected = shipped().general("retrieval.listnet").without("bm25")
@@ -178,7 +182,7 @@ def test_a_signal_that_is_left_out_has_no_weight(tiny_setup: Setup, pipeline: Bu
     "options", [{"retrieval": "listnet", "reranking": "listnet"}, FITTED], ids=["general", "fitted"]
 )
 def test_an_exported_pipeline_keeps_its_numbers_on_other_documents(
-    wrong: Setup, store: Store, pipeline: Build, tiny_folder: Path, tmp_path: Path, options: Mapping[str, Any]
+    wrong: Experiment, store: Store, pipeline: Build, tiny_folder: Path, tmp_path: Path, options: Mapping[str, Any]
 ) -> None:
     with Evaluator(wrong, store, 1) as evaluator:
         (search,) = evaluator.evaluate([pipeline(**options)], wrong.calibration)
@@ -197,7 +201,7 @@ def test_an_exported_pipeline_keeps_its_numbers_on_other_documents(
 
 @pytest.mark.parametrize("before", [{"retrieval": "listnet"}, FITTED], ids=["general", "fitted"])
 def test_records_do_not_depend_on_the_pipelines_evaluated_before(
-    wrong: Setup, store: Store, pipeline: Build, before: Mapping[str, Any], tmp_path: Path
+    wrong: Experiment, store: Store, pipeline: Build, before: Mapping[str, Any], tmp_path: Path
 ) -> None:
     candidate = pipeline(retrieval=("listnet", {"k": 10}))
     _, second = evaluated(wrong, store, pipeline(**before), candidate)
@@ -206,7 +210,9 @@ def test_records_do_not_depend_on_the_pipelines_evaluated_before(
     assert second.records == alone.records
 
 
-def test_what_learns_behind_general_weights_searches_with_them(wrong: Setup, store: Store, pipeline: Build) -> None:
+def test_what_learns_behind_general_weights_searches_with_them(
+    wrong: Experiment, store: Store, pipeline: Build
+) -> None:
     filtered = pipeline(retrieval="listnet", passage_filter="sscc")
     reranked = pipeline(retrieval="listnet", reranking=("listnet", {"weights": "fitted"}))
     for evaluation in evaluated(wrong, store, filtered, reranked):
@@ -220,7 +226,7 @@ def test_what_learns_behind_general_weights_searches_with_them(wrong: Setup, sto
 
 @pytest.mark.parametrize("family", ["retrieval", "reranking"])
 def test_other_general_weights_change_the_keys_of_those_pipelines_alone_that_order_by_them(
-    tiny_setup: Setup, pipeline: Build, family: str
+    tiny_setup: Experiment, pipeline: Build, family: str
 ) -> None:
     plain = {"retrieval": {"bm25": 1.0}, "reranking": {"cross_encoder": 1.0}}
     one, other = (replace(tiny_setup, weights=weighing(**its)) for its in (plain, {**plain, family: {"length": 0.5}}))

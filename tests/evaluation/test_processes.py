@@ -19,10 +19,10 @@ import pytest
 
 from ragsmith.errors import MissingExtra, RagsmithError, UsageError
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.processes import ProcessRunner, _receive, _serve
-from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import ANSWER, Finished, InTurn, Runner, ThreadRunner, evaluate_job
+from ragsmith.evaluation.threads import ANSWER, FinishedQuestion, Runner, SequentialRunner, ThreadRunner, evaluate_job
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -32,7 +32,9 @@ from ragsmith.types import Hits, Question
 Build = Callable[..., Candidate]
 
 
-def everything(runner: Runner, candidates: list[Candidate], setup: Setup) -> dict[tuple[int, str], Finished]:
+def everything(
+    runner: Runner, candidates: list[Candidate], setup: Experiment
+) -> dict[tuple[int, str], FinishedQuestion]:
     jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
     finished = [done for batch in runner.run(candidates, jobs) for done in batch]
     assert len(finished) == len(jobs)
@@ -49,18 +51,18 @@ def candidates() -> list[Candidate]:
 
 
 @pytest.fixture(scope="module")
-def expected(tiny_setup: Setup, candidates: list[Candidate]) -> dict[tuple[int, str], Finished]:
+def expected(tiny_setup: Experiment, candidates: list[Candidate]) -> dict[tuple[int, str], FinishedQuestion]:
     with ThreadRunner(tiny_setup, tiny_setup.engine(), 1) as runner:
         return everything(runner, candidates, tiny_setup)
 
 
-def test_every_job_has_a_record(expected: dict[tuple[int, str], Finished]) -> None:
+def test_every_job_has_a_record(expected: dict[tuple[int, str], FinishedQuestion]) -> None:
     assert [done for done in expected.values() if not done.ok] == []
     assert len({done.value["answer"] for done in expected.values()}) > 20
 
 
 def test_more_threads_give_the_same_records(
-    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished]
+    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
 ) -> None:
     with ThreadRunner(tiny_setup, tiny_setup.engine(), 4) as runner:
         assert everything(runner, candidates, tiny_setup) == expected
@@ -70,15 +72,15 @@ def test_more_threads_give_the_same_records(
 
 
 def test_one_after_the_other_gives_the_same_records(
-    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished]
+    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
 ) -> None:
-    with InTurn(tiny_setup, tiny_setup.engine()) as runner:
+    with SequentialRunner(tiny_setup, tiny_setup.engine()) as runner:
         assert everything(runner, candidates, tiny_setup) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_give_the_same_records(
-    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished], workers: int
+    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion], workers: int
 ) -> None:
     with ProcessRunner(tiny_setup, tiny_setup.engine(), workers) as runner:
         # in two portions, the second of which finds indexes and graph in place
@@ -92,7 +94,7 @@ def test_processes_give_the_same_records(
 
 
 def test_a_failure_is_a_state_with_stage_error_and_traceback(
-    tiny_setup: Setup, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
     def picky(question: Question, hits: Hits) -> Hits:
         """Fail on one question."""
@@ -118,7 +120,7 @@ def workers_of(runner: Any) -> list[Any]:
 class Killing(Evaluator):
     """Kills the first of its workers after so many answers."""
 
-    def __init__(self, setup: Setup, store: Store, after: int) -> None:
+    def __init__(self, setup: Experiment, store: Store, after: int) -> None:
         super().__init__(setup, store, 2, self._watch)
         self._after = after
 
@@ -139,7 +141,7 @@ def _refuse() -> None:
     raise MissingExtra("faiss-cpu", "large")
 
 
-def test_what_a_worker_cannot_take_over_is_said_by_the_parent(tiny_setup: Setup) -> None:
+def test_what_a_worker_cannot_take_over_is_said_by_the_parent(tiny_setup: Experiment) -> None:
     ours, theirs = Pipe()
     thresholds = gc.get_threshold()
     with ThreadPoolExecutor(1) as pool:
@@ -157,7 +159,7 @@ def test_what_a_worker_cannot_take_over_is_said_by_the_parent(tiny_setup: Setup)
 
 @pytest.mark.parametrize("after", [1, 9])
 def test_a_killed_worker_is_one_clear_error_and_what_was_stored_is_kept(
-    tiny_setup: Setup, store: Store, candidates: list[Candidate], pipeline: Build, after: int
+    tiny_setup: Experiment, store: Store, candidates: list[Candidate], pipeline: Build, after: int
 ) -> None:
     examples = tiny_setup.dataset.examples
     evaluator = Killing(tiny_setup, store, after)
@@ -174,7 +176,7 @@ def test_a_killed_worker_is_one_clear_error_and_what_was_stored_is_kept(
 
 
 def test_a_worker_killed_between_two_batches_is_the_same_clear_error(
-    tiny_setup: Setup, store: Store, pipeline: Build
+    tiny_setup: Experiment, store: Store, pipeline: Build
 ) -> None:
     examples = tiny_setup.dataset.examples
     with Evaluator(tiny_setup, store, 2) as evaluator:
@@ -186,7 +188,7 @@ def test_a_worker_killed_between_two_batches_is_the_same_clear_error(
             evaluator.evaluate([pipeline(retrieval="bm25")], examples)
 
 
-def test_leaving_stops_every_worker(tiny_setup: Setup) -> None:
+def test_leaving_stops_every_worker(tiny_setup: Experiment) -> None:
     with ProcessRunner(tiny_setup, tiny_setup.engine(), 2) as runner:
         processes = workers_of(runner)
         assert all(process.is_alive() for process in processes)
@@ -202,7 +204,7 @@ SAME = """
     import sys, threading, time
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Setup
     from ragsmith.evaluation.threads import InTurn
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.techniques.registry import load_techniques
@@ -257,7 +259,7 @@ LARGE = """
     import sys
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Setup
     from ragsmith.evaluation.threads import ANSWER, RANKING, InTurn
     from ragsmith.pipelines.genes import read_configuration
     from ragsmith.pipelines.space_file import load_space
@@ -337,7 +339,7 @@ PARENT = """
     from ragsmith.techniques.registry import load_techniques
     from ragsmith.evaluation.baselines import baseline
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.experiment import Setup
 
     if __name__ == "__main__":
         if sys.argv[2] == "SpawnProcess":
@@ -394,7 +396,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Pa
 @pytest.mark.processes
 @pytest.mark.parametrize("before", [None, "3"])
 def test_searches_that_overlap_leave_the_environment_as_it_was(
-    tiny_setup: Setup, monkeypatch: pytest.MonkeyPatch, before: str | None
+    tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if before is not None:

@@ -15,7 +15,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.racing import Races, Racing, Standing, Track, asks_to_rank, costly_kinds
+from ragsmith.evaluation.racing import PartialScores, Races, RaceState, Racing, asks_to_rank, costly_kinds
 from ragsmith.evaluation.ranking import MAY_MISS
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -25,26 +25,26 @@ from ragsmith.types import Example
 QUESTIONS = 70
 
 
-def standing(exact: np.ndarray, sampled: np.ndarray, answered: int = QUESTIONS) -> Standing:
+def standing(exact: np.ndarray, sampled: np.ndarray, answered: int = QUESTIONS) -> PartialScores:
     known = np.full(QUESTIONS, np.nan)
     known[:answered] = sampled[:answered]
-    return Standing(exact, known)
+    return PartialScores(exact, known)
 
 
-def unranked(exact: np.ndarray, sampled: np.ndarray, ranked: int, answered: int = 0) -> Standing:
+def unranked(exact: np.ndarray, sampled: np.ndarray, ranked: int, answered: int = 0) -> PartialScores:
     """Somebody whose rankings are known on the first questions alone."""
     found = standing(exact, sampled, answered)
-    return Standing(np.where(np.arange(QUESTIONS) < ranked, exact, np.nan), found.sampled, ranked=False)
+    return PartialScores(np.where(np.arange(QUESTIONS) < ranked, exact, np.nan), found.sampled, ranked=False)
 
 
-def field(rng: np.random.Generator, size: int, level: float = 0.3) -> list[Standing]:
+def field(rng: np.random.Generator, size: int, level: float = 0.3) -> list[PartialScores]:
     """Pipelines alike: R of a question is common to all, answers differ by chance."""
     common = rng.random(QUESTIONS) / 2
     return [standing(common.copy(), level * rng.random(QUESTIONS)) for _ in range(size)]
 
 
-def begun(finished: list[Standing], racing: Racing | None = None) -> Track:
-    track = Track(QUESTIONS, racing or Racing(front=5))
+def begun(finished: list[PartialScores], racing: Racing | None = None) -> RaceState:
+    track = RaceState(QUESTIONS, racing or Racing(front=5))
     for one in finished:
         track.finish(one)
     return track
@@ -86,7 +86,7 @@ def test_rankings_alone_drop_whom_no_answers_seen_so_far_could_save() -> None:
     finished = field(rng, 8)
     track = begun(finished)
     nothing = np.full(QUESTIONS, np.nan)
-    worse, alike = Standing(finished[0].exact - 0.3, nothing), Standing(finished[0].exact, nothing)
+    worse, alike = PartialScores(finished[0].exact - 0.3, nothing), PartialScores(finished[0].exact, nothing)
     assert track.hopeless({1: worse, 2: alike}) == [1]
     assert begun(finished[:4]).hopeless({1: worse}) == []
 
@@ -103,7 +103,7 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
     nothing = np.full(QUESTIONS, np.nan)
     for margin, expected in ((-1e-9, [1]), (1e-9, [])):
         exact = np.full(QUESTIONS, bar - highest + margin)
-        assert track.hopeless({1: Standing(exact, nothing)}) == expected
+        assert track.hopeless({1: PartialScores(exact, nothing)}) == expected
 
 
 def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
@@ -140,7 +140,7 @@ def test_an_estimate_adds_what_the_questions_still_to_come_are_easier_by() -> No
     easy_later = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
     track = begun([standing(exact, easy_later)])
     assert track.dropped(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
-    unanswered = Standing(exact + 0.1, np.full(QUESTIONS, np.nan))
+    unanswered = PartialScores(exact + 0.1, np.full(QUESTIONS, np.nan))
     assert track.dropped(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
 
 
@@ -189,7 +189,7 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
     finished = field(rng, 6)
     hard = finished[0].exact.copy()
     hard[:10] -= 0.3
-    alike = [Standing(hard.copy(), one.sampled) for one in finished]
+    alike = [PartialScores(hard.copy(), one.sampled) for one in finished]
     track = begun(alike)
     same = unranked(hard, 0.3 * rng.random(QUESTIONS), 10, 10)
     worse_to_rank = unranked(hard - 0.2, alike[0].sampled, 10, 10)
@@ -197,7 +197,7 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
     better = unranked(hard + 0.2, alike[0].sampled, 10, 10)
     runners = {1: same, 2: worse_to_rank, 3: worse_to_answer, 4: better}
     assert track.behind(10, runners) == [2, 3]
-    whole = Standing(hard - 0.2, alike[0].sampled).value()
+    whole = PartialScores(hard - 0.2, alike[0].sampled).value()
     assert track.dropped(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
 
 
@@ -206,7 +206,7 @@ def test_the_order_of_those_partly_ranked_is_that_of_those_ranked() -> None:
     exact = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
     level = np.full(QUESTIONS, 0.2)
     spread = np.resize([-0.01, 0.01], QUESTIONS)
-    track = begun([Standing(exact.copy(), level + spread * i) for i in range(3)], Racing(front=3))
+    track = begun([PartialScores(exact.copy(), level + spread * i) for i in range(3)], Racing(front=3))
     ahead = {number: unranked(exact + 0.1, level + spread, 10, 10) for number in range(3)}
     as_good_as_the_finished = standing(exact, level, 10)
     assert track.behind(10, ahead) == []
@@ -226,14 +226,14 @@ def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_
     assert left.estimate == pytest.approx(np.mean([one.value() for one in finished]) - 0.3, abs=0.03)
 
 
-def race(track: Track, racing: Racing, exact: np.ndarray, sampled: np.ndarray, *, answering: bool) -> bool:
+def race(track: RaceState, racing: Racing, exact: np.ndarray, sampled: np.ndarray, *, answering: bool) -> bool:
     """Whether somebody leaves whose rankings come in blocks: with the answers, or before them."""
     looks = racing.looks(QUESTIONS)[:-1]
     if answering:
         return any(track.behind(met, {0: unranked(exact, sampled, met, met)}) for met in looks)
     nothing = np.full(QUESTIONS, np.nan)
     early = any(track.hopeless({0: unranked(exact, nothing, met)}) for met in looks)
-    return early or bool(track.hopeless({0: Standing(exact, nothing)}))
+    return early or bool(track.hopeless({0: PartialScores(exact, nothing)}))
 
 
 @pytest.mark.parametrize("answering", [False, True])
@@ -247,7 +247,7 @@ def test_whoever_ranks_in_blocks_and_would_end_at_the_front_is_seldom_dropped(an
         pipelines = []
         for _ in range(11):
             exact = np.where(rng.random(QUESTIONS) < 0.3, rng.random(QUESTIONS), common) / 2
-            pipelines.append(Standing(exact, 0.3 * rng.random(QUESTIONS)))
+            pipelines.append(PartialScores(exact, 0.3 * rng.random(QUESTIONS)))
         candidate, *finished = pipelines
         bar = sorted((float((one.exact + one.sampled).mean()) for one in finished), reverse=True)[racing.front - 1]
         if float((candidate.exact + candidate.sampled).mean()) < bar:

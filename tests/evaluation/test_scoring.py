@@ -13,9 +13,9 @@ import pytest
 
 from ragsmith.digest import canonical
 from ragsmith.errors import ModelError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
 from ragsmith.models.calls import Completion
@@ -32,17 +32,17 @@ OUTSIDE = count(-1, -1)
 
 
 @pytest.fixture(scope="module")
-def engine(tiny_setup: Setup) -> Engine:
+def engine(tiny_setup: Experiment) -> Engine:
     return tiny_setup.engine()
 
 
-def measured(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, float | None]:
+def measured(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, float | None]:
     found: dict[str, float | None] = scored(engine, setup, trace, example)["measures"]
     return found
 
 
 def test_a_record_is_complete_and_can_be_stored(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["lighthouse-4"]
     trace = engine.answer(pipeline(query_expansion="hyde", reranking="cross_encoder"), Question(example.question))
@@ -64,7 +64,7 @@ def test_a_record_is_complete_and_can_be_stored(
     assert kept["usage"]["pairs_scored"] > 0
 
 
-def test_a_record_is_the_same_in_every_process(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
+def test_a_record_is_the_same_in_every_process(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> None:
     example = tiny_setup.examples["school-3"]
     records = []
     for _ in range(2):
@@ -74,7 +74,9 @@ def test_a_record_is_the_same_in_every_process(tiny_setup: Setup, pipeline: Call
     assert records[0] == records[1]
 
 
-def test_a_record_is_the_same_whatever_was_scored_before(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
+def test_a_record_is_the_same_whatever_was_scored_before(
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+) -> None:
     shared = tiny_setup.engine()
     choices = product(("bm25", "vector"), ("none", "tree_summarize"), ("none", "reflection_revising"))
     pipelines = [
@@ -103,7 +105,7 @@ def test_a_record_is_the_same_whatever_was_scored_before(tiny_setup: Setup, pipe
     ],
 )
 def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
-    tiny_setup: Setup, pipeline: Callable[..., Candidate], changed: dict[str, object]
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], changed: dict[str, object]
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = tiny_setup.engine().answer(pipeline(), Question(example.question))
@@ -152,7 +154,7 @@ def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
 
 
 def test_retrieval_is_scored_on_what_passed_the_filter(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
@@ -167,7 +169,7 @@ def test_retrieval_is_scored_on_what_passed_the_filter(
 
 
 def test_the_pool_is_scored_before_reranking_and_filter(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
@@ -186,7 +188,7 @@ def with_hits(trace: Trace, hits: Hits) -> Trace:
 
 
 def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
@@ -205,7 +207,7 @@ def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
 
 
 def test_redundancy_is_by_the_run_s_embedder(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     chunks = tiny_setup.corpus.chunks[:3]
@@ -218,7 +220,7 @@ def test_redundancy_is_by_the_run_s_embedder(
 
 
 def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_for(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
@@ -239,7 +241,7 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
 
 
 def test_generation_is_scored_on_what_is_delivered(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
@@ -263,14 +265,14 @@ class Judge:
         return Completion(self._reply, Usage(1, 0, 0, 500, 2, 1.0))
 
 
-def judged(tiny_setup: Setup, reply: str) -> Engine:
+def judged(tiny_setup: Experiment, reply: str) -> Engine:
     engine = tiny_setup.engine()
     models = engine.models
     engine.models = Models(models.language_model, models.embedder, models.cross_encoder, Judge(reply))
     return engine
 
 
-def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
+def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, "Score: 4")
     unchecked = replace(tiny_setup, faithfulness=False)
@@ -282,7 +284,7 @@ def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Setup, pipeline: C
 
 @pytest.mark.parametrize("reply", ["", "good", "Score: 7", "Score: 3 or 4", "Score: 3\nScore: 4", "0.5"])
 def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
-    tiny_setup: Setup, pipeline: Callable[..., Candidate], reply: str
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], reply: str
 ) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, reply)
@@ -292,7 +294,7 @@ def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
 
 
 def test_citations_become_spans_of_documents(
-    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate], tiny_folder: Path
+    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate], tiny_folder: Path
 ) -> None:
     example = tiny_setup.examples["lighthouse-1"]
     trace = engine.answer(pipeline(), Question(example.question))

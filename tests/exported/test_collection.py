@@ -16,7 +16,7 @@ import yaml
 
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.exported.collection import Collection
-from ragsmith.index.shelf import Shelf
+from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.types import Document
 
 Content = dict[str, Any]
@@ -47,7 +47,7 @@ def written(folder: Path, change: Callable[[Content], object] = lambda _: None, 
     return folder / name
 
 
-def held(winner: Path, shelf: Shelf) -> bool:
+def held(winner: Path, shelf: ArtifactCache) -> bool:
     try:
         return Collection(winner, shelf).read().documents == tuple(DOCUMENTS)
     except UsageError as error:
@@ -69,7 +69,7 @@ def held(winner: Path, shelf: Shelf) -> bool:
     ],
 )
 def test_what_changes_no_index_leaves_what_is_held(change: Callable[[Content], object], tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = ArtifactCache(tmp_path / "shelf")
     Collection(written(tmp_path), shelf).start(DOCUMENTS)
     assert held(written(tmp_path, change), shelf)
 
@@ -87,7 +87,7 @@ def test_what_changes_no_index_leaves_what_is_held(change: Callable[[Content], o
     ],
 )
 def test_another_index_holds_documents_of_its_own(change: Callable[[Content], object], tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = ArtifactCache(tmp_path / "shelf")
     Collection(written(tmp_path), shelf).start(DOCUMENTS)
     other = written(tmp_path, change, "other.yaml")
     assert not held(other, shelf)
@@ -96,7 +96,7 @@ def test_another_index_holds_documents_of_its_own(change: Callable[[Content], ob
 
 
 def test_a_comment_and_how_the_file_is_written_lose_nothing(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = ArtifactCache(tmp_path / "shelf")
     winner = written(tmp_path)
     Collection(winner, shelf).start(DOCUMENTS)
     winner.write_text(f"# The one of May.\n{yaml.safe_dump(content(), sort_keys=False, default_flow_style=True)}")
@@ -104,13 +104,13 @@ def test_a_comment_and_how_the_file_is_written_lose_nothing(tmp_path: Path) -> N
 
 
 def test_a_file_that_was_moved_or_renamed_finds_what_is_held(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = ArtifactCache(tmp_path / "shelf")
     Collection(written(tmp_path), shelf).start(DOCUMENTS)
     assert held(written(tmp_path / "archive", name="annals.yaml"), shelf)
 
 
 def test_without_a_digest_documents_are_told_by_where_they_are(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = ArtifactCache(tmp_path / "shelf")
 
     def at(place: str) -> Callable[[Content], object]:
         return lambda known: known.update(dataset={"name": "annals", "documents": place})
@@ -123,14 +123,14 @@ def test_without_a_digest_documents_are_told_by_where_they_are(tmp_path: Path) -
 def test_what_is_no_pipeline_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "winner.yaml").write_text("- not\n- a pipeline\n")
     with pytest.raises(SpaceError, match=r"winner\.yaml:1: this is not a pipeline"):
-        Collection(tmp_path / "winner.yaml", Shelf(tmp_path / "shelf"))
+        Collection(tmp_path / "winner.yaml", ArtifactCache(tmp_path / "shelf"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are not opened elsewhere")
 def test_the_name_of_the_file_reaches_the_disk_after_its_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf, seen = Shelf(tmp_path / "shelf"), []
+    shelf, seen = ArtifactCache(tmp_path / "shelf"), []
 
     def synced(file: Any) -> None:
         number = file if isinstance(file, int) else file.fileno()
@@ -146,7 +146,7 @@ def test_a_full_disk_leaves_what_was_held_and_no_draft(tmp_path: Path, monkeypat
     def full(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    collection = Collection(written(tmp_path), Shelf(tmp_path / "shelf"))
+    collection = Collection(written(tmp_path), ArtifactCache(tmp_path / "shelf"))
     collection.start(DOCUMENTS)
     before = sorted(tmp_path.rglob("*"))
     with monkeypatch.context() as broken:
@@ -159,7 +159,7 @@ def test_a_full_disk_leaves_what_was_held_and_no_draft(tmp_path: Path, monkeypat
 
 def test_of_two_documents_with_the_same_text_one_stays_when_the_other_goes(tmp_path: Path) -> None:
     winner = written(tmp_path)
-    collection = Collection(winner, Shelf(tmp_path / "shelf"))
+    collection = Collection(winner, ArtifactCache(tmp_path / "shelf"))
     copy = Document("zebra", "The bell", DOCUMENTS[0].text)
     assert collection.start([*OTHERS, copy]).documents == tuple(OTHERS)
     left = collection.remove(["bell"])
@@ -169,7 +169,7 @@ def test_of_two_documents_with_the_same_text_one_stays_when_the_other_goes(tmp_p
 @pytest.mark.parametrize("bits", [0x01, 0x80, 0xFF])
 @pytest.mark.parametrize("place", [0, 40, -1, -20])
 def test_whatever_byte_of_the_file_changed_it_is_said_to_be_damaged(bits: int, place: int, tmp_path: Path) -> None:
-    collection = Collection(written(tmp_path), Shelf(tmp_path / "shelf"))
+    collection = Collection(written(tmp_path), ArtifactCache(tmp_path / "shelf"))
     collection.start(OTHERS)
     [file] = tmp_path.glob("shelf/*/*.jsonl")
     content = bytearray(file.read_bytes())
@@ -189,7 +189,7 @@ def test_whatever_byte_of_the_file_changed_it_is_said_to_be_damaged(bits: int, p
     ],
 )
 def test_documents_of_another_version_are_one_sentence(change: Callable[[Content], object], tmp_path: Path) -> None:
-    collection = Collection(written(tmp_path), Shelf(tmp_path / "shelf"))
+    collection = Collection(written(tmp_path), ArtifactCache(tmp_path / "shelf"))
     collection.start(DOCUMENTS)
     [file] = tmp_path.glob("shelf/*/*.jsonl")
     fields = json.loads(file.read_bytes().splitlines()[0])

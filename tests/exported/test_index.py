@@ -14,14 +14,14 @@ import yaml
 
 from ragsmith.api.asking import LARGE, ask
 from ragsmith.api.scoring import evaluate
-from ragsmith.datasets.changes import Changes
+from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
 from ragsmith.errors import Notice, UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.index import open_with_index, shelf_beside
 from ragsmith.exported.pipeline import Pipeline
+from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.index.index import Corpus
-from ragsmith.index.shelf import Shelf
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.techniques.families import pre_embedding, retrieval
 from ragsmith.techniques.registry import load_techniques
@@ -83,7 +83,7 @@ def candidate(**techniques: str) -> Candidate:
 
 
 def pipeline(data: Dataset, chosen: Candidate) -> Pipeline:
-    return Pipeline(chosen, Setup(data, chunk_size=200))
+    return Pipeline(chosen, Experiment(data, chunk_size=200))
 
 
 def unfitted(name: str) -> bool:
@@ -93,7 +93,7 @@ def unfitted(name: str) -> bool:
 RETRIEVERS = [name for name in sorted(retrieval.techniques) if not unfitted(name)]
 
 
-def assert_equal(data: Dataset, chosen: Candidate, shelf: Shelf) -> None:
+def assert_equal(data: Dataset, chosen: Candidate, shelf: ArtifactCache) -> None:
     kept, plain = pipeline(data, chosen), pipeline(data, chosen)
     open_with_index(kept, shelf)
     entries, expected = (each.engine.index(chosen[0]) for each in (kept, plain))
@@ -128,20 +128,20 @@ def winner(folder: Path, documents: Path, **techniques: str) -> Path:
 def test_every_retriever_finds_the_same_through_changes(name: str, tmp_path: Path) -> None:
     chosen = candidate(retrieval=name)
     for data in states(seed=len(name)):
-        assert_equal(data, chosen, Shelf(tmp_path))
-        assert_equal(data, chosen, Shelf(tmp_path))
+        assert_equal(data, chosen, ArtifactCache(tmp_path))
+        assert_equal(data, chosen, ArtifactCache(tmp_path))
 
 
 @pytest.mark.parametrize("name", sorted(pre_embedding.techniques))
 def test_every_pre_embedding_makes_the_same_through_changes(name: str, tmp_path: Path) -> None:
     chosen = candidate(pre_embedding=name)
     for data in states(seed=len(name) + 100, steps=2):
-        assert_equal(data, chosen, Shelf(tmp_path))
-        assert_equal(data, chosen, Shelf(tmp_path))
+        assert_equal(data, chosen, ArtifactCache(tmp_path))
+        assert_equal(data, chosen, ArtifactCache(tmp_path))
 
 
 def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
-    data, shelf = states(seed=1, steps=0)[0], Shelf(tmp_path)
+    data, shelf = states(seed=1, steps=0)[0], ArtifactCache(tmp_path)
     open_with_index(pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype")), shelf, complete=True)
     kinds = {one.address.kind for one in shelf.listed()}
     assert kinds == {"documents", "entity graph", "entries", "relations", "vectors", "words"}
@@ -161,7 +161,7 @@ def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
 def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:
-    data, shelf = states(seed=4, steps=0)[0], Shelf(tmp_path)
+    data, shelf = states(seed=4, steps=0)[0], ArtifactCache(tmp_path)
     chosen = candidate(retrieval="complete_hybrid", pre_embedding="hype")
 
     def made(chunks: Chunks) -> dict[str, int]:
@@ -178,7 +178,7 @@ def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
 
 
 def test_a_damaged_index_is_built_anew_with_a_warning(tmp_path: Path) -> None:
-    data, shelf = states(seed=2, steps=0)[0], Shelf(tmp_path)
+    data, shelf = states(seed=2, steps=0)[0], ArtifactCache(tmp_path)
     open_with_index(pipeline(data, candidate()), shelf, complete=True)
     vectors = next(tmp_path.rglob("vectors.npy"))
     content = bytearray(vectors.read_bytes())
@@ -195,7 +195,7 @@ def test_ask_says_how_the_documents_differ(tmp_path: Path) -> None:
     path = winner(tmp_path, folder_of(before, tmp_path / "then"))
     reply = ask(path, QUESTIONS[0], documents=now, cache=cache)
     texts = [{each.id: each.text for each in data.documents} for data in (before, after)]
-    assert reply.changes == Changes(
+    assert reply.changes == DocumentChanges(
         tuple(sorted(texts[1].keys() - texts[0].keys())),
         tuple(sorted(name for name in texts[0].keys() & texts[1].keys() if texts[0][name] != texts[1][name])),
         tuple(sorted(texts[0].keys() - texts[1].keys())),
@@ -203,7 +203,7 @@ def test_ask_says_how_the_documents_differ(tmp_path: Path) -> None:
     assert reply.changes
     assert {source.doc for source in reply.sources} <= texts[1].keys()
     same = ask(path, QUESTIONS[0], documents=tmp_path / "then", cache=cache)
-    assert same.changes == Changes()
+    assert same.changes == DocumentChanges()
     assert ask(path, QUESTIONS[0], cache=cache) == replace(same, changes=None)
 
 

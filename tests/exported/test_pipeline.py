@@ -16,9 +16,9 @@ import yaml
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
@@ -27,7 +27,7 @@ from ragsmith.exported.writing import dataset_location
 from ragsmith.models.vector_address import read_from, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -37,13 +37,15 @@ SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elit
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space) -> Iterator[tuple[Store, Outcome]]:
+def found(
+    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space
+) -> Iterator[tuple[Store, RunOutcome]]:
     with Store.open(tmp_path_factory.mktemp("export") / "cache.sqlite") as opened:
         yield opened, Run(tiny_setup, space, opened, SETTINGS).go()
 
 
 @pytest.fixture
-def winner(found: tuple[Store, Outcome], tiny_setup: Setup, tiny_folder: Path, tmp_path: Path) -> Path:
+def winner(found: tuple[Store, RunOutcome], tiny_setup: Experiment, tiny_folder: Path, tmp_path: Path) -> Path:
     store, outcome = found
     return write_winner(store, outcome.key, tiny_setup, tmp_path / "out" / "winner.yaml")
 
@@ -70,7 +72,9 @@ def changed(winner: Path) -> Callable[..., Path]:
 # --- what is in it ---------------------------------------------------------------------------------------------------
 
 
-def test_the_file_says_everything_that_matters(winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup) -> None:
+def test_the_file_says_everything_that_matters(
+    winner: Path, found: tuple[Store, RunOutcome], tiny_setup: Experiment
+) -> None:
     _, outcome = found
     data = yaml.safe_load(winner.read_text())
     assert list(data) == [
@@ -89,7 +93,7 @@ def test_the_file_says_everything_that_matters(winner: Path, found: tuple[Store,
     assert data["models"]["ids"] == tiny_setup.loaded_models.ids()
 
 
-def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setup: Setup) -> None:
+def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setup: Experiment) -> None:
     loaded = Pipeline.load(winner)
     kept = loaded.reference
     assert kept is not None
@@ -117,7 +121,7 @@ def test_nothing_in_the_file_depends_on_where_it_was_found(winner: Path, tmp_pat
 
 
 def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
-    winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup, tiny_folder: Path
+    winner: Path, found: tuple[Store, RunOutcome], tiny_setup: Experiment, tiny_folder: Path
 ) -> None:
     store, outcome = found
     text = winner.read_text()
@@ -128,7 +132,7 @@ def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
 
 
 def test_a_winner_may_be_read_by_whom_the_process_lets_read_its_files(
-    found: tuple[Store, Outcome], tiny_setup: Setup, tmp_path: Path
+    found: tuple[Store, RunOutcome], tiny_setup: Experiment, tmp_path: Path
 ) -> None:
     before = os.umask(0o027)
     try:
@@ -148,7 +152,7 @@ def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder
 # --- the way back ----------------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_pipeline_is_the_winner(winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup) -> None:
+def test_a_loaded_pipeline_is_the_winner(winner: Path, found: tuple[Store, RunOutcome], tiny_setup: Experiment) -> None:
     _, outcome = found
     loaded = Pipeline.load(winner)
     assert loaded.candidate == outcome.winner.candidate
@@ -168,7 +172,7 @@ def test_folder_and_file_can_be_moved_together(winner: Path, tiny_folder: Path, 
     assert Pipeline.load(moved / "out" / "winner.yaml").ask("Who founded the library?").answer
 
 
-def test_an_answer_comes_with_the_passages_it_rests_on(winner: Path, tiny_setup: Setup) -> None:
+def test_an_answer_comes_with_the_passages_it_rests_on(winner: Path, tiny_setup: Experiment) -> None:
     reply = Pipeline.load(winner).ask("Who steers the ferry?")
     assert "Ilse Varn" in reply.answer
     cited = [source for source in reply.sources if source.cited]
@@ -195,7 +199,7 @@ def test_a_pipeline_can_be_put_on_other_documents(winner: Path) -> None:
         loaded.verify()
 
 
-def test_an_evaluation_gives_the_expected_scores(winner: Path, found: tuple[Store, Outcome]) -> None:
+def test_an_evaluation_gives_the_expected_scores(winner: Path, found: tuple[Store, RunOutcome]) -> None:
     store, outcome = found
     loaded = Pipeline.load(winner)
     examples = [loaded.setup.examples[question] for question in outcome.winner.questions]
@@ -211,7 +215,7 @@ def test_scores_are_reproduced_from_the_documents(winner: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def loaded(found: tuple[Store, Outcome], tiny_setup: Setup) -> Pipeline:
+def loaded(found: tuple[Store, RunOutcome], tiny_setup: Experiment) -> Pipeline:
     """The winner, whose answers are remembered from one verification to the next."""
     return Pipeline(found[1].winner.candidate, tiny_setup)
 
@@ -376,7 +380,7 @@ def test_changed_documents_are_noticed(winner: Path, tiny_folder: Path, tmp_path
 
 
 def test_the_latest_finished_search_is_found(
-    found: tuple[Store, Outcome], tiny_folder: Path, tiny_setup: Setup
+    found: tuple[Store, RunOutcome], tiny_folder: Path, tiny_setup: Experiment
 ) -> None:
     store, outcome = found
     key, setup = run_setup(store, str(tiny_folder))
@@ -385,7 +389,7 @@ def test_the_latest_finished_search_is_found(
 
 
 def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
-    tiny_folder: Path, tiny_setup: Setup, space: Space, store: Store
+    tiny_folder: Path, tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     settings = RunSettings("random", seed=1, max_evaluations=2, probes=False, simplify=False)
     key = Run(tiny_setup, space, store, settings).go().key
@@ -406,7 +410,7 @@ def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
         run_setup(store, str(tiny_folder), "ffff")
 
 
-def test_a_search_that_is_not_there_is_named(found: tuple[Store, Outcome], tiny_folder: Path, store: Store) -> None:
+def test_a_search_that_is_not_there_is_named(found: tuple[Store, RunOutcome], tiny_folder: Path, store: Store) -> None:
     with pytest.raises(UsageError, match="the cache has no search on 'island'"):
         run_setup(store, str(tiny_folder))
     with pytest.raises(UsageError):

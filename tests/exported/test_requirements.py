@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragsmith.errors import MissingExtra, SpaceError, UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import refuse_missing_packages, refuse_too_large
 from ragsmith.extensions import Package
@@ -28,21 +28,21 @@ from ragsmith.techniques.registry import Technique
 from ragsmith.types import Chunks, Entries
 
 
-def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, store: Store) -> None:
-    without = Setup(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
+def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Experiment, store: Store) -> None:
+    without = Experiment(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
     with pytest.raises(UsageError, match=r"^reranking.cross_encoder and reranking.hybrid need a cross-encoder"):
         Run(without, load_space("paper"), store).go()
     assert store.runs() == []
 
 
 def test_a_plan_refuses_what_a_search_refuses_in_the_same_sentence(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     data = tiny_setup.dataset
     unanswered = replace(data, examples=tuple(replace(example, answer="") for example in data.examples))
     wrong = (
-        (Setup(data, ModelNames(cross_encoder="none"), tiny_setup.chunk_size), load_space("paper")),
-        (Setup(unanswered, ModelNames(), tiny_setup.chunk_size), space),
+        (Experiment(data, ModelNames(cross_encoder="none"), tiny_setup.chunk_size), load_space("paper")),
+        (Experiment(unanswered, ModelNames(), tiny_setup.chunk_size), space),
     )
     for setup, searched in wrong:
         with pytest.raises(UsageError) as refused:
@@ -54,7 +54,9 @@ def test_a_plan_refuses_what_a_search_refuses_in_the_same_sentence(
     assert plan(wrong[1][0], space, store, ranking).made == "rankings"
 
 
-def test_a_plan_with_embedded_models_says_how_much_is_answered(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_a_plan_with_embedded_models_says_how_much_is_answered(
+    tiny_setup: Experiment, space: Space, store: Store
+) -> None:
     settings = RunSettings(max_evaluations=7, probes=False)
     found = plan(tiny_setup, space, store, settings)
     searched = len(tiny_setup.split.search)
@@ -62,7 +64,7 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered(tiny_setup: Setup
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Setup, store: Store, strategy: str) -> None:
+def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Experiment, store: Store, strategy: str) -> None:
     paper = load_space("paper")
     objectives = ("quality", "calls") if strategy == "nsga2" else ("quality",)
     racing = None if strategy == "nsga2" else Racing()
@@ -73,7 +75,7 @@ def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Setup, store: Sto
     assert plan(tiny_setup, paper, store, few).about_pipelines == 7 + 2
 
 
-def test_a_plan_has_no_more_pipelines_than_the_space(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_a_plan_has_no_more_pipelines_than_the_space(tiny_setup: Experiment, space: Space, store: Store) -> None:
     settings = RunSettings(strategy="random", max_evaluations=1_000_000, probes=False)
     assert plan(tiny_setup, space, store, settings).about_pipelines == space.feasible_size + 2
 
@@ -156,7 +158,7 @@ def limited(pipeline: Candidate, most: int) -> Candidate:
 
 
 def test_a_search_of_too_many_chunks_is_refused_before_anything_is_computed(
-    tiny_setup: Setup, pipeline: Callable[..., Candidate], store: Store
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate], store: Store
 ) -> None:
     chunks = len(tiny_setup.corpus.chunks)
     for most in (chunks - 1, chunks):
@@ -170,7 +172,7 @@ def test_a_search_of_too_many_chunks_is_refused_before_anything_is_computed(
 
 
 def test_a_pipeline_is_not_asked_about_more_chunks_than_it_is_for(
-    tiny_setup: Setup, pipeline: Callable[..., Candidate]
+    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:
     few, many = (limited(pipeline(retrieval="bm25"), len(tiny_setup.corpus.chunks) - less) for less in (1, 0))
     assert Pipeline(many, tiny_setup).ask("Who steers the ferry?")

@@ -23,9 +23,9 @@ from ragsmith.gateway.budget import (
     lost_attempt,
     read_prices,
 )
-from ragsmith.gateway.desk import Desk
+from ragsmith.gateway.call_context import CallContext
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.policy import PROBE, Policy, Transient, Unusable
+from ragsmith.models.served.policy import PROBE, Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.store.store import Store
@@ -244,7 +244,7 @@ def test_a_request_that_was_never_sent_costs_nothing(attempts: int, spent: int) 
     """The run stops while the request waits for its turn, or for another attempt."""
     book = Book()
     budget = Budget(book, "run", Limits(tokens=40))
-    desk = Desk(None, budget)
+    desk = CallContext(None, budget)
 
     def stopped_after_some_attempts() -> None:
         for _ in range(attempts):
@@ -265,8 +265,8 @@ def test_a_request_that_was_never_sent_costs_nothing(attempts: int, spent: int) 
 def test_replies_of_no_use_are_paid_for_and_so_reserved(replies: int, spent: int) -> None:
     book = Book()
     budget = Budget(book, "run", Limits(tokens=14 * (replies + 1)))
-    desk = Desk(None, budget)
-    left = [Unusable("the reply has no text")] * replies
+    desk = CallContext(None, budget)
+    left = [UnusableReply("the reply has no text")] * replies
 
     async def attempt() -> Usage:
         if left:
@@ -280,14 +280,14 @@ def test_replies_of_no_use_are_paid_for_and_so_reserved(replies: int, spent: int
     with desk.paid(served, "x" * 11, 10) as used:
         used.append(provider.send(attempt, what="a model"))
     assert budget.spent.tokens == spent
-    left = [Unusable("the reply has no text")] * 9
+    left = [UnusableReply("the reply has no text")] * 9
     with pytest.raises(BudgetExhausted), desk.paid(served, "x" * 11, 10):
         provider.send(attempt, what="a model")
     assert budget.spent.tokens <= 14 * (replies + 1)
 
 
-STATED = Unusable("no text", Usage(1, 0, 0, 4, 2))
-LATE = Transient("no complete reply", usage=Usage())
+STATED = UnusableReply("no text", Usage(1, 0, 0, 4, 2))
+LATE = TransientFailure("no complete reply", usage=Usage())
 
 
 @pytest.mark.parametrize(
@@ -295,18 +295,18 @@ LATE = Transient("no complete reply", usage=Usage())
     [
         ([STATED, STATED], 6 + 6 + 5),
         ([STATED, LATE], 6 + 14 + 5),
-        ([Transient("HTTP 503")], 5),
+        ([TransientFailure("HTTP 503")], 5),
         ([STATED] * 3, 6 + 6 + 6),
         ([LATE] * 4, 4 * 14),
-        ([STATED, *[Transient("HTTP 503")] * 3], 6 + 14),
+        ([STATED, *[TransientFailure("HTTP 503")] * 3], 6 + 14),
     ],
 )
 def test_attempts_that_gave_nothing_cost_what_the_server_states_and_else_the_most(
-    failures: list[Transient], spent: int
+    failures: list[TransientFailure], spent: int
 ) -> None:
     book = Book()
     budget = Budget(book, "run", Limits(tokens=100))
-    desk = Desk(None, budget)
+    desk = CallContext(None, budget)
     left = list(failures)
 
     async def attempt() -> Usage:
@@ -325,11 +325,11 @@ def test_attempts_that_gave_nothing_cost_what_the_server_states_and_else_the_mos
 def test_a_probe_is_paid_for_and_so_reserved() -> None:
     book = Book()
     budget = Budget(book, "run", Limits(tokens=14 + 48 + 13))
-    desk = Desk(None, budget)
+    desk = CallContext(None, budget)
     probes = []
 
     async def attempt() -> None:
-        raise Transient("HTTP 503")
+        raise TransientFailure("HTTP 503")
 
     async def probe() -> None:
         probes.append(budget.spent.tokens)
@@ -347,7 +347,7 @@ def test_a_probe_is_paid_for_and_so_reserved() -> None:
 def test_what_is_sent_on_another_thread_counts_as_sent_by_whoever_waits_for_it() -> None:
     book = Book()
     budget = Budget(book, "run", Limits(tokens=40))
-    desk = Desk(None, budget)
+    desk = CallContext(None, budget)
 
     async def attempt() -> None:
         desk.before_attempt()

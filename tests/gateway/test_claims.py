@@ -16,8 +16,8 @@ from sqlalchemy import delete, update
 from stored import Locked, put_call
 
 from ragsmith.errors import Notice, StoreError
+from ragsmith.gateway.call_context import CallContext
 from ragsmith.gateway.claims import PAUSE_SECONDS, Grouped, claimed
-from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
@@ -365,7 +365,7 @@ class Chat:
 
 def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_again(store: Store) -> None:
     locked = Locked(store)
-    desk = Desk(locked, None)
+    desk = CallContext(locked, None)
     assert desk.store is not None
     with pytest.raises(StoreError):
         desk.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])

@@ -17,15 +17,15 @@ from stored import put_call
 
 from ragsmith.errors import ModelError, Notice
 from ragsmith.gateway.budget import Payment
-from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.failures import FailedCall, Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.leases import Lease
-from ragsmith.gateway.results import BLOCK_TEXTS, COLLECTION_TEXTS
+from ragsmith.gateway.vectors_and_scores import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text
-from ragsmith.models.traits import Learner, Traits
 from ragsmith.models.usage import Meter, Usage
 
 WAIT = 10
@@ -73,13 +73,13 @@ class Calls:
     def __init__(self) -> None:
         self.rows: dict[str, StoredCall] = {}
         self.failed: dict[str, FailedCall] = {}
-        self.known: dict[str, Traits] = {}
+        self.known: dict[str, ModelCapabilities] = {}
 
-    def traits(self, model: str) -> Traits | None:
+    def traits(self, model: str) -> ModelCapabilities | None:
         return self.known.get(model)
 
-    def put_traits(self, model: str, traits: Traits) -> None:
-        self.known[model] = self.known.get(model, Traits()) | traits
+    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
+        self.known[model] = self.known.get(model, ModelCapabilities()) | traits
 
     def get_call(self, key: str) -> StoredCall | None:
         return self.rows.get(key)
@@ -181,7 +181,7 @@ def test_a_remembered_reply_costs_what_it_cost() -> None:
     assert replies == [5, 5]
     assert chat.asked == [("Add 2 and 3.", 8, 0)]
     assert [meter.total() for meter in meters] == [Usage(1, 0, 0, 10, 2, 0.5)] * 2
-    assert gateway.counts()["language_model"] == Counts(asked=2, distinct=1, stored=0, made=1)
+    assert gateway.counts()["language_model"] == CallCounts(asked=2, distinct=1, stored=0, made=1)
 
 
 def test_a_stored_reply_costs_what_it_cost_and_is_not_asked_for() -> None:
@@ -191,7 +191,7 @@ def test_a_stored_reply_costs_what_it_cost_and_is_not_asked_for() -> None:
     assert gateway.language_model(silent, meter).run(SUM, a=2, b=3) == 5
     assert silent.asked == []
     assert meter.total() == Usage(1, 0, 0, 10, 2, 0.5)
-    assert gateway.counts()["language_model"] == Counts(asked=1, distinct=1, stored=1, made=0)
+    assert gateway.counts()["language_model"] == CallCounts(asked=1, distinct=1, stored=1, made=0)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_many_threads_make_each_distinct_call_once() -> None:
         results = list(pool.map(work, range(16)))
     assert all(result == results[0] for result in results)
     assert len(echo.asked) == len(set(echo.asked)) == 40
-    assert gateway.counts()["language_model"] == Counts(asked=16 * 120, distinct=40, stored=0, made=40)
+    assert gateway.counts()["language_model"] == CallCounts(asked=16 * 120, distinct=40, stored=0, made=40)
     assert len(store.rows) == 40
 
 
@@ -365,7 +365,7 @@ def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
     assert view.embed(["b", "ab"]).tolist() == [[0, 1], [1, 0]]
     assert letters.batches == [["aa", "b"], ["ab"]]
     assert meter.total().texts_embedded == 5
-    assert gateway.counts()["embedder"] == Counts(asked=5, distinct=3, stored=0, made=3)
+    assert gateway.counts()["embedder"] == CallCounts(asked=5, distinct=3, stored=0, made=3)
     assert view.id == "letters"
 
 
@@ -503,7 +503,7 @@ def test_each_pair_is_scored_once() -> None:
     assert view.score("q", ["abc"]) == (3.0,)
     assert lengths.batches == [("qq", ["a", "abc"]), ("qq", ["ab"]), ("q", ["abc"])]
     assert meter.total().pairs_scored == 5
-    assert gateway.counts()["cross_encoder"] == Counts(asked=5, distinct=4, stored=0, made=4)
+    assert gateway.counts()["cross_encoder"] == CallCounts(asked=5, distinct=4, stored=0, made=4)
 
 
 @pytest.mark.parametrize("kind", ["embedder", "cross_encoder"])
@@ -524,7 +524,7 @@ def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
         list(pool.map(work, range(8)))
     made = [text for batch in letters.batches for text in batch] + [t for _, batch in lengths.batches for t in batch]
     assert len(made) == len(set(made)) == 30
-    assert gateway.counts()[kind] == Counts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
+    assert gateway.counts()[kind] == CallCounts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
 
 
 # --- what is learnt of models ----------------------------------------------------------------------------------------
@@ -532,9 +532,9 @@ def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
 
 def test_what_is_learnt_of_a_model_is_kept_and_known_to_the_next_process() -> None:
     calls, first, second = Calls(), Chat(), Chat()
-    first.learner, second.learner = Learner(), Learner()  # type: ignore[attr-defined]
+    first.learner, second.learner = CapabilityLearner(), CapabilityLearner()  # type: ignore[attr-defined]
     Gateway(calls).language_model(first, Meter())
-    first.learner.learn(Traits(frozenset({"seed"})))  # type: ignore[attr-defined]
-    first.learner.learn(Traits(thinking_tokens=512))  # type: ignore[attr-defined]
+    first.learner.learn(ModelCapabilities(frozenset({"seed"})))  # type: ignore[attr-defined]
+    first.learner.learn(ModelCapabilities(thinking_tokens=512))  # type: ignore[attr-defined]
     Gateway(calls).language_model(second, Meter())
-    assert second.learner.traits == Traits(frozenset({"seed"}), 512)  # type: ignore[attr-defined]
+    assert second.learner.traits == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.models.calls import Completion
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.tasks import Task, text
-from ragsmith.models.traits import Learner, Traits
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
@@ -28,7 +28,7 @@ class Thinker:
 
     def __init__(self, thinks: int, *, largest: int = 1 << 30, window: int | None = None, cut_answers: bool = False):
         self.thinks, self.largest, self.context_window, self.cut_answers = thinks, largest, window, cut_answers
-        self.learner = Learner()
+        self.learner = CapabilityLearner()
         self.limits: list[int] = []
         self.used = 0
 
@@ -51,7 +51,7 @@ def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learn
     view = Gateway().language_model(model, meter)
     assert [view.run(SAY, word=word) for word in ("first", "second")] == ["first", "second"]
     assert model.limits == [64, 64 + LEAST_RAISE, 64 + 2048]  # 646 more were needed: twice that, as a power of two
-    assert model.learner.traits == Traits(thinking_tokens=2048)
+    assert model.learner.traits == ModelCapabilities(thinking_tokens=2048)
     # both replies have the bill that they would have had, had it been known before
     assert (meter.calls, meter.output_tokens) == (2, 2 * 710)
 
@@ -105,7 +105,7 @@ def test_room_to_think_that_the_server_does_not_grant_fails_no_reply_that_needs_
             return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
     model = Narrow(0)
-    model.learner.restore(Traits(thinking_tokens=2048))  # as shorter prompts needed it, or by an option
+    model.learner.restore(ModelCapabilities(thinking_tokens=2048))  # as shorter prompts needed it, or by an option
     view = Gateway().language_model(model, Meter())
     assert view.run(SAY, word="first") == "first"
     assert model.limits == [64 + 2048, 64]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.caches import register_cache
 from ragsmith.errors import WrongOption
-from ragsmith.gateway.memo import Entry, Memo
+from ragsmith.gateway.memo import Memo, MemoEntry
 from ragsmith.gateway.memory import (
     GIB,
     KIB,
@@ -43,9 +43,9 @@ def kept(
     memory: Memory, costs: dict[Hashable, float], value: Callable[[Hashable], Any] = lambda _: TEXT
 ) -> set[Hashable]:
     """The keys that are still there after entries of these costs were admitted in turn."""
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     for key, cost in costs.items():
-        entry = entries[key] = Entry(value(key), cost, memory.level)
+        entry = entries[key] = MemoEntry(value(key), cost, memory.level)
         memory.admit(entries, key, entry)
     return set(entries)
 
@@ -84,10 +84,10 @@ def test_a_cost_that_is_not_known_is_the_least(cost: float) -> None:
 
 def test_what_was_of_use_long_ago_falls_behind() -> None:
     memory = full()
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
 
     def add(key: Hashable, cost: float) -> None:
-        entry = entries[key] = Entry(TEXT, cost, memory.level)
+        entry = entries[key] = MemoEntry(TEXT, cost, memory.level)
         memory.admit(entries, key, entry)
 
     add("old", 2e-2)
@@ -100,11 +100,11 @@ def test_what_was_of_use_long_ago_falls_behind() -> None:
 
 def test_the_limit_is_on_what_the_process_really_has() -> None:
     """Estimates are off by four here: the process has four times as many bytes as it says that values take."""
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * 64 * KIB * len(entries))
     highest = 0
     for n in range(2000):
-        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
         highest = max(highest, 100 * MIB + 4 * 64 * KIB * len(entries))
     assert memory.dropped > 0
@@ -113,7 +113,7 @@ def test_the_limit_is_on_what_the_process_really_has() -> None:
 
 def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
     """What was dropped stays with the process here, as if it could not be given back, and is used again."""
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     others = had = 0
 
     def in_use() -> int:
@@ -124,7 +124,7 @@ def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
     memory = Memory(200 * MIB, in_use=in_use)
     for n in range(30_000):
         others += 4 * KIB
-        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
     assert others > 100 * MIB
     assert had <= 220 * MIB
@@ -134,7 +134,7 @@ def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
 class Keeper:
     """Notes how many entries there were when its cache was emptied."""
 
-    def __init__(self, entries: dict[Hashable, Entry[Any]]) -> None:
+    def __init__(self, entries: dict[Hashable, MemoEntry[Any]]) -> None:
         self.asked: list[int] = []
         self._entries = entries
 
@@ -143,12 +143,12 @@ class Keeper:
 
 
 def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 64 * KIB * len(entries))
     keeper = Keeper(entries)
     register_cache(keeper.empty, key="", entries=1)
     for n in range(2000):
-        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
     assert keeper.asked
     assert min(keeper.asked) >= (150 - 100) * 16  # a quarter of the limit is held back
@@ -156,20 +156,20 @@ def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
 
 @pytest.mark.parametrize(("limit", "needed"), [(40 * MIB, True), (200 * MIB, False)])
 def test_it_is_known_that_a_limit_is_below_what_is_needed_anyway(limit: int, needed: bool) -> None:
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(limit, in_use=lambda: 50 * MIB + 64 * KIB * len(entries))
     for n in range(20_000):
-        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
     assert (memory.needed > limit) is needed
 
 
 def test_what_a_process_had_before_is_not_counted() -> None:
     """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
-    entries: dict[Hashable, Entry[Any]] = {}
+    entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(400 * MIB, in_use=lambda: 4 * GIB + 64 * KIB * len(entries))
     for n in range(1000):
-        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
     assert memory.dropped == 0
 

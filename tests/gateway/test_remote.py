@@ -7,7 +7,7 @@ from fault_server import FaultServer
 
 from ragsmith.evaluation.actor_runner import asked_in_one_place
 from ragsmith.evaluation.actors import NodeSetup
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answered
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task, text
@@ -17,7 +17,7 @@ SAY = Task("say", "Say {word}.", text, lambda model, **_: "", max_tokens=64)
 
 
 def test_roles_with_one_id_and_other_options_each_have_their_own_model(
-    tiny_setup: Setup, monkeypatch: pytest.MonkeyPatch
+    tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
     with FaultServer() as writer, FaultServer() as marker:
@@ -25,7 +25,7 @@ def test_roles_with_one_id_and_other_options_each_have_their_own_model(
             language_model=ModelName("openai:tiny", base_url=writer.url, cut_answers=True),
             judge=ModelName("openai:tiny", base_url=marker.url),
         )
-        setup = Setup(tiny_setup.dataset, models, tiny_setup.chunk_size)
+        setup = Experiment(tiny_setup.dataset, models, tiny_setup.chunk_size)
         engine = setup.engine()
         remote, here = asked_in_one_place(setup, engine)
         node = NodeSetup(setup.dataset, models, setup.chunk_size, remote=remote).loaded_models

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.index.approximate import ApproximateVectors
-from ragsmith.index.vector_store import Keys, MakeVectors, OfTexts, keys_name
+from ragsmith.index.vector_store import Keys, MakeVectors, TextPositions, keys_name
 from ragsmith.models.protocols import Vectors
 
 pytest.importorskip("faiss", reason="needs the extra large")
@@ -45,7 +45,7 @@ def opened(texts: Sequence[str], folder: Path, embedder: Embedder, *, says_texts
         return embedder.embed(texts[start:end])
 
     keys = Keys(keys_name(repr(texts), embedder.id), np.arange(len(texts)), len(texts))
-    known: MakeVectors = OfTexts(texts, embedder, make) if says_texts else make
+    known: MakeVectors = TextPositions(texts, embedder, make) if says_texts else make
     return ApproximateVectors(keys, known, folder, CODED)
 
 

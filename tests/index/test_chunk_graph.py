@@ -20,7 +20,7 @@ from ragsmith.index.chunk_edges import (
     neighbourhoods,
     semantic,
 )
-from ragsmith.index.chunk_graph import ChunkGraph, Kind, build_chunk_graph, chunk_graph
+from ragsmith.index.chunk_graph import ChunkGraph, EdgeType, build_chunk_graph, chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.pre_embedding.none import none
@@ -28,20 +28,20 @@ from ragsmith.testing import example_chunks
 from ragsmith.types import Chunk, Modality, Span
 
 
-def edges_of_graph(graph: ChunkGraph) -> Iterator[tuple[int, int, Kind, float]]:
+def edges_of_graph(graph: ChunkGraph) -> Iterator[tuple[int, int, EdgeType, float]]:
     """Every edge once: its ends, the smaller first, why they are joined, and its weight."""
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.starts))
     parts = (sources, graph.ends, graph.kinds, graph.weights)
     for source, end, kind, weight in zip(*(part.tolist() for part in parts), strict=True):
         if source < end:
-            yield source, end, Kind(kind), weight
+            yield source, end, EdgeType(kind), weight
 
 
 def chunk(doc: str, index: int, text: str = "", modality: Modality = Modality.PROSE, heading: str = "") -> Chunk:
     return Chunk(f"{doc}:{index:03}", doc, index, index, index + 1, text, "", (heading,) * bool(heading), 0, modality)
 
 
-def edges(chunks: Sequence[Chunk], vectors: object = None, **arguments: float) -> dict[tuple[int, int], Kind]:
+def edges(chunks: Sequence[Chunk], vectors: object = None, **arguments: float) -> dict[tuple[int, int], EdgeType]:
     given = np.zeros((len(chunks), 2)) if vectors is None else np.array(vectors, dtype=np.float64)
     return {(a, b): kind for a, b, kind, _ in edges_of_graph(graph_of(chunks, given, **arguments))}
 
@@ -55,7 +55,7 @@ def graph_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], **arguments:
 
 def test_chunks_that_follow_each_other_in_a_document_are_joined() -> None:
     chunks = [chunk("a", 0), chunk("a", 1), chunk("a", 2), chunk("b", 3), chunk("b", 4), chunk("b", 6)]
-    assert edges(chunks) == dict.fromkeys([(0, 1), (1, 2), (3, 4)], Kind.SEQUENTIAL)
+    assert edges(chunks) == dict.fromkeys([(0, 1), (1, 2), (3, 4)], EdgeType.SEQUENTIAL)
 
 
 def test_order_is_that_of_the_document_not_of_the_ids() -> None:
@@ -68,9 +68,9 @@ def test_chunks_that_mean_the_same_are_joined_by_their_cosine() -> None:
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], dtype=np.float64)
     found = list(edges_of_graph(graph_of(chunks, vectors, threshold=0.7)))
     assert found == [
-        (0, 1, Kind.SEMANTIC, 0.8),
-        (1, 3, Kind.SEMANTIC, 0.96),
-        (2, 3, Kind.SEMANTIC, 0.8),
+        (0, 1, EdgeType.SEMANTIC, 0.8),
+        (1, 3, EdgeType.SEMANTIC, 0.96),
+        (2, 3, EdgeType.SEMANTIC, 0.8),
     ]
     assert set(edges(chunks, vectors, threshold=0.8)) == {(1, 3)}  # above the threshold, not at it
 
@@ -111,7 +111,7 @@ def test_chunks_of_a_document_that_name_the_same_thing_are_joined() -> None:
         chunk("a", 8, "the rules", heading="Section 2"),
         chunk("b", 0, "Figure 2, [7]"),
     ]
-    assert edges(chunks) == dict.fromkeys([(0, 2), (2, 3), (3, 4)], Kind.XREF)
+    assert edges(chunks) == dict.fromkeys([(0, 2), (2, 3), (3, 4)], EdgeType.XREF)
 
 
 def test_a_marker_that_is_everywhere_joins_nothing() -> None:
@@ -132,7 +132,7 @@ def test_code_that_shares_a_rare_name_is_joined() -> None:
         chunk("a", 8, "ring_bell is prose here"),
         code(5, "ring_bell()", doc="b"),
     ]
-    assert edges(chunks) == {(0, 1): Kind.NAME}
+    assert edges(chunks) == {(0, 1): EdgeType.NAME}
     everywhere = [code(n, f"self.value{n}") for n in range(MOST_IDENTIFIER)]
     assert len(edges(everywhere)) == MOST_IDENTIFIER * (MOST_IDENTIFIER - 1) / 2
     assert edges([*everywhere, code(99, "self")]) == {}
@@ -141,13 +141,13 @@ def test_code_that_shares_a_rare_name_is_joined() -> None:
 def test_chunks_are_joined_once_with_every_reason_and_the_largest_weight() -> None:
     chunks = [chunk("a", 0, "see Table 1"), chunk("a", 1, "Table 1")]
     [found] = edges_of_graph(graph_of(chunks, np.array([[1, 0], [0.8, 0.6]])))
-    assert found == (0, 1, Kind.SEQUENTIAL | Kind.SEMANTIC | Kind.XREF, 1.0)
+    assert found == (0, 1, EdgeType.SEQUENTIAL | EdgeType.SEMANTIC | EdgeType.XREF, 1.0)
 
 
 def test_summaries_are_joined_to_nothing() -> None:
     summary = Chunk("a:s", "a", 1, 0, 0, "Table 1", level=1, sources=(Span("a", 0, 1),))
     chunks = [chunk("a", 0, "Table 1"), summary, chunk("a", 2, "Table 1")]
-    assert edges(chunks, [[1, 0]] * 3) == {(0, 2): Kind.SEMANTIC | Kind.XREF}
+    assert edges(chunks, [[1, 0]] * 3) == {(0, 2): EdgeType.SEMANTIC | EdgeType.XREF}
 
 
 @pytest.mark.parametrize("chunks", [[], [chunk("a", 0)]])
@@ -325,7 +325,7 @@ def test_the_graph_of_an_index_is_built_once_and_travels_with_it() -> None:
     assert copy.holds == index.holds
     assert list(edges_of_graph(chunk_graph(copy, embedder, threshold=0.5))) == list(edges_of_graph(graph))
     ids = [entry.chunk.id for entry in index.entries]
-    sequential = {(ids[a], ids[b]) for a, b, kind, _ in edges_of_graph(graph) if Kind.SEQUENTIAL in kind}
+    sequential = {(ids[a], ids[b]) for a, b, kind, _ in edges_of_graph(graph) if EdgeType.SEQUENTIAL in kind}
     assert sequential == {
         *(("flood:0", "flood:1"), ("flood:1", "flood:2"), ("guild:0", "guild:1"), ("guild:1", "guild:2")),
         *(("harbour:0", "harbour:1"), ("harbour:1", "harbour:2"), ("harbour:2", "harbour:3")),

@@ -19,8 +19,8 @@ COMMON = """
 import os, random, signal, sys, time
 import numpy as np
 from ragsmith.index.index import Index
-from ragsmith.index.kept import KeptIndex
-from ragsmith.index.shelf import Shelf
+from ragsmith.index.cached_index import KeptIndex
+from ragsmith.index.artifact_cache import Shelf
 from ragsmith.types import Chunk, IndexEntry
 
 class Letters:

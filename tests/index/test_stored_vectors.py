@@ -10,8 +10,8 @@ import pytest
 
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import InTurn
+from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.threads import SequentialRunner
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
@@ -22,15 +22,15 @@ Build = Callable[..., Candidate]
 
 
 @pytest.fixture
-def stored(tiny_setup: Setup, tmp_path: Path) -> Setup:
+def stored(tiny_setup: Experiment, tmp_path: Path) -> Experiment:
     return replace(tiny_setup, models=ModelNames(vector_store=f"qdrant:{tmp_path / 'vectors'}"))
 
 
-def evaluated(setup: Setup, cache: Path, candidates: list[Candidate], workers: int = 1) -> list[Evaluation]:
+def evaluated(setup: Experiment, cache: Path, candidates: list[Candidate], workers: int = 1) -> list[Evaluation]:
     with Store.open(cache) as store, Evaluator(setup, store, workers) as evaluator:
         found = evaluator.evaluate(candidates, setup.dataset.examples)
         if workers > 1:
-            assert isinstance(evaluator._runner, InTurn)
+            assert isinstance(evaluator._runner, SequentialRunner)
     return found
 
 
@@ -47,7 +47,7 @@ def candidates(pipeline: Build) -> list[Candidate]:
 
 
 def test_records_and_keys_are_those_of_exact_search(
-    tiny_setup: Setup, stored: Setup, candidates: list[Candidate], tmp_path: Path
+    tiny_setup: Experiment, stored: Experiment, candidates: list[Candidate], tmp_path: Path
 ) -> None:
     exact = evaluated(tiny_setup, tmp_path / "exact.sqlite", candidates)
     there = evaluated(stored, tmp_path / "stored.sqlite", candidates, workers=2)
@@ -57,7 +57,7 @@ def test_records_and_keys_are_those_of_exact_search(
     assert len(list((tmp_path / "vectors" / "collection").iterdir())) == 3
 
 
-def test_what_is_there_is_not_embedded_again(stored: Setup, pipeline: Build) -> None:
+def test_what_is_there_is_not_embedded_again(stored: Experiment, pipeline: Build) -> None:
     first = stored.engine()
     first.prepare(pipeline())
     assert first.gateway.counts()["embedder"].made == 24

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
-from ragsmith.index.chunk_edges import MOST_IDENTIFIER, Kind, edges_of
+from ragsmith.index.chunk_edges import MOST_IDENTIFIER, EdgeType, edges_of
 from ragsmith.index.syntax import uses_of_definitions
 from ragsmith.types import Chunk, Document, Modality
 
@@ -31,15 +31,17 @@ def cut(*pieces: str, doc: str = "bell.py", gap: str = "\n\n\n") -> list[Chunk]:
     return found
 
 
-def joined(chunks: list[Chunk]) -> dict[tuple[int, int], Kind]:
+def joined(chunks: list[Chunk]) -> dict[tuple[int, int], EdgeType]:
     found = edges_of(chunks, np.zeros((len(chunks), 2)), 0.7, 4)
     pairs = zip(found.low.tolist(), found.high.tolist(), found.kinds.tolist(), strict=True)
-    return {(low, high): Kind(kind) & ~Kind.SEQUENTIAL for low, high, kind in pairs if kind != Kind.SEQUENTIAL}
+    return {
+        (low, high): EdgeType(kind) & ~EdgeType.SEQUENTIAL for low, high, kind in pairs if kind != EdgeType.SEQUENTIAL
+    }
 
 
 def test_a_use_is_joined_with_the_definition() -> None:
     # ring uses LIMIT, Tower.call uses ring, the end uses Tower and its call; what a function calls ring is its own
-    assert joined(cut(*PIECES)) == dict.fromkeys([(0, 1), (1, 2), (2, 4)], Kind.AST)
+    assert joined(cut(*PIECES)) == dict.fromkeys([(0, 1), (1, 2), (2, 4)], EdgeType.AST)
 
 
 def test_the_order_of_chunks_does_not_matter() -> None:
@@ -56,7 +58,7 @@ def test_what_lies_between_chunks_is_white_space(gap: str) -> None:
 def test_what_does_not_parse_and_other_languages_share_identifiers() -> None:
     broken = ("def ring(:", "ring_all()", "ring_all")
     assert uses_of_definitions(cut(*broken)) is None
-    assert joined(cut(*broken)) == {(1, 2): Kind.NAME}
+    assert joined(cut(*broken)) == {(1, 2): EdgeType.NAME}
     assert uses_of_definitions(cut("ring()", doc="bell.js")) is None
     assert uses_of_definitions([]) is None
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.approximate import ApproximateVectors
 from ragsmith.index.index import Index
 from ragsmith.index.stores import open_vectors
@@ -150,7 +150,7 @@ def test_nothing_to_find_and_nothing_to_ask(place: Place) -> None:
 @pytest.fixture(scope="module")
 def law() -> tuple[Index, list[str]]:
     """Every chunk by its text and by its heading: several keys, and many of them equal; questions of two data sets."""
-    setup = Setup(load_dataset("law"))
+    setup = Experiment(load_dataset("law"))
     index = Index(tuple(IndexEntry((chunk.text, *chunk.headings[-1:]), chunk) for chunk in setup.corpus.chunks))
     questions = [example.question for name in ("law", "workshop") for example in load_dataset(name).examples]
     return index, questions

@@ -34,7 +34,7 @@ from ragsmith.errors import (
     StageFailed,
     UsageError,
 )
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.integrations.llama_index import (
@@ -57,7 +57,7 @@ MakePipeline = Callable[..., Candidate]
 
 
 @pytest.fixture
-def exported(tiny_setup: Setup, pipeline: MakePipeline) -> Pipeline:
+def exported(tiny_setup: Experiment, pipeline: MakePipeline) -> Pipeline:
     return Pipeline(pipeline(passage_augment="prev_next", passage_filter=("top_k", {"k": 2})), tiny_setup)
 
 
@@ -102,7 +102,7 @@ def test_a_query_engine_answers_as_ask_does(exported: Pipeline) -> None:
     assert response.metadata == {found.node_id: found.metadata for found in response.source_nodes}
 
 
-def test_ids_are_those_of_the_place_and_text(tiny_setup: Setup, pipeline: MakePipeline) -> None:
+def test_ids_are_those_of_the_place_and_text(tiny_setup: Experiment, pipeline: MakePipeline) -> None:
     def found(k: int, retrieval: str) -> dict[tuple[str, int, int], str]:
         candidate = pipeline(passage_filter=("top_k", {"k": k}), retrieval=retrieval)
         nodes = as_retriever(Pipeline(candidate, tiny_setup)).retrieve(QUESTION)
@@ -128,7 +128,7 @@ def test_llama_index_can_answer_with_its_own_model_from_our_passages(exported: P
 
 
 def test_async_methods_agree_and_do_not_hold_up_the_loop(
-    tiny_setup: Setup, pipeline: MakePipeline, registered: Callable[..., Any]
+    tiny_setup: Experiment, pipeline: MakePipeline, registered: Callable[..., Any]
 ) -> None:
     waiting, released = threading.Barrier(2), threading.Event()
 
@@ -165,7 +165,9 @@ def test_a_blank_question_is_refused(exported: Pipeline, question: str) -> None:
         asyncio.run(as_query_engine(exported).aquery(question))
 
 
-def test_a_stage_that_fails_is_named(tiny_setup: Setup, pipeline: MakePipeline, registered: Callable[..., Any]) -> None:
+def test_a_stage_that_fails_is_named(
+    tiny_setup: Experiment, pipeline: MakePipeline, registered: Callable[..., Any]
+) -> None:
     def broken(question: Question, hits: Hits) -> Hits:
         """Raise."""
         raise ValueError("no passage is good enough")
@@ -268,7 +270,7 @@ def test_a_pipeline_may_be_asked_about_documents_without_questions(pipeline: Mak
         [read("a", "The tower is nine metres high."), read("b", "The bridge was built in 1900.")], name="towers"
     )
     assert (data.name, data.examples) == ("towers", ())
-    response = as_query_engine(Pipeline(pipeline(), Setup(data))).query("When was the bridge built?")
+    response = as_query_engine(Pipeline(pipeline(), Experiment(data))).query("When was the bridge built?")
     assert "1900" in str(response)
     assert response.source_nodes[0].metadata["doc"] == "b"
 
@@ -493,7 +495,7 @@ def test_an_embedder_is_known_by_what_shapes_its_vectors() -> None:
     assert len(set(ids)) == 3
 
 
-def test_a_pipeline_runs_on_models_of_llama_index(tiny_setup: Setup, pipeline: MakePipeline) -> None:
+def test_a_pipeline_runs_on_models_of_llama_index(tiny_setup: Experiment, pipeline: MakePipeline) -> None:
     chat = Said(replies=["Forty metres [1]."])
     words = WordLlamaEmbedder()
 

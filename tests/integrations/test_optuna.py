@@ -28,7 +28,7 @@ from optuna.trial import TrialState
 from stored import put_call
 
 from ragsmith.errors import Notice, StoreError, UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
 from ragsmith.pipelines.space import Space
@@ -45,7 +45,7 @@ DASHBOARD = Path(sysconfig.get_path("scripts"), "optuna-dashboard")
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space) -> tuple[Path, str]:
+def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space) -> tuple[Path, str]:
     """A cache with a finished run, and the run's key; tests work on copies."""
     path = tmp_path_factory.mktemp("searched") / "cache.sqlite"
     with Store.open(path) as store:
@@ -173,7 +173,7 @@ def test_equal_runs_have_equal_studies(cache: Path, tmp_path: Path) -> None:
     assert dump(cache) == dump(other)
 
 
-def test_a_run_that_goes_on_adds_to_its_study(tmp_path: Path, tiny_setup: Setup, space: Space) -> None:
+def test_a_run_that_goes_on_adds_to_its_study(tmp_path: Path, tiny_setup: Experiment, space: Space) -> None:
     path = tmp_path / "cache.sqlite"
     clock = itertools.count()
     with Store.open(path) as store:
@@ -243,7 +243,7 @@ def test_a_number_that_is_there_twice_is_there_once_again(cache: Path) -> None:
     assert [trial.number for trial in trials(cache, mirror.study)] == list(range(mirror.trials))
 
 
-def test_every_run_is_mirrored(cache: Path, tiny_setup: Setup, space: Space) -> None:
+def test_every_run_is_mirrored(cache: Path, tiny_setup: Experiment, space: Space) -> None:
     settings = RunSettings(strategy="random", genetic=GENETIC, seed=7, max_evaluations=5)
     with Store.open(cache) as store:
         other = Run(tiny_setup, space, store, settings).go().key
@@ -300,7 +300,7 @@ def test_a_cache_without_runs_or_none_at_all_is_refused(tmp_path: Path) -> None:
 # The cache stays ours
 
 
-def test_the_cache_is_what_it_was(cache: Path, key: str, tiny_setup: Setup, space: Space) -> None:
+def test_the_cache_is_what_it_was(cache: Path, key: str, tiny_setup: Experiment, space: Space) -> None:
     ours = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
     with closing(sqlite3.connect(cache)) as connection:
         before = set(connection.execute(ours))

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ragsmith.errors import StageFailed, UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.techniques.families import passage_filter
@@ -82,7 +82,7 @@ def retriever_of(name: str) -> Callable[[Pipeline], Any]:
 
 
 @pytest.fixture
-def exported(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> Pipeline:
+def exported(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> Pipeline:
     return Pipeline(pipeline(passage_augment="prev_next", passage_filter=("top_k", {"k": 2})), tiny_setup)
 
 
@@ -138,7 +138,7 @@ def test_a_blank_question_is_refused(
 
 
 def test_a_stage_that_fails_is_named(
-    tiny_setup: Setup,
+    tiny_setup: Experiment,
     pipeline: Callable[..., Candidate],
     registered: Callable[..., Any],
     framework: Framework,
@@ -168,7 +168,7 @@ def test_haystack_runs_it_in_a_pipeline_that_is_written_and_read(
 ) -> None:
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     haystack = pytest.importorskip("haystack", reason="needs the extra haystack")
-    from ragsmith.integrations.haystack import PipelineRetriever, as_retriever  # noqa: PLC0415
+    from ragsmith.integrations.haystack import HaystackRetriever, as_retriever  # noqa: PLC0415
 
     with pytest.raises(UsageError, match="is in no file"):
         as_retriever(exported).to_dict()
@@ -179,7 +179,7 @@ def test_haystack_runs_it_in_a_pipeline_that_is_written_and_read(
     }
     (tmp_path / "winner.yaml").write_text(yaml.safe_dump(content))
     made = haystack.Pipeline()
-    made.add_component("retriever", PipelineRetriever(tmp_path / "winner.yaml"))
+    made.add_component("retriever", HaystackRetriever(tmp_path / "winner.yaml"))
     again = haystack.Pipeline.loads(made.dumps(), allowed_modules=["ragsmith.integrations.haystack"])
     asked = {"retriever": {"query": QUESTION}}
     assert again.run(asked) == made.run(asked)

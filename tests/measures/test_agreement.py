@@ -8,12 +8,12 @@ import statistics
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.agreement import ASKED, agreement, contradiction
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
-from ragsmith.text.reading import read
+from ragsmith.text.content_words import read
 
 MODEL = ExtractiveModel([chunk.text for chunk in example_chunks()], WordLlamaEmbedder())
 
@@ -101,7 +101,7 @@ def test_answers_without_content_words_agree_or_do_not() -> None:
 
 
 def test_on_real_questions_no_trick_pays() -> None:
-    setup = Setup(load_dataset("law"))
+    setup = Experiment(load_dataset("law"))
     model = setup.loaded_models.language_model
     examples = setup.dataset.examples
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.genes import read_configuration
@@ -91,7 +91,7 @@ def test_what_finds_nothing_is_not_the_cheapest() -> None:
 
 
 def test_what_finds_nothing_is_offered_by_its_place_alone(
-    store: Store, tiny_setup: Setup, tmp_path: Path, registered: Callable[..., Any]
+    store: Store, tiny_setup: Experiment, tmp_path: Path, registered: Callable[..., Any]
 ) -> None:
     def keep_nothing(question: Question, hits: Hits) -> Hits:
         """Keep nothing, so that nothing is found and nobody is asked."""
@@ -130,7 +130,7 @@ def test_the_front_of_several_costs_is_what_nothing_else_is_as_good_as(drawn: li
 
 
 def test_what_is_picked_is_written_and_reproduced(
-    store: Store, tiny_setup: Setup, space: Space, tmp_path: Path
+    store: Store, tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
     settings = RunSettings(genetic=GeneticSettings(population=6, generations=2, elitism=2), seed=7)
     key = Run(tiny_setup, space, store, settings).go().key

@@ -14,9 +14,9 @@ import pytest
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
@@ -26,7 +26,7 @@ from ragsmith.records.record import RunRecord, RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.final_comparison import FinalComparison
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -128,13 +128,13 @@ def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def recorded(store: Store, outcome: Outcome) -> RunRecord:
+def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
     return RunRecord.read(run.value)
 
 
-def end(store: Store, outcome: Outcome, setup: Setup) -> tuple[Any, ...]:
+def end(store: Store, outcome: RunOutcome, setup: Experiment) -> tuple[Any, ...]:
     record = recorded(store, outcome)
     proposals = [
         (row.position, row.step, row.genome, row.evaluation, row.value) for row in store.proposals(outcome.key)
@@ -144,13 +144,13 @@ def end(store: Store, outcome: Outcome, setup: Setup) -> tuple[Any, ...]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space) -> Any:
+def finished(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space) -> Any:
     with Store.open(tmp_path_factory.mktemp("weighed") / "cache.sqlite") as opened:
         yield opened, Run(tiny_setup, space, opened, SETTINGS).go()
 
 
 def test_a_search_that_weighs_lets_everybody_finish_and_hands_over_the_best(
-    finished: tuple[Store, Outcome], tiny_setup: Setup
+    finished: tuple[Store, RunOutcome], tiny_setup: Experiment
 ) -> None:
     store, outcome = finished
     record = recorded(store, outcome)
@@ -166,7 +166,9 @@ def test_a_search_that_weighs_lets_everybody_finish_and_hands_over_the_best(
     assert leader.level == max(row.level for row in domain.ranking)
 
 
-def test_its_front_is_what_nothing_else_is_as_good_as(finished: tuple[Store, Outcome], tiny_setup: Setup) -> None:
+def test_its_front_is_what_nothing_else_is_as_good_as(
+    finished: tuple[Store, RunOutcome], tiny_setup: Experiment
+) -> None:
     store, _ = finished
     domain = load_report(store, tiny_setup.dataset.name)
     reached = {(row.level, row.usage["calls"]) for row in domain.ranking}
@@ -180,7 +182,7 @@ def test_its_front_is_what_nothing_else_is_as_good_as(finished: tuple[Store, Out
 
 
 def test_it_goes_on_after_pauses_to_the_same_front(
-    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, tmp_path: Path
+    finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
     store, outcome = finished
     states = []
@@ -195,7 +197,7 @@ def test_it_goes_on_after_pauses_to_the_same_front(
         assert end(other, paused, tiny_setup) == end(store, outcome, tiny_setup)
 
 
-def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, Outcome]) -> None:
+def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, RunOutcome]) -> None:
     store, outcome = finished
     record = recorded(store, outcome)
     assert picked(store, outcome.key, record, "cheapest").key == record.test.get("cheapest", record.winner)

@@ -16,8 +16,8 @@ from ragsmith.api.arguments import SettingChanges
 from ragsmith.api.settings import settings_of
 from ragsmith.datasets.splits import split
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.store.store import Store
@@ -26,7 +26,7 @@ from ragsmith.strategies import GeneticSettings
 GENETIC = GeneticSettings(population=4, generations=1, elitism=1)
 
 
-def test_a_record_is_read_as_it_was_written(tiny_setup: Setup, space: Space) -> None:
+def test_a_record_is_read_as_it_was_written(tiny_setup: Experiment, space: Space) -> None:
     settings = RunSettings("random", GENETIC, seed=3, max_evaluations=9, fitness=Fitness(Weights(1, 0)), probes=False)
     record = RunRecord.begun(tiny_setup, space, settings, split(tiny_setup.dataset))
     plain = json.loads(json.dumps(record.plain()))
@@ -41,7 +41,7 @@ def test_what_is_no_record_is_refused(stored: Any) -> None:
 
 @pytest.mark.parametrize("change", [{"told": ...}, {"version": 2}, {"settings": {}}])
 def test_a_record_that_lacks_something_or_has_more_is_refused(
-    tiny_setup: Setup, space: Space, change: dict[str, Any]
+    tiny_setup: Experiment, space: Space, change: dict[str, Any]
 ) -> None:
     plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).plain() | change
     with pytest.raises(UsageError, match="give another cache with --cache"):
@@ -49,7 +49,7 @@ def test_a_record_that_lacks_something_or_has_more_is_refused(
 
 
 def test_a_command_refuses_a_record_that_cannot_be_read(
-    tmp_path: Path, tiny_setup: Setup, space: Space, ragsmith: Callable[..., Any]
+    tmp_path: Path, tiny_setup: Experiment, space: Space, ragsmith: Callable[..., Any]
 ) -> None:
     plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).plain()
     cache = tmp_path / "cache.sqlite"

@@ -12,11 +12,11 @@ import pytest
 
 import ragsmith
 from ragsmith.digest import program
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.records.stored_run import StoredRun
-from ragsmith.runs.run import Callbacks, Outcome, Run, Step
+from ragsmith.runs.run import Callbacks, Run, RunOutcome, Step
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 
@@ -27,12 +27,12 @@ AS_BEFORE = ["as it ended before"]
 class Searched:
     """A search in a cache of its own, as often as one likes."""
 
-    def __init__(self, cache: Path, setup: Setup, space: Space) -> None:
+    def __init__(self, cache: Path, setup: Experiment, space: Space) -> None:
         self.cache = cache
         self._setup, self._space = setup, space
         self.first, _ = self.again()
 
-    def again(self, settings: RunSettings = SETTINGS) -> tuple[Outcome, list[str]]:
+    def again(self, settings: RunSettings = SETTINGS) -> tuple[RunOutcome, list[str]]:
         """How it ended, and the steps that it took."""
         steps: list[Step] = []
         with Store.open(self.cache) as store:
@@ -58,7 +58,7 @@ class Searched:
 
 
 @pytest.fixture
-def searched(tmp_path: Path, tiny_setup: Setup, space: Space) -> Searched:
+def searched(tmp_path: Path, tiny_setup: Experiment, space: Space) -> Searched:
     return Searched(tmp_path / "cache.sqlite", tiny_setup, space)
 
 

@@ -24,7 +24,7 @@ from ragsmith.reporting.overview import common_options
 from ragsmith.reporting.page import report_page
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
-from ragsmith.reporting.values import Besides, Score
+from ragsmith.reporting.values import ExtraEvaluations, Score
 from ragsmith.store.store import Store
 from ragsmith.text.numbers import probability, share, signed
 from ragsmith.text.table import Table, defused
@@ -314,7 +314,9 @@ def test_earlier_looks_are_spoken_of_where_there_were_some(report: RunReport) ->
 def test_the_summary_has_ranking_baselines_and_verdict(report: RunReport) -> None:
     lines = summary_lines(report, columns=1000)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
-    counted = summary_lines(replace(report, besides=Besides(before=40, drawn=7, simplify=3, apart=1)), columns=1000)
+    counted = summary_lines(
+        replace(report, besides=ExtraEvaluations(before=40, drawn=7, simplify=3, apart=1)), columns=1000
+    )
     assert counted[-1] == (
         "51 pipelines were evaluated besides the 5 that the search proposed: 40 before it, the baselines and each "
         "option alone, 7 drawn at random, 3 to simplify the winner and 1 to take it apart"

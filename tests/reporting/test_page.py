@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markup import PAYLOADS
 
-from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
+from ragsmith.diagnosis.reading import GoldPassage, PassageText, ReadPassage
 from ragsmith.evaluation.statistics import paired
-from ragsmith.records.audit import Pair
+from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
 from ragsmith.reporting.blocks import LISTED, Glossary, TermList, question_list, terms
@@ -47,7 +47,6 @@ from ragsmith.reporting.values import (
     RepairCounts,
 )
 from ragsmith.reporting.wording import headline
-from ragsmith.runs.audit import Audit, Finding
 from ragsmith.text.terminal import COLUMNS
 
 
@@ -63,7 +62,7 @@ def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **
     return QuestionResult(f"q{number}", **{**given, **other}, winner=both[0], naive=both[1])
 
 
-def replied(answer: str, *pieces: Piece) -> PipelineAnswer:
+def replied(answer: str, *pieces: PassageText) -> PipelineAnswer:
     return PipelineAnswer(answer, (ReadPassage(1, "doc", "A title", 10, 90, pieces, cited=True),), further=2)
 
 
@@ -75,8 +74,10 @@ EXAMPLE = QuestionExample(
     "q1",
     "gained",
     (GoldPassage("doc", "A title", 10, 90, "the gold text", "cut by the filter"),),
-    replied("The winner's words.", Piece("before "), Piece("the gold text", gold=True), Piece(" after")),
-    replied("Plain words.", Piece("something else")),
+    replied(
+        "The winner's words.", PassageText("before "), PassageText("the gold text", gold=True), PassageText(" after")
+    ),
+    replied("Plain words.", PassageText("something else")),
 )
 
 
@@ -214,7 +215,9 @@ def filled(report: RunReport, text: str) -> RunReport:
     shown = replace(
         EXAMPLE,
         gold=(GoldPassage(text, text, 0, 1, text, text),),
-        winner=PipelineAnswer(text, (ReadPassage(1, text, text, 0, 1, (Piece(text), Piece(text, gold=True))),)),
+        winner=PipelineAnswer(
+            text, (ReadPassage(1, text, text, 0, 1, (PassageText(text), PassageText(text, gold=True))),)
+        ),
     )
     many = [asked(n, text=text, reference=text, type=text) for n in range(LISTED + 2)]
     one = replace(asked(1, 0.9, 0.1, text=text, reference=text, type=text), question="q1")
@@ -278,11 +281,11 @@ def test_what_the_terminal_says_fits_eighty_columns_and_tears_no_interval(report
 
 
 def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
-    def finding(option: str, gain: float, activity: float = 0.5) -> Finding:
+    def finding(option: str, gain: float, activity: float = 0.5) -> OptionFinding:
         change = paired([0.5 + gain] * 8 + [0.5], [0.5] * 9)
-        return Finding("reranking", option, "<b>adds</b>", 9, 0, activity, 1.0, 0.0, 0.0, change, None, 0.5)
+        return OptionFinding("reranking", option, "<b>adds</b>", 9, 0, activity, 1.0, 0.0, 0.0, change, None, 0.5)
 
-    pairs = (Pair("reranking", "one", "other", 9, 0.25, 0.0),)
+    pairs = (PairFinding("reranking", "one", "other", 9, 0.25, 0.0),)
     models = {"language_model": "extractive:1", "embedder": "wordllama"}
     findings = (finding("worse", -0.2), finding("best", 0.3), finding("idle", 0.0, 0.0))
     audits = [Audit(name, "some", 9, models, findings, pairs) for name in ("law", "<i>toy</i>")]

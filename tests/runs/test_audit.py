@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.audit import Audit, Finding, Pair
+from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.runs.audit import audit, sample, trials_of
 from ragsmith.store.store import Store
@@ -37,7 +37,7 @@ families:
 
 
 @pytest.fixture(scope="module")
-def audited(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def audited(tiny_setup: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("audit")
     (folder / "some.yaml").write_text(SPACE)
     with Store.open(folder / "cache.sqlite") as store:
@@ -45,22 +45,22 @@ def audited(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Audi
 
 
 @pytest.fixture
-def findings(audited: Audit) -> dict[str, Finding]:
+def findings(audited: Audit) -> dict[str, OptionFinding]:
     return {finding.option: finding for finding in audited.findings}
 
 
 @pytest.fixture
-def pairs(audited: Audit) -> dict[frozenset[str], Pair]:
+def pairs(audited: Audit) -> dict[frozenset[str], PairFinding]:
     return {frozenset((pair.one, pair.other)): pair for pair in audited.pairs}
 
 
-def test_every_option_that_naive_rag_lacks_is_tried(findings: dict[str, Finding]) -> None:
+def test_every_option_that_naive_rag_lacks_is_tried(findings: dict[str, OptionFinding]) -> None:
     ours = {name for name, finding in findings.items() if not finding.analysis_only}
     assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "top_k(k=61)", "nr_survival", "sscc"}
     assert all(finding.compared == 12 and finding.failed == 0 for finding in findings.values())
 
 
-def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, Finding]) -> None:
+def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, OptionFinding]) -> None:
     assert findings["hyde"].activity == 1
     assert findings["hyde"].calls == 1  # one imagined passage
     assert findings["sscc"].calls == 0
@@ -68,12 +68,12 @@ def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, Finding
     assert findings["hyde"].fitness.low <= findings["hyde"].fitness.mean_difference <= findings["hyde"].fitness.high
 
 
-def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[str, Finding]) -> None:
+def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[str, OptionFinding]) -> None:
     assert "nest" not in findings["nr_survival"].difference
     assert "nr_survival" in findings["nr_survival"].difference
 
 
-def test_what_changes_nothing_is_inert(findings: dict[str, Finding]) -> None:
+def test_what_changes_nothing_is_inert(findings: dict[str, OptionFinding]) -> None:
     assert not findings["hyde"].inert
     assert findings["top_k(k=60)"].activity == 1
 
@@ -84,7 +84,7 @@ def test_every_two_options_of_a_family_are_compared(audited: Audit) -> None:
     assert all(pair.compared == 12 for pair in audited.pairs)
 
 
-def test_options_that_never_differ_are_named(audited: Audit, pairs: dict[frozenset[str], Pair]) -> None:
+def test_options_that_never_differ_are_named(audited: Audit, pairs: dict[frozenset[str], PairFinding]) -> None:
     same = pairs[frozenset(("top_k(k=60)", "top_k(k=61)"))]  # there are not so many candidates
     assert (same.output, same.result, same.alike) == (0, 0, True)
     other = pairs[frozenset(("none", "hyde"))]
@@ -106,13 +106,13 @@ def test_two_options_are_compared_where_both_can_stand(tmp_path: Path) -> None:
             assert retrieval == {"vector"}
 
 
-def _audit_of(dataset: str, *pairs: Pair) -> Audit:
+def _audit_of(dataset: str, *pairs: PairFinding) -> Audit:
     return Audit(dataset, "some", 10, {"language_model": "a", "embedder": "b"}, (), pairs)
 
 
 def test_over_several_data_sets_a_pair_is_told_apart_by_one_of_them() -> None:
-    def pair(one: str, output: float, result: float) -> Pair:
-        return Pair("reranking", one, "z", 10, output, result)
+    def pair(one: str, output: float, result: float) -> PairFinding:
+        return PairFinding("reranking", one, "z", 10, output, result)
 
     audits = [
         _audit_of("sea", pair("never", 0.2, 0), pair("somewhere", 0, 0), pair("always", 1, 1)),
@@ -127,14 +127,16 @@ def test_over_several_data_sets_a_pair_is_told_apart_by_one_of_them() -> None:
     assert "| reranking | never | z | 20 % |\n" in said
 
 
-def test_options_that_read_the_gold_are_tried_and_are_not_in_the_family_of_tests(findings: dict[str, Finding]) -> None:
+def test_options_that_read_the_gold_are_tried_and_are_not_in_the_family_of_tests(
+    findings: dict[str, OptionFinding],
+) -> None:
     oracles = [finding for finding in findings.values() if finding.analysis_only]
     assert oracles
     assert all(finding.p is None for finding in oracles)
     assert all(finding.p is not None for finding in findings.values() if not finding.analysis_only)
 
 
-def test_the_sample_is_of_search_questions_and_depends_on_the_seed_alone(tiny_setup: Setup) -> None:
+def test_the_sample_is_of_search_questions_and_depends_on_the_seed_alone(tiny_setup: Experiment) -> None:
     search = set(tiny_setup.calibration)
     drawn = sample(tiny_setup, 5, seed=1)
     assert len(drawn) == 5
@@ -145,10 +147,10 @@ def test_the_sample_is_of_search_questions_and_depends_on_the_seed_alone(tiny_se
         sample(tiny_setup, 0)
 
 
-def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Setup, store: Store, tmp_path: Path) -> None:
+def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Experiment, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     path.write_text(SPACE.replace("reranking: [none]", "reranking: [none, cross_encoder, hybrid]"))
-    without = Setup(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
+    without = Experiment(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
     with pytest.raises(UsageError) as refusal:
         audit(without, load_space(path), store, sample(without, 3))
     assert str(refusal.value) == (
@@ -159,7 +161,7 @@ def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Setup, store: S
 
 
 def test_an_option_that_failed_on_a_question_is_compared_on_the_others(
-    tiny_setup: Setup, registered: Callable[..., Technique], store: Store
+    tiny_setup: Experiment, registered: Callable[..., Technique], store: Store
 ) -> None:
     questions = sample(tiny_setup, 12)
     bad = {example.question for example in questions[:2]}
@@ -177,7 +179,7 @@ def test_an_option_that_failed_on_a_question_is_compared_on_the_others(
     places[4] = (*places[4], make_gene("passage_filter", "unsteady"))
     narrow = replace(space, options=tuple(places))
 
-    def found() -> Finding:
+    def found() -> OptionFinding:
         findings = audit(tiny_setup, narrow, store, questions).findings
         return next(one for one in findings if one.option == "unsteady")
 

@@ -15,20 +15,20 @@ from ragsmith import check_models
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.models.calls import Completion, completion_key
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.registry import REGISTERED
 from ragsmith.models.tasks import Task
-from ragsmith.models.traits import Learner, Traits
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
-from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.task_lookup import tasks
 
 
 class Chat:
     """Replies as it is told, and remembers what it was asked."""
 
     def __init__(self, name: str = "my chat", reply: Any = chat_reply) -> None:
-        self.id, self.reply, self.learner = name, reply, Learner()
+        self.id, self.reply, self.learner = name, reply, CapabilityLearner()
         self.asked: list[tuple[str, int]] = []
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
@@ -67,13 +67,13 @@ def test_each_role_is_asked_for_what_it_would_be_asked_in_a_search() -> None:
 
 def test_what_is_learnt_and_what_was_replied_is_kept(tmp_path: Path) -> None:
     chat = Chat()
-    chat.learner.learn(Traits(thinking_tokens=64))
+    chat.learner.learn(ModelCapabilities(thinking_tokens=64))
     with Store.open(tmp_path / "cache.sqlite") as store:
-        store.put_traits(chat.id, Traits(frozenset({"seed"})))
+        store.put_traits(chat.id, ModelCapabilities(frozenset({"seed"})))
         [checked, *_] = check_models({"language_model": chat}, space="quick", cache=store)
         assert (checked.refuses, checked.thinking_tokens) == (("seed",), 64)
-        chat.learner.learn(Traits(thinking_tokens=128))
-        assert store.traits(chat.id) == Traits(frozenset({"seed"}), 128)
+        chat.learner.learn(ModelCapabilities(thinking_tokens=128))
+        assert store.traits(chat.id) == ModelCapabilities(frozenset({"seed"}), 128)
         for prompt, limit in chat.asked:
             kept = store.get_call(completion_key(chat.id, prompt, limit, 0))
             assert kept is not None

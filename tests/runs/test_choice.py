@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsmith.effects import Corpus, ModelClasses, Prior, prior_for, read
+from ragsmith.effects import CorpusProfile, ModelClasses, Prior, prior_for, read
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
@@ -190,7 +190,9 @@ def replace_gene(candidate: Candidate, *genes: Gene) -> Candidate:
 
 def expecting() -> Prior:
     """Nothing but how much options may be worth is known."""
-    return prior_for(SPACE, replace(read(), observed=()), Corpus(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses())
+    return prior_for(
+        SPACE, replace(read(), observed=()), CorpusProfile(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses()
+    )
 
 
 def scored(candidate: Candidate, values: np.ndarray) -> Evaluation:

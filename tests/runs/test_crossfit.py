@@ -11,7 +11,7 @@ from facts_folder import facts_folder
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
@@ -25,7 +25,7 @@ from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Allowance, Callbacks, Outcome, Step
+from ragsmith.runs.run import Allowance, Callbacks, RunOutcome, Step
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.text import numbers
@@ -41,25 +41,25 @@ SETTINGS = RunSettings(
 
 
 @pytest.fixture(scope="module")
-def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
-    return Setup(load_dataset(facts_folder(tmp_path_factory.mktemp("facts") / "facts")), chunk_size=150)
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return Experiment(load_dataset(facts_folder(tmp_path_factory.mktemp("facts") / "facts")), chunk_size=150)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory, setup: Setup, space: Space) -> tuple[Path, Outcome]:
+def done(tmp_path_factory: pytest.TempPathFactory, setup: Experiment, space: Space) -> tuple[Path, RunOutcome]:
     place = tmp_path_factory.mktemp("crossfit") / "cache.sqlite"
     with Store.open(place) as store:
         return place, Crossfit(setup, space, store, SETTINGS).go()
 
 
-def record_of(store: Store, outcome: Outcome) -> RunRecord:
+def record_of(store: Store, outcome: RunOutcome) -> RunRecord:
     row = store.run(outcome.key)
     assert row is not None
     return RunRecord.read(row.value)
 
 
 def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
-    done: tuple[Path, Outcome], setup: Setup
+    done: tuple[Path, RunOutcome], setup: Experiment
 ) -> None:
     place, outcome = done
     with Store.open(place) as store:
@@ -76,7 +76,7 @@ def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
             assert of_fold.winner == fold.entrants["winner"]
 
 
-def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, Outcome], setup: Setup) -> None:
+def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, RunOutcome], setup: Experiment) -> None:
     place, outcome = done
     with Store.open(place) as store:
         record = record_of(store, outcome)
@@ -91,13 +91,13 @@ def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, Outcome],
         assert found["naive"].complete
 
 
-def test_the_winner_is_that_of_a_search_on_all_questions(done: tuple[Path, Outcome], setup: Setup) -> None:
+def test_the_winner_is_that_of_a_search_on_all_questions(done: tuple[Path, RunOutcome], setup: Experiment) -> None:
     _, outcome = done
     assert set(outcome.winner.questions) == {example.id for example in setup.dataset.examples}
     assert outcome.state == "finished"
 
 
-def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
+def test_the_report_is_about_the_procedure(done: tuple[Path, RunOutcome]) -> None:
     place, outcome = done
     with Store.open(place) as store:
         domain = load_report(store, "facts")
@@ -111,7 +111,7 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
 
 
-def test_what_is_drafted_is_what_is_tested(done: tuple[Path, Outcome]) -> None:
+def test_what_is_drafted_is_what_is_tested(done: tuple[Path, RunOutcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
         about = load_report(store, "facts").about
@@ -122,7 +122,7 @@ def test_what_is_drafted_is_what_is_tested(done: tuple[Path, Outcome]) -> None:
     assert {comparison.of for comparison in found.comparisons} == {"retrieval"}
 
 
-def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[Path, Outcome]) -> None:
+def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[Path, RunOutcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
         domain = load_report(store, "facts")
@@ -145,7 +145,7 @@ def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[P
     assert across([replace(drafted, comparisons=of_retrieval)]).tested == ()
 
 
-def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Path, Outcome]) -> None:
+def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Path, RunOutcome]) -> None:
     place, _ = done
     with Store.open(place) as store:
         domain = load_report(store, "facts")
@@ -154,7 +154,7 @@ def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Pa
     assert {cell for row in transfers_table(together, [domain], "test").cells for cell in row[1:]} == {numbers.MISSING}
 
 
-def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
+def test_it_is_one_search_in_the_cache(done: tuple[Path, RunOutcome]) -> None:
     place, outcome = done
     with Store.open(place) as store:
         assert [row.key for row in searches(store)] == [outcome.key]
@@ -162,7 +162,7 @@ def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
 
 
 def test_the_same_again_computes_nothing_and_changes_nothing(
-    done: tuple[Path, Outcome], setup: Setup, space: Space
+    done: tuple[Path, RunOutcome], setup: Experiment, space: Space
 ) -> None:
     place, outcome = done
     with Store.open(place) as store:
@@ -177,7 +177,7 @@ def test_the_same_again_computes_nothing_and_changes_nothing(
     "phase", ["search", "fold 1 of 3, search", "fold 2 of 3, test questions", "fold 3 of 3, search"]
 )
 def test_an_interruption_in_any_search_is_gone_on_from(
-    done: tuple[Path, Outcome], setup: Setup, space: Space, store: Store, phase: str
+    done: tuple[Path, RunOutcome], setup: Experiment, space: Space, store: Store, phase: str
 ) -> None:
     def stop(step: Step) -> None:
         if step.phase == phase:
@@ -198,7 +198,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     assert found.winner.records == done[1].winner.records
 
 
-def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store: Store) -> None:
+def test_a_time_limit_holds_over_all_searches(setup: Experiment, space: Space, store: Store) -> None:
     """The clock jumps when the first fold has begun; every further command finds what the one before it left."""
     folds = []
     limited = replace(SETTINGS, time_limit=10.0)
@@ -221,21 +221,21 @@ def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store:
     assert folds[0] == 0
 
 
-def test_questions_that_cannot_be_dealt_out_are_refused(setup: Setup, space: Space, store: Store) -> None:
+def test_questions_that_cannot_be_dealt_out_are_refused(setup: Experiment, space: Space, store: Store) -> None:
     few = replace(setup, dataset=replace(setup.dataset, examples=setup.dataset.examples[:12]))
     with pytest.raises(UsageError, match="verdict is crossfit, and 'facts' has too few questions"):
         Crossfit(few, space, store, SETTINGS)
     assert store.runs() == []
 
 
-def test_a_plan_says_as_many_times_as_much(setup: Setup, space: Space, store: Store) -> None:
+def test_a_plan_says_as_many_times_as_much(setup: Experiment, space: Space, store: Store) -> None:
     one = plan(setup, space, store, replace(SETTINGS, verdict="held-out"))
     all_ = plan(setup, space, store, SETTINGS)
     assert all_.searches == 1 + FOLDS
     assert all_.about_pipelines == (1 + FOLDS) * one.about_pipelines
 
 
-def test_all_searches_spend_from_one_budget(setup: Setup, space: Space, store: Store) -> None:
+def test_all_searches_spend_from_one_budget(setup: Experiment, space: Space, store: Store) -> None:
     run = Crossfit(setup, space, store, SETTINGS, allowance=Allowance(limits=Limits(calls=9)))
     store.spend(run.key, Spent(calls=7), Limits())
     found = run.go()

@@ -11,14 +11,14 @@ import pytest
 from ragsmith.diagnosis.causes import MEANINGS, Cause
 from ragsmith.diagnosis.chosen import shown
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting import RunReport, load_report
 from ragsmith.runs.diagnosing import diagnose
-from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -28,15 +28,15 @@ SETTINGS = RunSettings(genetic=GENETIC, seed=7)
 
 @pytest.fixture(scope="module")
 def finished(
-    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space
-) -> Iterator[tuple[Store, Outcome]]:
+    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space
+) -> Iterator[tuple[Store, RunOutcome]]:
     """A run to its end; tests only read what it left."""
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
         yield opened, Run(tiny_setup, space, opened, SETTINGS).go()
 
 
 @pytest.fixture(scope="module")
-def domain(finished: tuple[Store, Outcome], tiny_setup: Setup) -> RunReport:
+def domain(finished: tuple[Store, RunOutcome], tiny_setup: Experiment) -> RunReport:
     return load_report(finished[0], tiny_setup.dataset.name)
 
 
@@ -71,7 +71,7 @@ def test_repairs_are_what_differs_between_the_causes(domain: RunReport) -> None:
 
 
 def test_examples_have_both_answers_and_what_was_read(
-    domain: RunReport, tiny_setup: Setup, finished: tuple[Store, Outcome]
+    domain: RunReport, tiny_setup: Experiment, finished: tuple[Store, RunOutcome]
 ) -> None:
     documents = {document.id: document.text for document in tiny_setup.dataset.documents}
     asked = {one.question: one for one in domain.questions.asked}
@@ -93,7 +93,7 @@ def test_examples_have_both_answers_and_what_was_read(
 
 
 def test_that_is_no_work_of_the_run_and_is_not_done_again(
-    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, domain: RunReport
+    finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, domain: RunReport
 ) -> None:
     store, _ = finished
     again = Run(tiny_setup, space, store, replace(SETTINGS, margin=0.03)).go()  # another run, of the same answers
@@ -102,7 +102,7 @@ def test_that_is_no_work_of_the_run_and_is_not_done_again(
 
 
 def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
-    tiny_setup: Setup, store: Store, pipeline: Callable[..., Candidate]
+    tiny_setup: Experiment, store: Store, pipeline: Callable[..., Candidate]
 ) -> None:
     candidates = {"winner": pipeline(retrieval="bm25", passage_filter=("top_k", {"k": 2})), "naive": pipeline()}
     with Evaluator(tiny_setup, store, 1) as evaluator:
@@ -120,7 +120,7 @@ def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
         assert {question for question, value in kept.items() if "passages" in value} == set(shown(*worth))
 
 
-def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Experiment, space: Space, tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         Run(tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.of(None).about("retrieval"))).go()
         found = load_report(store, tiny_setup.dataset.name).questions
@@ -131,7 +131,7 @@ def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Sp
 
 
 def test_a_run_of_an_earlier_version_has_scores_alone(
-    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, tmp_path: Path
+    finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
     from sqlalchemy import create_engine, text  # noqa: PLC0415
 

@@ -17,13 +17,13 @@ from ragsmith.api.result import Result
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.winner import winner_yaml
 from ragsmith.measures.registry import REGISTERED, Measure
 from ragsmith.models.names import ModelNames
-from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
@@ -83,7 +83,7 @@ class Searched:
     """A search over settings that was made to its end."""
 
     folder: Path
-    setup: Setup
+    setup: Experiment
     space: Space
     ledger: Path
     store: Store
@@ -108,7 +108,7 @@ class Searched:
         return rows(self.store, self.setup)
 
 
-def rows(store: Store, setup: Setup) -> dict[str, Any]:
+def rows(store: Store, setup: Experiment) -> dict[str, Any]:
     return store.results_many([row.key for row in store.evaluations(setup.dataset.digest)])
 
 
@@ -121,7 +121,7 @@ def written(folder: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup) -> Iterator[Searched]:
+def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment) -> Iterator[Searched]:
     folder = tmp_path_factory.mktemp("further")
     path, ledger = written(folder)
     space = load_space(path)
@@ -172,7 +172,7 @@ def test_what_is_wrong_with_settings_is_said_with_its_line(
     assert f"space.yaml:{line}" in str(error.value)
 
 
-def test_chunks_overlap_by_less_than_they_are_long(tiny_space: Path, tiny_setup: Setup, tmp_path: Path) -> None:
+def test_chunks_overlap_by_less_than_they_are_long(tiny_space: Path, tiny_setup: Experiment, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_overlap: [0, {tiny_setup.chunk_size}]}}\n")
     with pytest.raises(UsageError, match="as the space has it: list less as its chunk_overlap, or give longer chunks"):
@@ -207,7 +207,7 @@ def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> Non
     tried = next(one for one in searched.met if searched.setup.of(one.candidate).chunk_size == 200)
     own = searched.setup.of(tried.candidate)
     assert max(len(chunk.text) for chunk in own.corpus.chunks) > 100
-    plain = Setup(own.dataset, own.models, own.chunk_size, chunk_overlap=own.chunk_overlap)
+    plain = Experiment(own.dataset, own.models, own.chunk_size, chunk_overlap=own.chunk_overlap)
     ranked = plain.engine()
     for question in tried.questions:
         trace = ranked.rank(tried.candidate[:GENES], ragsmith.types.Question(own.examples[question].question))
@@ -256,7 +256,7 @@ def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path
 # --- again, interrupted, in processes --------------------------------------------------------------------------------
 
 
-def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: Setup, store: Store) -> None:
+def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: Experiment, store: Store) -> None:
     settings = RunSettings(
         genetic=SETTINGS.genetic, seed=3, fitness=searched.record.settings.fitness.about("retrieval")
     )
@@ -266,7 +266,7 @@ def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: 
     assert outcome.winner.mean("generation") is None
 
 
-def test_models_at_one_server_share_its_limit(tiny_setup: Setup, tiny_space: Path, tmp_path: Path) -> None:
+def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space: Path, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}models: {{language_model: ['openai:one', 'openai:other']}}\n")
     setup = replace(tiny_setup, models=ModelNames(base_url="http://127.0.0.1:1")).searching(load_space(file).settings)
@@ -291,7 +291,7 @@ def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
 
 
 def test_rankings_are_shared_with_a_search_on_the_same_chunks_with_the_same_models(
-    tiny_setup: Setup, tiny_space: Path, tmp_path: Path
+    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_size: [200, 100]}}\n")
@@ -330,7 +330,7 @@ def measures_that_ask(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mea
     return {name: REGISTERED.pop(name) for name in ("embedded_ranking", "judged_ranking")}
 
 
-def keys_where(setup: Setup, **first: str) -> dict[str, str]:
+def keys_where(setup: Experiment, **first: str) -> dict[str, str]:
     """The keys of one pipeline with one embedder, where the ``first`` models of a space mark."""
     named = {"language_model": "openai:writes", "embedder": "openai:works", **first}
     marks = replace(setup, models=ModelNames(base_url="http://127.0.0.1:1", **named))
@@ -343,19 +343,19 @@ def keys_where(setup: Setup, **first: str) -> dict[str, str]:
     }
 
 
-def changed_keys(setup: Setup, **first: str) -> set[str]:
+def changed_keys(setup: Experiment, **first: str) -> set[str]:
     plain, other = keys_where(setup), keys_where(setup, **first)
     return {name for name, key in plain.items() if other[name] != key}
 
 
 @pytest.mark.parametrize("first", [{"judge": "openai:other"}, {"embedder": "openai:other"}])
-def test_a_model_that_marks_is_in_the_keys_of_what_it_marks(tiny_setup: Setup, first: dict[str, str]) -> None:
+def test_a_model_that_marks_is_in_the_keys_of_what_it_marks(tiny_setup: Experiment, first: dict[str, str]) -> None:
     assert changed_keys(tiny_setup, **first) == {"answers"}
 
 
 @pytest.mark.parametrize(("measured", "asked"), [("embedded_ranking", "embedder"), ("judged_ranking", "judge")])
 def test_a_measure_of_rankings_that_asks_a_model_has_it_in_its_keys(
-    tiny_setup: Setup, measures_that_ask: dict[str, Measure], measured: str, asked: str
+    tiny_setup: Experiment, measures_that_ask: dict[str, Measure], measured: str, asked: str
 ) -> None:
     REGISTERED[measured] = measures_that_ask[measured]
     try:
@@ -366,5 +366,5 @@ def test_a_measure_of_rankings_that_asks_a_model_has_it_in_its_keys(
     assert list(changed.values()) == [{"answers"}]
 
 
-def test_the_generator_is_in_no_key_of_what_comes_before_it(tiny_setup: Setup) -> None:
+def test_the_generator_is_in_no_key_of_what_comes_before_it(tiny_setup: Experiment) -> None:
     assert changed_keys(tiny_setup, language_model="openai:other") == {"answers"}

@@ -22,13 +22,13 @@ from served import grouped
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import TIMED, this_machine
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.winner import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.given import apart
+from ragsmith.models.model_objects import apart
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
@@ -41,7 +41,7 @@ from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Execution, Outcome, Run
+from ragsmith.runs.run import Execution, Run, RunOutcome
 from ragsmith.runs.token_estimates import token_estimate
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
@@ -117,7 +117,7 @@ class Reranker:
 
 @dataclass
 class World:
-    setup: Setup
+    setup: Experiment
     chat: Chat
     words: Words
     reranker: Reranker
@@ -131,23 +131,23 @@ def world(tiny_folder: Path) -> World:
 def made(folder: Path) -> World:
     chat, words, reranker = Chat(), Words(), Reranker()
     names, given = apart({"language_model": chat, "embedder": words, "cross_encoder": reranker})
-    setup = Setup(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
+    setup = Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
     return World(setup, chat, words, reranker)
 
 
-def searched(world: World, space: Space, store: Store, settings: RunSettings = SETTINGS, **more: Any) -> Outcome:
+def searched(world: World, space: Space, store: Store, settings: RunSettings = SETTINGS, **more: Any) -> RunOutcome:
     return Run(
         world.setup, space, store, settings, **grouped(**{"workers": 8, "clock": world.reranker.clock, **more})
     ).go()
 
 
-def recorded(store: Store, outcome: Outcome) -> RunRecord:
+def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
     return RunRecord.read(run.value)
 
 
-def kept(store: Store, outcome: Outcome) -> dict[str, dict[str, LatencyRow]]:
+def kept(store: Store, outcome: RunOutcome) -> dict[str, dict[str, LatencyRow]]:
     machine = recorded(store, outcome).settings.measured_on
     found = store.latencies([key for key, _ in outcome.evaluations], machine)
     return {key: by_question for key, by_question in found.items() if by_question}
@@ -158,7 +158,7 @@ def rows(path: Path, table: str) -> list[tuple[Any, ...]]:
         return sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
 
 
-def end(store: Store, outcome: Outcome) -> tuple[Any, ...]:
+def end(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
     record = recorded(store, outcome)
     proposals = [(row.position, row.genome, row.evaluation, row.value) for row in store.proposals(outcome.key)]
     front = [(row.key, row.latency_seconds) for row in load_report(store, "island").front]
@@ -172,7 +172,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, space:
         yield opened, searched(world, space, opened), world
 
 
-def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tuple[Store, Outcome, World]) -> None:
+def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tuple[Store, RunOutcome, World]) -> None:
     store, outcome, world = finished
     found = kept(store, outcome)
     told = {row.evaluation for row in store.proposals(outcome.key)} | set(recorded(store, outcome).told)
@@ -185,7 +185,7 @@ def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tup
         assert set(by_question) == set(world.setup.order[:TIMED])
 
 
-def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tuple[Store, Outcome, World]) -> None:
+def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tuple[Store, RunOutcome, World]) -> None:
     _, _, world = finished
     assert len(world.chat.prompts) == len(set(world.chat.prompts))
     twice = {text for text in world.words.asked if world.words.asked.count(text) > 1}
@@ -194,7 +194,7 @@ def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tup
     assert not twice & {chunk.text for chunk in world.setup.corpus.chunks}
 
 
-def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tuple[Store, Outcome, World]) -> None:
+def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tuple[Store, RunOutcome, World]) -> None:
     store, _, _ = finished
     domain = load_report(store, "island")
     reached = {(row.level, row.latency_seconds or 0.0) for row in domain.ranking}
@@ -211,7 +211,7 @@ def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tupl
 
 
 def test_a_search_that_goes_on_reads_what_was_measured_and_goes_the_same_way(
-    finished: tuple[Store, Outcome, World], space: Space, tmp_path: Path
+    finished: tuple[Store, RunOutcome, World], space: Space, tmp_path: Path
 ) -> None:
     store, outcome, world = finished
 
@@ -232,7 +232,7 @@ def test_a_search_that_goes_on_reads_what_was_measured_and_goes_the_same_way(
         assert end(other, paused) == end(store, outcome)
 
 
-def test_another_machine_is_another_search(finished: tuple[Store, Outcome, World], space: Space) -> None:
+def test_another_machine_is_another_search(finished: tuple[Store, RunOutcome, World], space: Space) -> None:
     store, outcome, world = finished
     elsewhere = replace(SETTINGS, machine="another")
     assert Run(world.setup, space, store, elsewhere).key != outcome.key
@@ -275,7 +275,7 @@ def test_what_cannot_be_timed_has_no_latency_and_is_tried_again_by_the_next_sear
 
 
 @pytest.mark.processes
-def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Experiment, space: Space, tmp_path: Path) -> None:
     paths = [tmp_path / f"{workers}.sqlite" for workers in (1, 4)]
     for path, workers in zip(paths, (1, 4), strict=True):
         with Store.open(path) as store:
@@ -286,7 +286,7 @@ def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space:
         assert one
 
 
-def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, World], world: World) -> None:
+def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, RunOutcome, World], world: World) -> None:
     store, outcome, world = finished
     domain = load_report(store, "island")
     for most in (ANSWER, ANSWER + IMAGINED, ANSWER + IMAGINED + RERANKED):
@@ -402,7 +402,7 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
 
     def measured(vector_store: str | None = None, **options: Any) -> str:
         embedder = ModelName("hf:any/model", **options)
-        setup = Setup(data, ModelNames(embedder=embedder, vector_store=vector_store), 100)
+        setup = Experiment(data, ModelNames(embedder=embedder, vector_store=vector_store), 100)
         return on_this_machine(replace(SETTINGS, machine=None), [setup]).measured_on
 
     plain = measured()
@@ -415,7 +415,7 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
     served = ModelName("openai:tiny", base_url="http://127.0.0.1:1/v1", deadline=3.0)
     moved, faster = served.changed(base_url="http://127.0.0.1:2/v1", deadline=None), served.changed(in_flight=1)
     keys = [
-        on_this_machine(SETTINGS, [Setup(data, ModelNames(language_model=name), 100)]).measured_on
+        on_this_machine(SETTINGS, [Experiment(data, ModelNames(language_model=name), 100)]).measured_on
         for name in (served, moved, faster)
     ]
     assert keys[0] == keys[1] != keys[2]

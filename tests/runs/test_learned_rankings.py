@@ -17,10 +17,10 @@ from ragsmith.datasets.overlap import sample_of
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable
 from ragsmith.exported.writing import export_yaml
@@ -32,7 +32,7 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.run import Outcome, Run, run_key
+from ragsmith.runs.run import Run, RunOutcome, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import retrieval
@@ -92,7 +92,7 @@ def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     return found
 
 
-def left(store: Store, outcome: Outcome) -> tuple[Any, ...]:
+def left(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
     """What a run leaves of where it went."""
     row = store.run(outcome.key)
     assert row is not None
@@ -103,7 +103,7 @@ def left(store: Store, outcome: Outcome) -> tuple[Any, ...]:
 
 
 @pytest.mark.usefixtures("named")
-def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Setup, tmp_path: Path) -> None:
+def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Experiment, tmp_path: Path) -> None:
     space, ticks = space_with(tmp_path, "listnet"), itertools.count()
     with Store.open(tmp_path / "whole.sqlite") as store:
         whole = left(store, Run(tiny_setup, space, store, SETTINGS).go())
@@ -115,7 +115,7 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Se
 
 
 def test_other_weights_are_another_run_where_the_space_orders_by_them(
-    tiny_setup: Setup, space: Space, tmp_path: Path
+    tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
     learned = space_with(tmp_path, "listnet")
     setups = [replace(tiny_setup, weights=weighing(retrieval={"bm25": its})) for its in (1.0, 1.0, 2.0)]
@@ -153,7 +153,7 @@ def own(registered: Register) -> Technique:
 
 
 def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_where_not(
-    tiny_setup: Setup, store: Store, own: Technique, tmp_path: Path
+    tiny_setup: Experiment, store: Store, own: Technique, tmp_path: Path
 ) -> None:
     space = space_with(tmp_path, "mine, mine: {weights: fitted}")
     assert [str(gene) for gene in space.options[2]] == ["vector", "bm25", "mine", "mine(weights=fitted)"]
@@ -170,7 +170,7 @@ def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_wh
     assert {*weights_in(found.candidate)} == {*own.signals}
 
 
-def test_a_search_does_not_begin_with_what_nobody_teaches(tiny_setup: Setup, tmp_path: Path) -> None:
+def test_a_search_does_not_begin_with_what_nobody_teaches(tiny_setup: Experiment, tmp_path: Path) -> None:
     space = space_with(tmp_path, "listnet")
     narrow = replace(space, options=(*space.options[:2], space.options[2][2:], *space.options[3:]))
     untaught = replace(tiny_setup, weights=weighing().without(["made up"]))
@@ -183,7 +183,7 @@ def test_a_search_does_not_begin_with_what_nobody_teaches(tiny_setup: Setup, tmp
 
 
 @pytest.fixture
-def known(tiny_setup: Setup) -> GeneralWeights:
+def known(tiny_setup: Experiment) -> GeneralWeights:
     """The island and a data set that is made up disagree on every weight."""
     taught = []
     for name, sample, value in (("island", sample_of(tiny_setup.dataset.documents), 5.0), ("made up", (), -1.0)):
@@ -204,9 +204,9 @@ def town() -> Dataset:
 
 
 def test_on_a_data_set_that_taught_weights_a_pipeline_has_those_without_it(
-    tiny_setup: Setup, town: Dataset, known: GeneralWeights, pipeline: Build
+    tiny_setup: Experiment, town: Dataset, known: GeneralWeights, pipeline: Build
 ) -> None:
-    home, away = Setup(town, weights=known), replace(tiny_setup, weights=known)
+    home, away = Experiment(town, weights=known), replace(tiny_setup, weights=known)
     candidate = with_general(home, pipeline(retrieval="listnet"))
     assert min(weights_in(candidate).values()) > 0
     moved = Pipeline(candidate, away, found_on=town.digest)
@@ -215,27 +215,27 @@ def test_on_a_data_set_that_taught_weights_a_pipeline_has_those_without_it(
 
 
 def test_at_home_and_on_documents_without_questions_a_pipeline_keeps_its_numbers(
-    tiny_setup: Setup, town: Dataset, known: GeneralWeights, pipeline: Build
+    tiny_setup: Experiment, town: Dataset, known: GeneralWeights, pipeline: Build
 ) -> None:
-    candidate = with_general(Setup(town, weights=known), pipeline(retrieval="listnet", reranking="listnet"))
+    candidate = with_general(Experiment(town, weights=known), pipeline(retrieval="listnet", reranking="listnet"))
     others = weighing()
     unasked = make_dataset({"name": "unasked"}, tiny_setup.dataset.documents, [])
     for data in (town, unasked):
-        assert Pipeline(candidate, Setup(data, weights=others), found_on=town.digest).candidate == candidate
+        assert Pipeline(candidate, Experiment(data, weights=others), found_on=town.digest).candidate == candidate
     assert Pipeline(candidate, replace(tiny_setup, weights=others)).candidate == candidate  # nobody says where from
 
 
 def test_what_was_fitted_stays_as_it_is_elsewhere(
-    tiny_setup: Setup, town: Dataset, known: GeneralWeights, store: Store, pipeline: Build
+    tiny_setup: Experiment, town: Dataset, known: GeneralWeights, store: Store, pipeline: Build
 ) -> None:
     with Evaluator(replace(tiny_setup, weights=weighing()), store, 1) as evaluator:
         [found] = evaluator.evaluate([pipeline(retrieval=("listnet", {"weights": "fitted"}))], tiny_setup.calibration)
-    moved = Pipeline(found.candidate, Setup(town, weights=known), found_on=tiny_setup.dataset.digest)
+    moved = Pipeline(found.candidate, Experiment(town, weights=known), found_on=tiny_setup.dataset.digest)
     assert moved.candidate == found.candidate
 
 
 def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
-    tiny_setup: Setup,
+    tiny_setup: Experiment,
     town: Dataset,
     known: GeneralWeights,
     tiny_folder: Path,
@@ -250,7 +250,7 @@ def test_a_file_that_is_loaded_for_another_data_set_takes_weights_anew(
     where: Mapping[str, str] = {"path": str(tiny_folder)}
     text = export_yaml(search, None, setup, {}, location=where, folder=tmp_path, fitness=Fitness())
     (tmp_path / "winner.yaml").write_text(text)
-    monkeypatch.setattr("ragsmith.evaluation.testbed.shipped", lambda embedder: known)
+    monkeypatch.setattr("ragsmith.evaluation.experiment.shipped", lambda embedder: known)
     home, moved = (Pipeline.load(tmp_path / "winner.yaml", dataset=data) for data in (None, town))
     assert max(weights_in(home.candidate).values()) < 0
     assert home.candidate == search.candidate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.comparison.looks import Look
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.comparison.looks import TestSetUse
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
@@ -15,7 +15,7 @@ from ragsmith.store.store import Store
 SETTINGS = RunSettings(strategy="random", max_evaluations=3, begin_with_known=False, probes=False, racing=None)
 
 
-def searched(cache: Path, setup: Setup, space: Space, settings: RunSettings = SETTINGS) -> RunRecord:
+def searched(cache: Path, setup: Experiment, space: Space, settings: RunSettings = SETTINGS) -> RunRecord:
     with Store.open(cache) as store:
         outcome = Run(setup, space, store, settings).go()
         run = store.run(outcome.key)
@@ -29,11 +29,11 @@ def rivals(record: RunRecord) -> frozenset[tuple[str, str]]:
 
 
 def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
-    tmp_path: Path, tiny_setup: Setup, space: Space
+    tmp_path: Path, tiny_setup: Experiment, space: Space
 ) -> None:
     first = searched(tmp_path / "one.sqlite", tiny_setup, space)
     tested = len(first.split.test)
-    assert first.look == Look(1, tested, tested)
+    assert first.look == TestSetUse(1, tested, tested)
     again = searched(tmp_path / "two.sqlite", tiny_setup, space)
     assert (again.test, again.look) == (first.test, first.look)  # the same winner against the same others
     numbers = {}
@@ -46,7 +46,7 @@ def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
     assert len(numbers) > 1
 
 
-def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Setup, space: Space) -> None:
+def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Experiment, space: Space) -> None:
     found = searched(tmp_path / "cache.sqlite", tiny_setup, space)
     assert found.split.groups is not None
     assert found.split.search_groups is not None

@@ -13,8 +13,8 @@ from ragsmith.effects import ModelClasses, corpus_of, prior_for
 from ragsmith.effects.knowledge import read
 from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.runs.recommended import prior_of
 
 PROSE = (
@@ -125,7 +125,7 @@ def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
 
 
 def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
-    space, law = ragsmith.load_space("default"), Setup(ragsmith.load_dataset("law"))
+    space, law = ragsmith.load_space("default"), Experiment(ragsmith.load_dataset("law"))
     prior = prior_of(law, space, Fitness())
     assert prior is not None
     (naive, bm25), (unsure, sure) = prior.of([baseline("naive"), baseline("bm25")])

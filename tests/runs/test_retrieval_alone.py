@@ -15,8 +15,8 @@ from ragsmith.api.result import Result
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights, composite
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.run import Run
@@ -88,7 +88,7 @@ def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store
 
 
 def test_rankings_are_those_of_a_full_evaluation(
-    found: tuple[Result, Store, Path], tiny_setup: Setup, store: Store
+    found: tuple[Result, Store, Path], tiny_setup: Experiment, store: Store
 ) -> None:
     """The winner's R, worked out anew with its answers, on the same questions."""
     result, _, _ = found
@@ -158,7 +158,7 @@ def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space
 
 
 def test_a_full_search_is_not_mistaken_for_one_of_retrieval(
-    found: tuple[Result, Store, Path], tiny_setup: Setup, space: Space, store: Store
+    found: tuple[Result, Store, Path], tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     """Rankings that a race made stand in the store under other keys, with another pipeline."""
     run = Run(tiny_setup, space, store)

@@ -14,17 +14,17 @@ import pytest
 from ragsmith.diagnosis.ablation import kept
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_report
-from ragsmith.runs.run import Callbacks, Outcome, Run, Step, run_key
+from ragsmith.runs.run import Callbacks, Run, RunOutcome, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -45,31 +45,31 @@ class Clock:
         return float(next(self._ticks))
 
 
-def proposals(store: Store, outcome: Outcome) -> list[tuple[int, int, tuple[int, ...], str, Any]]:
+def proposals(store: Store, outcome: RunOutcome) -> list[tuple[int, int, tuple[int, ...], str, Any]]:
     return [
         (row.position, row.step, tuple(row.genome), row.evaluation, row.value) for row in store.proposals(outcome.key)
     ]
 
 
-def recorded(store: Store, outcome: Outcome) -> RunRecord:
+def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
     return RunRecord.read(run.value)
 
 
-def rows(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
+def rows(store: Store, setup: Experiment) -> dict[tuple[str, str], Any]:
     keys = [evaluation.key for evaluation in store.evaluations(setup.dataset.digest)]
     return {(key, q): row.value for key, found in store.results_many(keys).items() for q, row in found.items()}
 
 
-def answers(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
+def answers(store: Store, setup: Experiment) -> dict[tuple[str, str], Any]:
     return {key: value for key, value in rows(store, setup).items() if value.get("part") != "ranking"}
 
 
 @pytest.fixture(scope="module")
 def finished(
-    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space
-) -> Iterator[tuple[Store, Outcome, list[Step]]]:
+    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space
+) -> Iterator[tuple[Store, RunOutcome, list[Step]]]:
     """A run to its end; tests only read what it left."""
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
@@ -79,7 +79,7 @@ def finished(
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_with_a_winner(finished: tuple[Store, Outcome, list[Step]], space: Space) -> None:
+def test_a_run_ends_with_a_winner(finished: tuple[Store, RunOutcome, list[Step]], space: Space) -> None:
     store, outcome, _ = finished
     assert outcome.state == "finished"
     assert outcome.winner.complete
@@ -91,7 +91,7 @@ def test_a_run_ends_with_a_winner(finished: tuple[Store, Outcome, list[Step]], s
     assert all(str(gene) in known for gene, known in zip(outcome.winner.candidate, options, strict=True))
 
 
-def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, Outcome, list[Step]]) -> None:
+def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, RunOutcome, list[Step]]) -> None:
     store, outcome, _ = finished
     values = [value for *_, value in proposals(store, outcome)]
     scores = [value["fitness"] for value in values if value["dropped"] is None]
@@ -102,7 +102,7 @@ def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, Outc
 
 
 def test_the_search_sees_the_search_questions_only(
-    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
 ) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
@@ -116,7 +116,9 @@ def test_the_search_sees_the_search_questions_only(
         assert question in split.search or evaluation in finalists
 
 
-def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
+def test_what_the_winner_has_to_beat_is_there(
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
+) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
     baselines = {name: evaluation_key(tiny_setup, baseline(name)) for name in ("naive", "bm25")}
@@ -134,7 +136,7 @@ def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, li
     }
 
 
-def test_the_account_adds_up(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
+def test_the_account_adds_up(finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     account = recorded(store, outcome).account
     assert account.computed == outcome.computed == len(answers(store, tiny_setup))
@@ -144,7 +146,7 @@ def test_the_account_adds_up(finished: tuple[Store, Outcome, list[Step]], tiny_s
     assert account.stages_computed < account.stages_requested
 
 
-def test_steps_are_told(finished: tuple[Store, Outcome, list[Step]]) -> None:
+def test_steps_are_told(finished: tuple[Store, RunOutcome, list[Step]]) -> None:
     store, outcome, steps = finished
     searching = [step for step in steps if step.phase == "search"]
     assert [step.number for step in searching] == list(range(len(searching)))
@@ -157,7 +159,7 @@ def test_steps_are_told(finished: tuple[Store, Outcome, list[Step]]) -> None:
 
 
 def test_the_comparison_keeps_pace_with_the_search(
-    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
 ) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
@@ -168,7 +170,7 @@ def test_the_comparison_keeps_pace_with_the_search(
     assert {probe.family for probe in run.probes} <= {family.name for family in FAMILIES}
 
 
-def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
+def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Experiment, space: Space) -> None:
     outcome = Run(tiny_setup, space, store, replace(SETTINGS, probes=False, control="none")).go()
     run = recorded(store, outcome)
     assert (run.random, run.probes) == ((), ())
@@ -180,7 +182,7 @@ def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_s
 
 
 def test_what_was_evaluated_besides_the_proposals_is_counted(
-    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
 ) -> None:
     store, outcome, _ = finished
     domain = load_report(store, "island")
@@ -191,7 +193,9 @@ def test_what_was_evaluated_besides_the_proposals_is_counted(
     assert domain.besides.drawn > 0
 
 
-def test_the_winner_is_not_taken_apart_once_the_time_is_over(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+def test_the_winner_is_not_taken_apart_once_the_time_is_over(
+    tiny_setup: Experiment, space: Space, tmp_path: Path
+) -> None:
     """What that shows decides nothing, and `ragsmith ablate` shows it later."""
     computed = []
     for name, late in (("whole", 0.0), ("limited", 1e6)):
@@ -215,7 +219,7 @@ def test_the_winner_is_not_taken_apart_once_the_time_is_over(tiny_setup: Setup, 
 
 
 def test_the_same_run_again_computes_nothing_and_ends_alike(
-    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
 ) -> None:
     store, outcome, _ = finished
     before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
@@ -238,11 +242,11 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
         {"fitness": Fitness(Weights(1, 0))},
     ],
 )
-def test_other_settings_are_another_run(tiny_setup: Setup, space: Space, change: dict[str, Any]) -> None:
+def test_other_settings_are_another_run(tiny_setup: Experiment, space: Space, change: dict[str, Any]) -> None:
     assert run_key(tiny_setup, space, replace(SETTINGS, **change)) != run_key(tiny_setup, space, SETTINGS)
 
 
-def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Setup, space: Space) -> None:
+def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Experiment, space: Space) -> None:
     key = run_key(tiny_setup, space, SETTINGS)
     assert run_key(tiny_setup, space, replace(SETTINGS, time_limit=3.0)) == key
     assert run_key(tiny_setup, replace(space, name="other", description="x"), SETTINGS) == key
@@ -250,7 +254,7 @@ def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Setup, space: Spac
 
 
 def test_another_run_on_one_cache_pays_only_for_what_is_new(
-    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
 ) -> None:
     store, _, _ = finished
     other = Run(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive", racing=None, probes=False)).go()
@@ -263,7 +267,7 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
 
 
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
-def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: Store, strategy: str) -> None:
+def test_a_limit_of_evaluations_is_kept(tiny_setup: Experiment, space: Space, store: Store, strategy: str) -> None:
     known = {"probes": False, "begin_with_known": False}
     settings = replace(SETTINGS, strategy=strategy, max_evaluations=5, racing=None, **known)
     outcome = Run(tiny_setup, space, store, settings).go()
@@ -275,7 +279,7 @@ def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: 
 
 
 def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
-    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
+    finished: tuple[Store, RunOutcome, list[Step]], store: Store, tiny_setup: Experiment, space: Space
 ) -> None:
     whole_store, whole, _ = finished
     paused = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock()).go()
@@ -293,7 +297,9 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
     assert paused.computed + resumed.computed == whole.computed
 
 
-def test_a_short_time_limit_comes_to_the_end_in_the_long_run(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_a_short_time_limit_comes_to_the_end_in_the_long_run(
+    tiny_setup: Experiment, space: Space, store: Store
+) -> None:
     """Every resumption goes some way, however long it takes to go through what is stored."""
     settings = replace(SETTINGS, time_limit=1.5)
     states = [Run(tiny_setup, space, store, settings, now=Clock()).go().state for _ in range(20)]
@@ -302,7 +308,7 @@ def test_a_short_time_limit_comes_to_the_end_in_the_long_run(tiny_setup: Setup, 
 
 
 def test_an_interrupt_leaves_a_run_that_can_go_on(
-    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
+    finished: tuple[Store, RunOutcome, list[Step]], store: Store, tiny_setup: Experiment, space: Space
 ) -> None:
     _, whole, _ = finished
 
@@ -325,7 +331,7 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
 
 
 @pytest.fixture
-def flaky(tiny_setup: Setup, registered: Callable[..., Technique]) -> set[str]:
+def flaky(tiny_setup: Experiment, registered: Callable[..., Technique]) -> set[str]:
     """Questions on which ``passage_filter.flaky`` fails; empty it, and it works."""
     bad: set[str] = set()
 
@@ -347,7 +353,7 @@ def with_filters(space: Space, *names: str) -> Space:
 
 
 def test_a_candidate_that_fails_on_more_than_it_may_cannot_win(
-    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.update(["ferry-1", "lighthouse-1", "market-1", "school-1"])
     outcome = Run(tiny_setup, with_filters(space, "flaky", "similarity_threshold"), store, SETTINGS).go()
@@ -358,7 +364,7 @@ def test_a_candidate_that_fails_on_more_than_it_may_cannot_win(
 
 
 def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again(
-    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.update(tiny_setup.examples)
     narrow = with_filters(space, "flaky")
@@ -378,7 +384,7 @@ def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again
 
 
 def test_a_run_ends_otherwise_where_another_run_made_good_what_had_failed(
-    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.update(tiny_setup.examples)
     narrow = with_filters(space, "flaky")
@@ -397,7 +403,7 @@ def test_a_run_ends_otherwise_where_another_run_made_good_what_had_failed(
 
 
 def test_a_question_that_only_the_baselines_finished_counts_and_a_failure_on_it_as_the_lowest(
-    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.add("ferry-1")
     plain = replace(SETTINGS, probes=False, racing=None, simplify=False)
@@ -409,7 +415,7 @@ def test_a_question_that_only_the_baselines_finished_counts_and_a_failure_on_it_
 
 
 def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
-    tiny_setup: Setup, space: Space, store: Store, flaky: set[str], tmp_path: Path
+    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str], tmp_path: Path
 ) -> None:
     flaky.update(["ferry-1", "school-1"])
     filters = with_filters(space, "flaky", "similarity_threshold")
@@ -474,7 +480,7 @@ def test_the_baselines_are_one_retriever_and_nothing_else() -> None:
     assert [str(gene) for gene in baseline("bm25")][2] == "bm25"
 
 
-def with_depth(setup: Setup, store: Store, depth: int) -> tuple[Outcome, RunRecord, Space]:
+def with_depth(setup: Experiment, store: Store, depth: int) -> tuple[RunOutcome, RunRecord, Space]:
     """A run that meets one pipeline: a reranker of ``depth``, in a space that has the default, 20, as well."""
     reranking = tuple(make_gene("reranking", "cross_encoder", {"depth": n}) for n in (depth, 20))
     naive = baseline("naive")
@@ -486,7 +492,7 @@ def with_depth(setup: Setup, store: Store, depth: int) -> tuple[Outcome, RunReco
     return outcome, recorded(store, outcome), space
 
 
-def test_parameters_that_change_nothing_are_not_part_of_the_winner(tiny_setup: Setup, store: Store) -> None:
+def test_parameters_that_change_nothing_are_not_part_of_the_winner(tiny_setup: Experiment, store: Store) -> None:
     outcome, record, space = with_depth(tiny_setup, store, 2000)
     assert outcome.winner.candidate == space.candidate((0, 0, 0, 1, 0, 0, 0, 0, 0))
     assert [(one.option, one.instead, one.left_out, one.loss) for one in record.removals] == [
@@ -495,7 +501,7 @@ def test_parameters_that_change_nothing_are_not_part_of_the_winner(tiny_setup: S
     assert record.winner == record.removals[0].key != record.leader
 
 
-def test_a_parameter_that_changes_something_costs_few_answers(tiny_setup: Setup, store: Store) -> None:
+def test_a_parameter_that_changes_something_costs_few_answers(tiny_setup: Experiment, store: Store) -> None:
     outcome, record, space = with_depth(tiny_setup, store, 3)
     assert outcome.winner.candidate == space.candidate((0,) * 9)
     assert record.removals == ()

@@ -24,7 +24,7 @@ from served import Left, Ruled, calls, failures, is_judging, left, passing, said
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, StoreError
 from ragsmith.evaluation.evaluation import stored_evaluation
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
@@ -72,7 +72,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Space:
     return load_space(path)
 
 
-def asked(setup: Setup) -> dict[str, str]:
+def asked(setup: Experiment) -> dict[str, str]:
     """The search questions, which every candidate is asked: id to text."""
     return {example.id: example.question for example in sorted(split(setup.dataset).search, key=lambda e: e.id)}
 
@@ -87,7 +87,7 @@ def aside(store: Store) -> Mapping[str, ExcludedQuestion]:
 
 
 def test_faults_that_pass_change_nothing(
-    server: Ruled, tiny_setup: Setup, space: Space, opened: Callable[[str], Store]
+    server: Ruled, tiny_setup: Experiment, space: Space, opened: Callable[[str], Store]
 ) -> None:
     setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url)
     clean = searched(setup, space, opened("clean"), settings=small(4))
@@ -115,7 +115,7 @@ def test_faults_that_pass_change_nothing(
 
 
 def test_a_pause_that_one_request_is_told_holds_for_all(
-    server: Ruled, tiny_setup: Setup, one: Space, store: Store
+    server: Ruled, tiny_setup: Experiment, one: Space, store: Store
 ) -> None:
     server.rule = lambda request: Fault("429", wait=0.8) if request.number == 10 else None
     searched(served(tiny_setup, server.url), one, store)
@@ -127,7 +127,7 @@ def test_a_pause_that_one_request_is_told_holds_for_all(
 # --- what does not ---------------------------------------------------------------------------------------------------
 
 
-def test_a_rejected_request_is_sent_once(server: Ruled, tiny_setup: Setup, one: Space, store: Store) -> None:
+def test_a_rejected_request_is_sent_once(server: Ruled, tiny_setup: Experiment, one: Space, store: Store) -> None:
     question, text = next(iter(asked(tiny_setup).items()))
     server.rule = lambda request: Fault(status=400, said="too odd") if text in said(request) else None
     assert searched(served(tiny_setup, server.url), one, store).state == "finished"
@@ -140,7 +140,7 @@ def test_a_rejected_request_is_sent_once(server: Ruled, tiny_setup: Setup, one: 
 
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_refused_key_or_model_stops_the_run(
-    server: Ruled, tiny_setup: Setup, one: Space, store: Store, status: int
+    server: Ruled, tiny_setup: Experiment, one: Space, store: Store, status: int
 ) -> None:
     server.rule = lambda request: Fault(status=status) if request.number >= 10 else None
     with pytest.raises(ModelUnavailable, match=f"openai:tiny.*HTTP {status}"):
@@ -185,7 +185,7 @@ SPOILT: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tiny_setup: Setup, one: Space, tmp_path_factory: pytest.TempPathFactory) -> Left:
+def undisturbed(tiny_setup: Experiment, one: Space, tmp_path_factory: pytest.TempPathFactory) -> Left:
     path = tmp_path_factory.mktemp("clean") / "cache.sqlite"
     with Ruled() as server, Store.open(path) as store:
         url = server.url
@@ -195,7 +195,7 @@ def undisturbed(tiny_setup: Setup, one: Space, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("api", SPOILT)
 def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
-    server: Ruled, tiny_setup: Setup, one: Space, store: Store, undisturbed: Left, api: str
+    server: Ruled, tiny_setup: Experiment, one: Space, store: Store, undisturbed: Left, api: str
 ) -> None:
     questions = asked(tiny_setup)
     kinds = dict(zip(questions, SPOILT[api], strict=False))
@@ -280,7 +280,7 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
 
 @pytest.mark.parametrize("wait", [0.05, 5.0])
 def test_a_judge_that_only_ever_asks_to_wait_is_down(
-    server: Ruled, judge: Ruled, tiny_setup: Setup, one: Space, store: Store, wait: float
+    server: Ruled, judge: Ruled, tiny_setup: Experiment, one: Space, store: Store, wait: float
 ) -> None:
     judge.always = Fault("429", wait=wait)
     setup = served(tiny_setup, server.url, judge=judge.url, silence=0.2, longest_wait=1.0)
@@ -308,7 +308,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
-    server: Ruled, tiny_setup: Setup, two: Path, opened: Callable[[str], Store]
+    server: Ruled, tiny_setup: Experiment, two: Path, opened: Callable[[str], Store]
 ) -> None:
     setup = served(tiny_setup, server.url)
     clean = searched(setup, load_space(two), opened("clean"), settings=small(2, "exhaustive"))
@@ -344,7 +344,7 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     server: Ruled,
     two: Path,
     tiny_folder: Path,
-    tiny_setup: Setup,
+    tiny_setup: Experiment,
     ragsmith: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
@@ -372,7 +372,7 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
 def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide(
     server: Ruled,
     search_arguments: Callable[..., list[object]],
-    tiny_setup: Setup,
+    tiny_setup: Experiment,
     ragsmith: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
@@ -426,7 +426,7 @@ class Filling(Store):
     [pytest.param({4}, False, id="for a while"), pytest.param(range(4, 1000), True, id="for good")],
 )
 def test_a_full_disk_stops_the_run_and_what_it_has_paid_for_is_written_when_there_is_room_again(
-    server: Ruled, tiny_setup: Setup, space: Space, tmp_path: Path, full: Container[int], lost: bool
+    server: Ruled, tiny_setup: Experiment, space: Space, tmp_path: Path, full: Container[int], lost: bool
 ) -> None:
     server.latency = 0.05
     setup = served(tiny_setup, server.url)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from fault_server import FaultServer
 
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
@@ -27,7 +27,7 @@ SETTINGS = RunSettings(
 
 
 def test_questions_are_embedded_and_passages_scored_anew_within_the_budget(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     with FaultServer(latency=0.01) as server:
         served = (
@@ -36,7 +36,7 @@ def test_questions_are_embedded_and_passages_scored_anew_within_the_budget(
             ("cross_encoder", "rerank:r"),
         )
         names = ModelNames(**{role: ModelName(name, base_url=server.url) for role, name in served})
-        setup = Setup(tiny_setup.dataset, names, tiny_setup.chunk_size)
+        setup = Experiment(tiny_setup.dataset, names, tiny_setup.chunk_size)
         outcome = Run(
             setup,
             space,

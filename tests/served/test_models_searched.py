@@ -13,7 +13,7 @@ from never_repeating import answer
 from served import is_judging, said
 
 from ragsmith.evaluation.evaluation import stored_evaluation
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.winner import winner_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import label
@@ -48,7 +48,9 @@ def searched_space(tmp_path: Path) -> Space:
     return load_space(tmp_path / "space.yaml")
 
 
-def test_both_write_and_the_first_marks(tiny_setup: Setup, searched_space: Space, store: Store, tmp_path: Path) -> None:
+def test_both_write_and_the_first_marks(
+    tiny_setup: Experiment, searched_space: Space, store: Store, tmp_path: Path
+) -> None:
     with FaultServer() as server:
         server.answer = answer
         setup = replace(tiny_setup, models=ModelNames(base_url=server.url)).searching(searched_space.settings)

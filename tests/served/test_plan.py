@@ -14,16 +14,16 @@ from never_repeating import answer
 from served import is_judging
 
 import ragsmith
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
 from ragsmith.runs.check import check_models
-from ragsmith.runs.plan import Plan, plan
+from ragsmith.runs.plan import SearchPlan, plan
 from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 
@@ -43,12 +43,12 @@ families:
 """
 
 
-def asked(server: FaultServer, setup: Setup) -> Setup:
+def asked(server: FaultServer, setup: Experiment) -> Experiment:
     names = ModelNames(language_model=ModelName("openai:tiny", base_url=server.url))
-    return Setup(setup.dataset, names, setup.chunk_size)
+    return Experiment(setup.dataset, names, setup.chunk_size)
 
 
-def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Experiment, space: Space, store: Store) -> None:
     with FaultServer() as server:
         found = plan(asked(server, tiny_setup), space, store, SETTINGS, sample=6)
         assert server.log == []
@@ -60,7 +60,7 @@ def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Setup, space: Space, sto
 
 
 def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     settings = RunSettings(max_evaluations=12)
     with FaultServer() as server:
@@ -75,7 +75,7 @@ def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat
     assert planned["judge"] == pytest.approx(sent["judge"], rel=0.25), "different prompts are answered differently"
 
 
-def test_a_sample_speaks_for_all_questions(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_a_sample_speaks_for_all_questions(tiny_setup: Experiment, space: Space, store: Store) -> None:
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         whole, part = (plan(setup, space, store, SETTINGS, sample=sample) for sample in (1000, 6))
@@ -83,7 +83,7 @@ def test_a_sample_speaks_for_all_questions(tiny_setup: Setup, space: Space, stor
     assert part.totals["calls"] == pytest.approx(whole.totals["calls"], rel=0.1)
 
 
-def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Experiment, space: Space, store: Store) -> None:
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         several = plan(setup, space, store, SETTINGS, sample=1000)
@@ -95,7 +95,9 @@ def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Setup, space: Sp
     assert one.ranges == {}
 
 
-def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(
+    tiny_setup: Experiment, tmp_path: Path, store: Store
+) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
     settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
@@ -110,7 +112,7 @@ def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(tiny_setup: Setup
 
 
 def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
@@ -125,7 +127,7 @@ def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
 
 
 def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
@@ -151,7 +153,7 @@ def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
 
 
 def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "hype.yaml").write_text(DEAR.replace("pre_embedding: [none]", "pre_embedding: [hype]"))
     with FaultServer() as server:
@@ -164,7 +166,7 @@ def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
 
 
 def test_before_any_reply_is_known_a_text_has_half_the_words_that_it_may_have(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     limits = {words: f"[{{llm_refine: {{max_words: {words}}}}}]" for words in (10, 20)}
     written = {}
@@ -179,7 +181,7 @@ def test_before_any_reply_is_known_a_text_has_half_the_words_that_it_may_have(
     assert written[20] - mark == pytest.approx(2 * (written[10] - mark), rel=0.25)
 
 
-def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Experiment, space: Space, store: Store) -> None:
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         before = plan(setup, space, store, SETTINGS, sample=1000)
@@ -189,7 +191,7 @@ def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Spa
     assert after.totals["calls"] < before.totals["calls"] / 4  # type: ignore[operator]
 
 
-def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Experiment, space: Space, store: Store) -> None:
     prices = Prices({"openai:tiny": Price(input=2.0, output=8.0)})
     with FaultServer() as server:
         found = plan(
@@ -202,7 +204,7 @@ def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Setup, space: S
 
 
 def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     more = replace(SETTINGS, max_evaluations=12)
     with FaultServer(latency=0.02) as server:
@@ -224,8 +226,8 @@ def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
     assert any("measured" in note for notes in found.notes.values() for note in notes)
 
 
-def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Setup, space: Space, store: Store) -> None:
-    def planned(**traits: int) -> Plan:
+def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Experiment, space: Space, store: Store) -> None:
+    def planned(**traits: int) -> SearchPlan:
         models = {"language_model": SimpleNamespace(id="mine", complete=print, **traits)}
         size = tiny_setup.chunk_size
         return ragsmith.plan(
@@ -239,7 +241,9 @@ def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Setup, space:
     assert any("500 tokens to think" in note for note in thinking.notes["mine"])
 
 
-def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+def test_each_choice_says_what_it_costs_and_how_it_is_left_out(
+    tiny_setup: Experiment, tmp_path: Path, store: Store
+) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     dear, settings = load_space(tmp_path / "dear.yaml"), replace(SETTINGS, max_evaluations=6, control="random")
     with FaultServer() as server:
@@ -263,7 +267,7 @@ def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup
 
 
 def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
     strict = load_space(tmp_path / "dear.yaml")
@@ -279,7 +283,9 @@ def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
     )
 
 
-def test_before_any_verdict_is_known_half_of_them_ask_for_more(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+def test_before_any_verdict_is_known_half_of_them_ask_for_more(
+    tiny_setup: Experiment, tmp_path: Path, store: Store
+) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
     with FaultServer() as server:
         found = plan(asked(server, tiny_setup), load_space(tmp_path / "dear.yaml"), store, SETTINGS)
@@ -287,7 +293,7 @@ def test_before_any_verdict_is_known_half_of_them_ask_for_more(tiny_setup: Setup
 
 
 def test_a_chat_model_writes_as_many_queries_as_it_is_asked_for(
-    tiny_setup: Setup, tmp_path: Path, store: Store
+    tiny_setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "srr.yaml").write_text(
         DEAR.replace("[none, hyde]", "[{srr: {candidates: decompose, stop_rule: none, reformulations: 1}}]")
@@ -300,7 +306,9 @@ def test_a_chat_model_writes_as_many_queries_as_it_is_asked_for(
     assert verdicts > first, "each sampling is followed by a further search and its verdict"
 
 
-def test_a_plan_knows_what_the_check_of_the_models_has_shown(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+def test_a_plan_knows_what_the_check_of_the_models_has_shown(
+    tiny_setup: Experiment, tmp_path: Path, store: Store
+) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     dear = load_space(tmp_path / "dear.yaml")
     with FaultServer() as server:
@@ -322,7 +330,7 @@ def at_length(reply: Any, body: Any) -> Any:
     return reply
 
 
-def judged_tokens(found: Plan) -> float:
+def judged_tokens(found: SearchPlan) -> float:
     """Those of a prompt of the judge."""
     (line,) = [line for line in found.lines if line.request == "judge"]
     return line.input_tokens / line.calls
@@ -335,11 +343,11 @@ def finding_fault(reply: Any) -> Any:
     return reply
 
 
-def calls_of(found: Plan, request: str) -> int:
+def calls_of(found: SearchPlan, request: str) -> int:
     return sum(line.calls for line in found.lines if line.request == request)
 
 
-def test_embedded_models_need_no_plan(tiny_setup: Setup, space: Space, store: Store) -> None:
+def test_embedded_models_need_no_plan(tiny_setup: Experiment, space: Space, store: Store) -> None:
     found = plan(tiny_setup, space, store, SETTINGS, sample=3)
     assert found.lines == ()
     assert found.totals["cost"] == 0

@@ -9,8 +9,8 @@ from never_repeating import answer
 from served import left
 
 from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.racing import Racing
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space_file import load_space
@@ -34,14 +34,14 @@ families:
 """
 
 
-def asked(server: FaultServer, setup: Setup) -> Setup:
+def asked(server: FaultServer, setup: Experiment) -> Experiment:
     server.answer = answer
     names = ModelNames(language_model=ModelName("openai:tiny", base_url=server.url))
-    return Setup(setup.dataset, names, setup.chunk_size)
+    return Experiment(setup.dataset, names, setup.chunk_size)
 
 
 def test_a_race_of_such_pipelines_ends_the_same_after_every_stop(
-    tiny_setup: Setup, store: Store, tmp_path: Path
+    tiny_setup: Experiment, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "space.yaml").write_text(SPACE)
     space, settings = load_space(tmp_path / "space.yaml"), RunSettings(racing=RACING, begin_with_known=False)

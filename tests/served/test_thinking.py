@@ -12,7 +12,7 @@ import pytest
 from served import failures, left, searched, served
 from thinking_server import MODES, ThinkingServer
 
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -56,7 +56,7 @@ def always(prompt: str, limit: int) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_model_that_thinks_is_searched_with_and_every_token_of_it_counted(
-    mode: str, tiny_setup: Setup, space: Space, store: Store
+    mode: str, tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     with ThinkingServer(mode) as server:
         outcome = searched(served(tiny_setup, server.url), space, store)
@@ -68,7 +68,7 @@ def test_a_model_that_thinks_is_searched_with_and_every_token_of_it_counted(
 
 
 def test_what_a_server_refuses_is_refused_once_and_never_by_the_next_search(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     with ThinkingServer(refuses=("temperature", "max_tokens", "system")) as server:
         first = searched(served(tiny_setup, server.url), space, store, workers=32)
@@ -77,13 +77,13 @@ def test_what_a_server_refuses_is_refused_once_and_never_by_the_next_search(
         assert (first.spent.calls, first.spent.tokens) == (server.requests, server.tokens)
         seen = server.requests
         other = served(tiny_setup, server.url)
-        searched(Setup(other.dataset, other.models, 150), space, store)
+        searched(Experiment(other.dataset, other.models, 150), space, store)
         assert server.requests > seen
         assert len(server.refused) == 2
 
 
 def test_replies_that_only_the_first_limit_cuts_change_nothing(
-    tiny_setup: Setup, space: Space, tmp_path: Path, make: Callable[[str], Store]
+    tiny_setup: Experiment, space: Space, tmp_path: Path, make: Callable[[str], Store]
 ) -> None:
     ended = []
     for name, cut in (("clean", lambda *_: False), ("cut", lambda prompt, limit: some(prompt) and limit < 4096)):
@@ -95,11 +95,11 @@ def test_replies_that_only_the_first_limit_cuts_change_nothing(
 
 
 def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
-    tiny_setup: Setup, space: Space, store: Store
+    tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
-    def search(server: ThinkingServer, **options: Any) -> Setup:
+    def search(server: ThinkingServer, **options: Any) -> Experiment:
         model = ModelName("openai:tiny", base_url=server.url, **options)
-        setup = Setup(tiny_setup.dataset, ModelNames(model), tiny_setup.chunk_size)
+        setup = Experiment(tiny_setup.dataset, ModelNames(model), tiny_setup.chunk_size)
         searched(setup, space, store)
         return setup
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ragsmith
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.pipelines.space import Space
@@ -24,7 +24,7 @@ SETTINGS = RunSettings(
 
 
 @pytest.fixture(scope="session")
-def winner(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space, techniques: None) -> Path:
+def winner(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space, techniques: None) -> Path:
     folder = tmp_path_factory.mktemp("served")
     with Store.open(folder / "cache.sqlite") as store:
         outcome = Run(tiny_setup, space, store, SETTINGS).go()

@@ -19,10 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 import ragsmith
 from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.answering import ANSWERS_A_CLEARING, Answerer
+from ragsmith.serving.answering import ANSWERS_A_CLEARING, PipelineService
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.guard import LARGEST_HEAD
-from ragsmith.serving.workers import Stop
+from ragsmith.serving.middleware import LARGEST_HEAD
+from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.words import terms
 
 Serving = Callable[..., ServingApp]
@@ -184,18 +184,18 @@ def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) 
 
 
 def test_caches_are_emptied_every_so_often_and_answers_stay_the_same(winner: Path) -> None:
-    answerer = Answerer(ragsmith.Pipeline.load(winner))
+    answerer = PipelineService(ragsmith.Pipeline.load(winner))
     answerer.prepare()
-    expected = answerer.ask(QUESTION, Stop()).answer
+    expected = answerer.ask(QUESTION, CancellationToken()).answer
     for n in range(ANSWERS_A_CLEARING - 10):
-        answerer.retrieve(f"{QUESTION} Number {n}", Stop())
+        answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
         terms(f"{QUESTION} Number {n}")  # whatever the winner searches with
     before = terms.cache_info().currsize
     assert before > ANSWERS_A_CLEARING - 10
     for n in range(10):
-        answerer.retrieve(f"{QUESTION} Number {n}", Stop())
+        answerer.retrieve(f"{QUESTION} Number {n}", CancellationToken())
     assert terms.cache_info().currsize < 20
-    assert answerer.ask(QUESTION, Stop()).answer == expected
+    assert answerer.ask(QUESTION, CancellationToken()).answer == expected
     answerer.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.serving.conversation import PROMPT, SELF_CONTAINED, Turn, self_contained
 
 FIRST = "How high is the lighthouse of Marrow?"
@@ -18,20 +18,20 @@ def said(*texts: str) -> list[Turn]:
     "question",
     ["And the school?", "When was it built?", "What about bicycles on the ferry?", "Why?", "Who built that?"],
 )
-def test_a_question_that_leans_is_put_behind_its_topic(tiny_setup: Setup, question: str) -> None:
+def test_a_question_that_leans_is_put_behind_its_topic(tiny_setup: Experiment, question: str) -> None:
     model = tiny_setup.loaded_models.language_model
     assert self_contained(model, said(FIRST, "Forty metres."), question) == f"{FIRST} {question}"
 
 
 @pytest.mark.parametrize("question", ["Who founded the school library?", "What does a cart cost on the ferry?"])
-def test_one_that_does_not_stays_as_it_is(tiny_setup: Setup, question: str) -> None:
+def test_one_that_does_not_stays_as_it_is(tiny_setup: Experiment, question: str) -> None:
     model = tiny_setup.loaded_models.language_model
     assert self_contained(model, said(FIRST, "Forty metres."), question) == question
     assert self_contained(model, [], "And then?") == "And then?"
     assert self_contained(model, [Turn("assistant", "Hello.")], "And then?") == "And then?"
 
 
-def test_the_topic_is_the_last_question_that_did_not_lean(tiny_setup: Setup) -> None:
+def test_the_topic_is_the_last_question_that_did_not_lean(tiny_setup: Experiment) -> None:
     model = tiny_setup.loaded_models.language_model
     turns = said(
         FIRST, "Forty metres.", "And how old is it?", "Old.", "Who steers the ferry\nto Marrow?", "Ilse.", "Why?", "So."

@@ -17,7 +17,7 @@ import ragsmith
 from ragsmith.datasets.locking import held
 from ragsmith.errors import DatasetError
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.feedback import Feedback, Said
+from ragsmith.serving.feedback import FeedbackEntry, FeedbackFile
 from ragsmith.types import Span
 
 Serving = Callable[..., ServingApp]
@@ -129,18 +129,18 @@ def test_a_full_disk_is_said_and_the_server_goes_on(serving: Serving, caplog: py
 
 def test_what_a_crash_cut_off_is_taken_off_and_the_file_has_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
-    feedback = Feedback(path, 2000)
-    feedback.keep(Said("One?", "One.", "up"), "m")
+    feedback = FeedbackFile(path, 2000)
+    feedback.keep(FeedbackEntry("One?", "One.", "up"), "m")
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"id": "feedback-1", "question": "' + b"x" * 900)
-    feedback.keep(Said("Two?", "Two.", "up", evidence=[(Span("d", 0, 3), "abc")]), "m")
+    feedback.keep(FeedbackEntry("Two?", "Two.", "up", evidence=[(Span("d", 0, 3), "abc")]), "m")
     assert path.read_bytes().startswith(whole + b'{"id"')
     assert [row["question"] for row in rows(path)] == ["One?", "Two?"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
     with pytest.raises(OSError, match="full"):
-        feedback.keep(Said("Three?", "x" * 3000, "up"), "m")
+        feedback.keep(FeedbackEntry("Three?", "x" * 3000, "up"), "m")
     assert path.read_bytes() == before
 
 
@@ -151,7 +151,7 @@ MINE = '{"id": "q1", "question": "Who wrote this line?", "answer": "I did."}'
 def test_a_line_of_somebody_else_that_lacks_its_end_is_kept(tmp_path: Path, last: str) -> None:
     path = tmp_path / "feedback.jsonl"
     path.write_text(f"{MINE}\n{last}")
-    Feedback(path, 2000).keep(Said("One?", "One.", "up"), "m")
+    FeedbackFile(path, 2000).keep(FeedbackEntry("One?", "One.", "up"), "m")
     assert path.read_text().splitlines()[:2] == [MINE, last]
     assert json.loads(path.read_text().splitlines()[2])["question"] == "One?"
 
@@ -161,8 +161,8 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
     ids: list[str] = []
 
     def write(number: int) -> None:
-        own = Feedback(path, 1 << 20)  # as another process would
-        ids.extend(own.keep(Said(f"{number} {i}?", "x" * 500, "up"), "m") for i in range(5))
+        own = FeedbackFile(path, 1 << 20)  # as another process would
+        ids.extend(own.keep(FeedbackEntry(f"{number} {i}?", "x" * 500, "up"), "m") for i in range(5))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -176,7 +176,7 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
 def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: Serving, tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     app = serving(feedback=path)
-    app.feedback = Feedback(path, 1 << 20, patience=0.1)
+    app.feedback = FeedbackFile(path, 1 << 20, patience=0.1)
     said = {"question": "x", "answer": "y", "thumb": "up"}
     with path.open("ab") as file, held(file.fileno()):
         got = sent(app, "POST", "/feedback", said)
@@ -184,7 +184,7 @@ def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: 
         assert int(got.headers["retry-after"]) > 0
     assert path.read_bytes() == b""
     assert sent(app, "POST", "/feedback", said).status == 201
-    own = Feedback(path, 1 << 20, patience=0.1)
+    own = FeedbackFile(path, 1 << 20, patience=0.1)
     with own._open(path), pytest.raises(TimeoutError):  # as another thread would
-        own.keep(Said("One?", "One.", "up"), "m")
+        own.keep(FeedbackEntry("One?", "One.", "up"), "m")
     assert len(rows(path)) == 1

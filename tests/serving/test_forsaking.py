@@ -12,25 +12,25 @@ from fault_kinds import endpoint
 from served import Ruled, served
 
 from ragsmith.errors import StageFailed
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.answering import Answerer
-from ragsmith.serving.workers import Stop
+from ragsmith.serving.answering import PipelineService
+from ragsmith.serving.workers import CancellationToken
 from ragsmith.store.store import Store
 
 
 def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
-    tiny_setup: Setup, pipeline: object, store: Store, tmp_path: Path
+    tiny_setup: Experiment, pipeline: object, store: Store, tmp_path: Path
 ) -> None:
     candidate: Candidate = pipeline(query_expansion="hyde", retrieval="bm25")  # type: ignore[operator]
     with Ruled(latency=0.2) as server:
         setup = served(tiny_setup, server.url)
-        answerer = Answerer(Pipeline(candidate, setup), store)
-        stops = {"Who steers the ferry?": Stop(), "Who wrote a diary of storms?": Stop()}
+        answerer = PipelineService(Pipeline(candidate, setup), store)
+        stops = {"Who steers the ferry?": CancellationToken(), "Who wrote a diary of storms?": CancellationToken()}
         found: dict[str, object] = {}
 
-        def ask(question: str, stop: Stop) -> None:
+        def ask(question: str, stop: CancellationToken) -> None:
             try:
                 found[question] = answerer.ask(question, stop).answer
             except StageFailed as error:
@@ -49,17 +49,17 @@ def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
         assert isinstance(found["Who steers the ferry?"], StageFailed)
         assert isinstance(found["Who wrote a diary of storms?"], str)
         assert len(asked) == 3  # a passage for each, and one answer
-        again = answerer.ask("Who steers the ferry?", Stop())  # the passage was paid for, and is kept
+        again = answerer.ask("Who steers the ferry?", CancellationToken())  # the passage was paid for, and is kept
         assert again.answer
         assert len(server.log) == 4
         answerer.close()
 
 
-def test_a_stop_before_the_first_call_asks_nothing(tiny_setup: Setup, pipeline: object, store: Store) -> None:
+def test_a_stop_before_the_first_call_asks_nothing(tiny_setup: Experiment, pipeline: object, store: Store) -> None:
     candidate: Candidate = pipeline(retrieval="bm25")  # type: ignore[operator]
     with Ruled() as server:
-        answerer = Answerer(Pipeline(candidate, served(tiny_setup, server.url)), store)
-        stop = Stop()
+        answerer = PipelineService(Pipeline(candidate, served(tiny_setup, server.url)), store)
+        stop = CancellationToken()
         stop.ask()
         with pytest.raises(StageFailed):
             answerer.ask("Who steers the ferry?", stop)

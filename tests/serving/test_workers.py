@@ -10,7 +10,7 @@ from concurrent.futures import wait
 import pytest
 from asking import PATIENCE
 
-from ragsmith.serving.workers import Aborted, Full, Stop, Work, Workers, arrival
+from ragsmith.serving.workers import Aborted, CancellationToken, QueueFull, Workers, WorkItem, arrival
 
 
 class Gate:
@@ -22,7 +22,7 @@ class Gate:
         self._lock = threading.Lock()
         self._now = self.most = self.done = 0
 
-    def __call__(self, stop: Stop) -> int:
+    def __call__(self, stop: CancellationToken) -> int:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
@@ -34,7 +34,7 @@ class Gate:
             return self.done
 
 
-def result(work: Work[int]) -> object:
+def result(work: WorkItem[int]) -> object:
     return work.future.result(PATIENCE)
 
 
@@ -43,7 +43,7 @@ def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
     entered = [workers.enter(n, gate) for n in range(5)]
     assert gate.begun.acquire(timeout=PATIENCE)
     assert gate.begun.acquire(timeout=PATIENCE)
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         workers.enter(9, gate)
     same = workers.enter(4, gate)  # equal work takes no room
     assert same is entered[4]
@@ -74,7 +74,7 @@ def test_work_that_nobody_wants_is_dropped_or_told_to_stop() -> None:
 def test_an_error_is_the_result_of_its_work_alone() -> None:
     workers = Workers(1, 1)
 
-    def fails(stop: Stop) -> int:
+    def fails(stop: CancellationToken) -> int:
         raise ValueError("this one")
 
     assert isinstance(result(workers.enter("a", fails)), ValueError)
@@ -82,7 +82,7 @@ def test_an_error_is_the_result_of_its_work_alone() -> None:
 
 
 def test_a_stop_that_came_before_is_told_at_once() -> None:
-    stop, told = Stop(), []
+    stop, told = CancellationToken(), []
     stop.ask()
     stop.tells(lambda: told.append(1))
     assert told == [1]
@@ -92,7 +92,7 @@ def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None
     draw = random.Random(5)
     workers = Workers(3, 50)
     for _ in range(30):
-        wanted: list[Work[int]] = []
+        wanted: list[WorkItem[int]] = []
         left = 0
         for n in range(40):
             work = workers.enter((n % 7, draw.random() < 0.5), lambda stop: 1)
@@ -106,7 +106,7 @@ def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None
             workers.leave(work)
     assert workers.waiting == 0
     workers.close()
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         workers.enter("late", lambda stop: 1)
 
 
@@ -114,7 +114,7 @@ def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None
 def test_work_that_wants_to_end_its_thread_ends_with_an_error_and_the_thread_goes_on(kind: type[BaseException]) -> None:
     workers = Workers(1, 1)
 
-    def ends(stop: Stop) -> int:
+    def ends(stop: CancellationToken) -> int:
         raise kind
 
     found = result(workers.enter("a", ends))
@@ -127,13 +127,13 @@ def test_work_that_wants_to_end_its_thread_ends_with_an_error_and_the_thread_goe
 def test_an_arrival_is_told_to_the_loop_that_waits_and_to_no_loop_that_has_ended() -> None:
     workers, gate = Workers(1, 1), Gate()
 
-    async def first() -> Work[int]:
+    async def first() -> WorkItem[int]:
         work = workers.enter("a", gate)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(arrival(work).wait(), 0.01)
         return work
 
-    async def second(work: Work[int]) -> None:
+    async def second(work: WorkItem[int]) -> None:
         arrived = arrival(work)
         gate.open.set()
         await asyncio.wait_for(arrived.wait(), PATIENCE)

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateTable
 from stored import put_call
 
 from ragsmith.errors import StoreError
-from ragsmith.models.traits import Traits
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.store.rows import insertion, settled
 from ragsmith.store.schema import RESULT, TABLES
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, Store, StoredCall
@@ -58,9 +58,9 @@ def test_a_call_comes_back_with_its_cost(store: Store) -> None:
 
 def test_traits_of_a_model_join(store: Store) -> None:
     assert store.traits("m") is None
-    store.put_traits("m", Traits(frozenset({"seed"}), 64))
-    store.put_traits("m", Traits(frozenset({"temperature"}), 32))
-    assert store.traits("m") == Traits(frozenset({"seed", "temperature"}), 64)
+    store.put_traits("m", ModelCapabilities(frozenset({"seed"}), 64))
+    store.put_traits("m", ModelCapabilities(frozenset({"temperature"}), 32))
+    assert store.traits("m") == ModelCapabilities(frozenset({"seed", "temperature"}), 64)
     assert store.traits("other") is None
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, run
 
 from ragsmith.errors import UsageError
-from ragsmith.strategies import PRESETS, Dropped, GeneticSearch, GeneticSettings, Genome, RandomSearch
+from ragsmith.strategies import PRESETS, GeneticSearch, GeneticSettings, Genome, Pruned, RandomSearch
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS
 from ragsmith.strategies.selection import SELECTIONS
@@ -390,7 +390,7 @@ def test_when_all_is_known_the_search_ends() -> None:
 def test_what_was_dropped_is_no_elite() -> None:
     score = additive(PAPER_SIZES, 1)
     search = GeneticSearch(PAPER_SIZES, replace(DEFAULT, target=None), max_evaluations=60)
-    run(search, lambda genome: Dropped(7, 0.99, 0.076) if genome[1] % 2 else score(genome))
+    run(search, lambda genome: Pruned(7, 0.99, 0.076) if genome[1] % 2 else score(genome))
     for step in search.history[1:]:
         if step.by == "genetic":
             assert all(genome[1] % 2 == 0 for genome in step.population[:5])

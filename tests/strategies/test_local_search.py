@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from landscapes import even
 
-from ragsmith.strategies import Dropped, Told, anything
+from ragsmith.strategies import Pruned, Told, anything
 from ragsmith.strategies.local_search import best_known, neighbours, unknown_neighbours
 
 
 def test_the_best_come_first_and_only_what_has_a_score() -> None:
-    told: dict[tuple[int, ...], Told] = {(0,): 0.1, (1,): None, (2,): 0.5, (3,): Dropped(5, 0.9, 0.089), (4,): 0.5}
+    told: dict[tuple[int, ...], Told] = {(0,): 0.1, (1,): None, (2,): 0.5, (3,): Pruned(5, 0.9, 0.089), (4,): 0.5}
     assert list(best_known(told).items()) == [((2,), 0.5), ((4,), 0.5), ((0,), 0.1)]
 
 

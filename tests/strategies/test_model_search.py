@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, rugged, run
 
-from ragsmith.strategies import Dropped, Genome, ModelSearch, RandomSearch, Told
+from ragsmith.strategies import Genome, ModelSearch, Pruned, RandomSearch, Told
 from ragsmith.strategies.model_search import learned, most_promising
 
 
@@ -56,7 +56,7 @@ def test_a_batch_is_not_five_times_the_same_bet() -> None:
 def test_what_was_dropped_is_learned_from_the_less_the_fewer_its_questions() -> None:
     full: dict[Genome, Told] = {(0, 0): 0.5, (1, 0): 0.5, (2, 0): 0.52, (0, 1): 0.48}
     beliefs = []
-    for told in ({}, {(3, 1): Dropped(2, 0.9, 0.141)}, {(3, 1): Dropped(50, 0.9, 0.028)}):
+    for told in ({}, {(3, 1): Pruned(2, 0.9, 0.141)}, {(3, 1): Pruned(50, 0.9, 0.028)}):
         surrogate = learned({**full, **told})
         assert surrogate is not None
         beliefs.append(float(surrogate.posterior([(3, 0)])[0][0]))
@@ -69,7 +69,7 @@ def test_failures_alone_teach_nothing() -> None:
 
 
 def test_with_nothing_but_dropped_ones_it_still_chooses() -> None:
-    told: dict[Genome, Told] = {(0, 0): Dropped(7, 0.2, 0.076), (1, 0): Dropped(7, 0.6, 0.076)}
+    told: dict[Genome, Told] = {(0, 0): Pruned(7, 0.2, 0.076), (1, 0): Pruned(7, 0.6, 0.076)}
     assert most_promising(told, [(0, 1), (1, 1)], 1) == ((1, 1),)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from landscapes import additive, even, run
 
 from ragsmith.errors import Notice, UsageError
-from ragsmith.strategies import PRESETS, STRATEGIES, Dropped, GeneticSettings, Genome, make_strategy
+from ragsmith.strategies import PRESETS, STRATEGIES, GeneticSettings, Genome, Pruned, make_strategy
 from ragsmith.strategies.strategy import IDLE_STEPS, Population, SteppedSearch
 
 NAMES = sorted(STRATEGIES)
@@ -109,7 +109,7 @@ def test_a_told_genome_may_win(name: str) -> None:
 def test_a_dropped_genome_never_wins_and_counts_as_evaluated(name: str) -> None:
     score = additive((4, 4, 4), 1)
     strategy = make_strategy(name, (4, 4, 4), max_evaluations=9)
-    proposed = run(strategy, lambda genome: Dropped(7, 2.0, 0.076) if genome[2] == 0 else score(genome))
+    proposed = run(strategy, lambda genome: Pruned(7, 2.0, 0.076) if genome[2] == 0 else score(genome))
     scored = {genome: score(genome) for genome in proposed if genome[2]}
     assert len(set(proposed)) == len(proposed) == 9
     assert strategy.best() == (max(scored, key=scored.__getitem__), max(scored.values()))
@@ -230,13 +230,13 @@ def test_max_evaluations_cuts_the_last_batch(name: str) -> None:
 
 def test_a_failure_or_a_dropped_one_may_be_replaced_by_a_score_but_a_score_is_final() -> None:
     strategy = make_strategy("exhaustive", (3,))
-    strategy.tell({(0,): None, (1,): 0.2, (2,): Dropped(3, 0.1, 0.115)})
+    strategy.tell({(0,): None, (1,): 0.2, (2,): Pruned(3, 0.1, 0.115)})
     strategy.tell({(0,): 0.2, (1,): 0.2, (2,): 0.1})
     assert strategy.best() == ((0,), 0.2)
     with pytest.raises(UsageError, match=r"genome \(1,\) was told 0.2 and now 0.3"):
         strategy.tell({(1,): 0.3})
     with pytest.raises(UsageError, match=r"genome \(1,\) was told 0.2 and now Dropped"):
-        strategy.tell({(1,): Dropped(3, 0.2, 0.115)})
+        strategy.tell({(1,): Pruned(3, 0.2, 0.115)})
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_failure_or_a_dropped_one_may_be_replaced_by_a_score_but_a_score_is_fi
         ({(0,): 0.5}, "outside"),
         ({(0, 1): float("nan")}, "is nan: tell a finite number, or None"),
         ({(0, 1): float("inf")}, "is inf"),
-        ({(0, 1): Dropped(3, float("nan"), 0.115)}, "is nan"),
+        ({(0, 1): Pruned(3, float("nan"), 0.115)}, "is nan"),
     ],
 )
 def test_wrong_scores_are_refused_and_nothing_is_kept(scores: dict[Genome, float], message: str) -> None:

@@ -8,7 +8,7 @@ import optuna
 import pytest
 from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, even, run
 
-from ragsmith.strategies import Dropped, Genome, RandomSearch, TPESearch
+from ragsmith.strategies import Genome, Pruned, RandomSearch, TPESearch
 
 
 def test_it_beats_random_search_with_the_same_number_of_evaluations() -> None:
@@ -62,7 +62,7 @@ def test_it_learns_from_what_it_was_told_dropped_or_not(dropped: bool) -> None:
     for _ in range(30):
         genome = tuple(rng.randrange(size) for size in (4, 5, 5, 5))
         score = 1.0 if genome[0] == 2 else 0.0
-        search.tell({genome: Dropped(7, score, 0.1) if dropped else score})
+        search.tell({genome: Pruned(7, score, 0.1) if dropped else score})
     proposed = run(search, lambda genome: 1.0 if genome[0] == 2 else 0.0)
     assert sum(genome[0] == 2 for genome in proposed) > 12  # 5 would be chance
 

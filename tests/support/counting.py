@@ -21,8 +21,8 @@ from typing import Any
 
 from sqlalchemy.engine.default import DefaultDialect
 
+from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare
 from ragsmith.evaluation.scoring import scored
-from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.names import ModelNames

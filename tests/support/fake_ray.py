@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ragsmith.evaluation.threads import Finished, Job
+from ragsmith.evaluation.threads import FinishedQuestion, Job
 
 
 class RayError(Exception):
@@ -67,8 +67,8 @@ class Actor:
     def ready(self, packed: Any) -> str:
         return ""
 
-    def evaluate(self, batch: Any, jobs: Sequence[Job]) -> tuple[list[Finished], None]:
-        return [Finished(job, True, 1.0) for job in jobs], None
+    def evaluate(self, batch: Any, jobs: Sequence[Job]) -> tuple[list[FinishedQuestion], None]:
+        return [FinishedQuestion(job, True, 1.0) for job in jobs], None
 
 
 class FakeRay:

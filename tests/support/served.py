@@ -16,13 +16,13 @@ from fault_kinds import Fault, Sent, endpoint
 from fault_server import FaultServer, Request
 
 from ragsmith.digest import canonical
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.run import Allowance, Callbacks, Execution, Outcome, Run
+from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings
 
@@ -101,7 +101,7 @@ QUICK: Mapping[str, Any] = {"attempts": 5, "pause": 0.01, "failures_in_a_row": 1
 
 
 @dataclass(frozen=True)
-class Served(Setup):
+class Served(Experiment):
     """A set-up whose providers have another policy."""
 
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -118,7 +118,9 @@ class Served(Setup):
         )
 
 
-def served(setup: Setup, llm: str, *, judge: str = "", embedder: str = "", reranker: str = "", **policy: Any) -> Setup:
+def served(
+    setup: Experiment, llm: str, *, judge: str = "", embedder: str = "", reranker: str = "", **policy: Any
+) -> Experiment:
     """``setup`` with a language model at the base URL ``llm``, and with others where one is given."""
     names = ModelNames(
         ModelName("openai:tiny", base_url=llm),
@@ -134,7 +136,9 @@ def small(evaluations: int = 8, strategy: str = "genetic") -> RunSettings:
     return RunSettings(strategy, genetic, evaluations, probes=False)
 
 
-def searched(setup: Setup, space: Space, store: Store, settings: RunSettings | None = None, **options: Any) -> Outcome:
+def searched(
+    setup: Experiment, space: Space, store: Store, settings: RunSettings | None = None, **options: Any
+) -> RunOutcome:
     return Run(setup, space, store, settings or small(), **grouped(**{"workers": 8, **options})).go()
 
 

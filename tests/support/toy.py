@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.call_context import CallCounts
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene
 from ragsmith.records.record import (
     DatasetRecord,
@@ -166,6 +166,6 @@ def _ended(begun: RunRecord, keys: Mapping[str, str], test: bool) -> RunRecord:
         winner=keys["hybrid"],
         random=(keys["naive"], keys["hybrid reranked"]),
         probes=tuple(ProbeRecord(family, option, keys[label], keys["naive"], "") for family, option, label in probes),
-        account=RunStatistics(50, 40, 400, 100, {"language_model": Counts(9, 6, 2, 4)}),
+        account=RunStatistics(50, 40, 400, 100, {"language_model": CallCounts(9, 6, 2, 4)}),
         test={name: keys[label] for name, label in finalists.items()} if test else {},
     )

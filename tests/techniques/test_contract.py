@@ -18,9 +18,9 @@ import pytest
 import ragsmith.techniques
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitting import solve
 from ragsmith.evaluation.general_weights import shipped
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -365,7 +365,7 @@ def test_every_two_options_of_the_paper_s_space_work_together() -> None:
 
 @pytest.fixture(scope="module")
 def law() -> tuple[Engine, dict[str, Gold]]:
-    setup = Setup(load_dataset("law"))
+    setup = Experiment(load_dataset("law"))
     return setup.engine(), {e.question: Gold(setup.relevance[e.id].relevant) for e in setup.split.search}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.text.markdown import Kind, blocks, title
+from ragsmith.text.markdown import BlockType, blocks, title
 
 
 def shape(text: str) -> list[tuple[str, str]]:
@@ -41,12 +41,12 @@ def test_headings_paragraphs_lists_tables_and_code() -> None:
 )
 def test_atx_headings(line: str, level: int, heading: str) -> None:
     (block,) = blocks(line)
-    assert (block.kind, block.level, block.heading) == (Kind.HEADING, level, heading)
+    assert (block.kind, block.level, block.heading) == (BlockType.HEADING, level, heading)
 
 
 @pytest.mark.parametrize("line", ["#A", "####### A", "    # A", "a # b", "== A ==", "#"])
 def test_what_is_no_heading(line: str) -> None:
-    assert [block.kind for block in blocks(line)] == [Kind.PROSE]
+    assert [block.kind for block in blocks(line)] == [BlockType.PROSE]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_no_heading(line: str) -> None:
     ],
 )
 def test_no_heading_inside_fenced_code(text: str) -> None:
-    assert Kind.HEADING not in [block.kind for block in blocks(text)]
+    assert BlockType.HEADING not in [block.kind for block in blocks(text)]
 
 
 def test_inline_code_is_not_a_fence() -> None:

@@ -1,7 +1,7 @@
 """``ragsmith dataset``: one file a step on the way from documents to a data set that can be searched."""
 
 from ragsmith.cli.dataset import (  # noqa: F401  # isort: skip  in the order of --help
-    looking,
+    show,
     init,
     importing,
     anchor,

@@ -13,7 +13,7 @@ from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.datasets.anchoring.repaired_folder import Reworded
+    from ragsmith.datasets.anchoring.repaired_folder import RewordedEvidence
 
 
 @commands.command()
@@ -107,7 +107,7 @@ def _repair(folder: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _telling(reworded: Reworded) -> str:
+def _telling(reworded: RewordedEvidence) -> str:
     """What a person should do about evidence whose words were changed."""
     again = "; it was reviewed with the old words, and is to be reviewed again" if reworded.reopened else ""
     if reworded.changes_a_number:

@@ -29,7 +29,7 @@ from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
-    from ragsmith.labelling.drafting.asking import Plan
+    from ragsmith.labelling.drafting.asking import DraftingPlan
     from ragsmith.labelling.drafting.drafting import Drafted
 
 
@@ -109,7 +109,7 @@ def draft(
         raise typer.Exit(INTERRUPTED)
 
 
-def _say_plan(plan: Plan) -> None:
+def _say_plan(plan: DraftingPlan) -> None:
     note(
         f"{plan.wanted:,} drafts have to pass, of {plan.passages:,} passages: {plan.least:,} requests if each does, "
         f"never more than {plan.most:,}, errors of the server apart; what is in the cache is not sent"

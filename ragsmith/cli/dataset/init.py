@@ -17,8 +17,8 @@ from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.api.taking_in import Intake
-    from ragsmith.datasets.intake.intake import Taken
+    from ragsmith.api.ingesting import Intake
+    from ragsmith.datasets.ingest.ingest import IngestResult
     from ragsmith.extensions import Extension
 
 EVERY = 200
@@ -28,7 +28,7 @@ MOST_PAIRS = 10
 
 
 def _readers() -> Iterable[Extension]:
-    from ragsmith.datasets.intake.readers.part import READERS
+    from ragsmith.datasets.ingest.readers.part import READERS
 
     return READERS
 
@@ -87,16 +87,16 @@ def _say(made: Intake) -> None:
     say(f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}")
 
 
-def _say_files(taken: Taken) -> None:
+def _say_files(taken: IngestResult) -> None:
     """A line for every file that is no document now or not as one expects; counts of all."""
-    from ragsmith.datasets.intake.intake import Outcome
+    from ragsmith.datasets.ingest.ingest import FileOutcome
 
     for file in taken.files:
         if file.reason:
             say(f"{file.outcome}: {file.source}: {file.reason}")
         for remark in file.notes:
             say(f"note: {file.source}: {remark}")
-        if not taken.fresh and file.outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.MOVED):
+        if not taken.fresh and file.outcome in (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED):
             say(f"{file.outcome}: {file.source}")
     for gone in taken.removed:
         what = f"{gone.doc}: {gone.source} is gone from {taken.folder}"
@@ -109,12 +109,12 @@ def _say_files(taken: Taken) -> None:
             f"take care: {doc} changed, where evidence of {_count(questions, 'question')} lies: "
             f"ragsmith dataset anchor --repair {shlex.quote(str(taken.output))}  finds it again"
         )
-    counts = [f"{len(those)} {outcome}" for outcome in Outcome if (those := taken.of(outcome))]
+    counts = [f"{len(those)} {outcome}" for outcome in FileOutcome if (those := taken.of(outcome))]
     say(f"{_count(len(taken.files), 'file')}: {', '.join(counts)}")
 
 
 def _why(made: Intake) -> str:
-    from ragsmith.datasets.intake.summary import WHOLE_PARAGRAPHS, WHOLE_SECTIONS
+    from ragsmith.datasets.ingest.summary import WHOLE_PARAGRAPHS, WHOLE_SECTIONS
 
     found = made.found
     parts = [

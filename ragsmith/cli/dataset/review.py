@@ -44,7 +44,7 @@ def review(
 
 
 def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
-    from ragsmith.labelling.reviewing.page.doorway import doorway
+    from ragsmith.labelling.reviewing.page.access_token import doorway
     from ragsmith.labelling.reviewing.page.server import ReviewServer
 
     with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:

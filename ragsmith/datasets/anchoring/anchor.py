@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import PurePath
 
 from ragsmith.datasets.anchoring.answers import AT_LEAST, Answers
-from ragsmith.datasets.anchoring.asked import Asked, Quotation
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
-from ragsmith.datasets.anchoring.quotations import Quotations
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
+from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
@@ -29,7 +29,7 @@ UNANSWERABLE = "unanswerable"
 class Anchored:
     """A question whose evidence was found, or that has none to be found; ``lost`` says which quotations were not."""
 
-    asked: Asked
+    asked: ListedQuestion
     places: tuple[Place, ...]
     lost: tuple[str, ...] = ()
 
@@ -44,7 +44,7 @@ class Anchored:
     @property
     def how(self) -> str:
         """How the least sure of its places was found."""
-        order = list(How)
+        order = list(MatchType)
         return max((place.how for place in self.places), key=order.index) if self.places else UNANSWERABLE
 
 
@@ -52,7 +52,7 @@ class Anchored:
 class Unanchored:
     """A question whose evidence was not found, and why."""
 
-    asked: Asked
+    asked: ListedQuestion
     why: Unplaced
 
 
@@ -67,13 +67,13 @@ class Anchoring:
     def hows(self) -> dict[str, int]:
         """How many questions were anchored how, by the least sure of their places, the surest first."""
         counts = Counter(each.how for each in self.anchored)
-        return {str(how): counts[how] for how in (*How, UNANSWERABLE) if counts[how]}
+        return {str(how): counts[how] for how in (*MatchType, UNANSWERABLE) if counts[how]}
 
     @cached_property
     def missing(self) -> dict[str, int]:
         """How many questions were not anchored, by why."""
         counts = Counter(each.why.status for each in self.unanchored)
-        return {str(status): counts[status] for status in Missing if counts[status]}
+        return {str(status): counts[status] for status in MissingPlace if counts[status]}
 
 
 class Anchor:
@@ -81,7 +81,7 @@ class Anchor:
 
     def __init__(self, documents: Sequence[Document], merged: Mapping[str, str] | None = None) -> None:
         self.documents = documents
-        self.quotations = Quotations(documents)
+        self.quotations = QuotationFinder(documents)
         self._checker = EvidenceChecker({document.id: document for document in documents})
         self._names = {**_names(documents), **{id_.casefold(): kept for id_, kept in (merged or {}).items()}}
 
@@ -90,7 +90,7 @@ class Anchor:
         """What finds answers: made when the first is looked for."""
         return Answers(self.documents)
 
-    def anchor(self, asked: Iterable[Asked], at_least: float = AT_LEAST) -> Anchoring:
+    def anchor(self, asked: Iterable[ListedQuestion], at_least: float = AT_LEAST) -> Anchoring:
         """Anchor questions; ``at_least`` is the estimated probability from which an answer's place is taken.
 
         Where some have answers, one without is listed: a data set has answers for all of its questions or for none.
@@ -104,11 +104,11 @@ class Anchor:
             line = first.setdefault((fold(each.question).text, fold(each.answer).text), each.line)
             found: tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced
             if line != each.line:
-                found = Unplaced(Missing.REPEATED, f"line {line} asks and answers the same")
+                found = Unplaced(MissingPlace.REPEATED, f"line {line} asks and answers the same")
             elif not each.answerable:
                 found = (), ()
             elif answered and not each.answer:
-                found = Unplaced(Missing.NOT_FOUND, "it has no answer, and other questions have one")
+                found = Unplaced(MissingPlace.NOT_FOUND, "it has no answer, and other questions have one")
             else:
                 found = self._evidence(each, at_least)
             if isinstance(found, Unplaced):
@@ -117,14 +117,14 @@ class Anchor:
                 anchored.append(Anchored(each, *found))
         return Anchoring(tuple(anchored), tuple(unanchored))
 
-    def _evidence(self, asked: Asked, at_least: float) -> tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced:
+    def _evidence(self, asked: ListedQuestion, at_least: float) -> tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced:
         """The places of a question, with what was not found of its quotations, or why it has none."""
         docs: set[str] | None = None
         if asked.docs:
             known = [self.document(name) for name in asked.docs]
             if not any(known):
                 said = f"there is no document {shown(asked.docs[0])}; {did_you_mean(asked.docs[0], self._names)}"
-                return Unplaced(Missing.NOT_FOUND, said)
+                return Unplaced(MissingPlace.NOT_FOUND, said)
             docs = {id_ for id_ in known if id_}
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
         places = tuple(dict.fromkeys(place for place in found if isinstance(place, Place)))
@@ -135,33 +135,35 @@ class Anchor:
         )
         if places:
             return places, lost
-        ambiguous = [why for why in found if isinstance(why, Unplaced) and why.status is Missing.AMBIGUOUS]
+        ambiguous = [why for why in found if isinstance(why, Unplaced) and why.status is MissingPlace.AMBIGUOUS]
         if ambiguous:
             return ambiguous[0]
         if not asked.answer:
             missing = [why for why in found if isinstance(why, Unplaced)]
-            return missing[0] if missing else Unplaced(Missing.NOT_FOUND, "it has neither an answer nor a quotation")
+            return (
+                missing[0] if missing else Unplaced(MissingPlace.NOT_FOUND, "it has neither an answer nor a quotation")
+            )
         answer = self._answered(asked, docs, at_least)
         if isinstance(answer, Place):
             return (answer,), lost
         return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
 
-    def _quoted(self, quotation: Quotation, docs: Collection[str] | None) -> Place | Unplaced:
+    def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> Place | Unplaced:
         if quotation.doc is not None:
             id_ = self.document(quotation.doc)
             if id_ is None:
                 said = f"there is no document {shown(quotation.doc)}; {did_you_mean(quotation.doc, self._names)}"
-                return Unplaced(Missing.NOT_FOUND, said)
+                return Unplaced(MissingPlace.NOT_FOUND, said)
             docs = {id_}
             if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
                 span, problems = self._checker.span({**quotation.place, "doc": id_})
                 if span is not None:
-                    return Place(span, How.GIVEN)
+                    return Place(span, MatchType.GIVEN)
                 if not quotation.text:
-                    return Unplaced(Missing.NOT_FOUND, problems[0])
+                    return Unplaced(MissingPlace.NOT_FOUND, problems[0])
         return self._allowed(self.quotations.find(quotation.text, docs))
 
-    def _answered(self, asked: Asked, docs: Collection[str] | None, at_least: float) -> Place | Unplaced:
+    def _answered(self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float) -> Place | Unplaced:
         if len(fold(asked.answer).words()) >= QUOTED:
             quoted = self._allowed(self.quotations.find(asked.answer, docs, edited=False))
             if isinstance(quoted, Place):
@@ -175,7 +177,7 @@ class Anchor:
             text = self.quotations.pages[span.doc].document.text[span.start : span.end]
             _, problems = self._checker.span({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
             if problems:
-                return Unplaced(Missing.NOT_FOUND, problems[0], (found,))
+                return Unplaced(MissingPlace.NOT_FOUND, problems[0], (found,))
         return found
 
     def document(self, name: str) -> str | None:

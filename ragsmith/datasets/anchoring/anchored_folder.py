@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchor, Anchoring, Unanchored
 from ragsmith.datasets.anchoring.answers import AT_LEAST
-from ragsmith.datasets.anchoring.asked import read_asked
 from ragsmith.datasets.anchoring.joining import joined, standing
 from ragsmith.datasets.anchoring.places import Place
+from ragsmith.datasets.anchoring.question_lists import read_asked
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
 from ragsmith.datasets.evidence import evidence_record

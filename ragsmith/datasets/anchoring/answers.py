@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.parts import Part, bag, number_words, parts
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.datasets.anchoring.parts import DocumentPart, bag, number_words, parts
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
 from ragsmith.text.words import terms_among
 from ragsmith.types import Document, Span
 
@@ -67,7 +67,9 @@ class Answers:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
         self._bag = partial(bag, read=terms_among(document.language for document in documents))
-        self.parts: list[tuple[int, Part]] = [(n, part) for n, doc in enumerate(documents) for part in parts(doc)]
+        self.parts: list[tuple[int, DocumentPart]] = [
+            (n, part) for n, doc in enumerate(documents) for part in parts(doc)
+        ]
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
         self._own = [self._bag(text) for text in texts]
         self._folded = [f" {fold(text).text} " for text in texts]
@@ -86,20 +88,20 @@ class Answers:
         """Return the place of ``answer`` in ``docs`` (by default all), or why there is none that is sure enough."""
         ranked = self.ranked(question, answer, docs)
         if not len(ranked.positions):
-            return Unplaced(Missing.NOT_FOUND, "no document shares a word with the question and the answer")
+            return Unplaced(MissingPlace.NOT_FOUND, "no document shares a word with the question and the answer")
         shares, nowhere = chances(ranked.features, RANKING, NOWHERE)
         order = np.argsort(-shares, kind="stable")
         probability = trust(self.signs(ranked, shares), TRUST)
         best, *others = [self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:SHOWN]]
         candidates = (best, *others)
         if len(order) > 1 and shares[order[1]] >= RIVAL * shares[order[0]]:
-            return Unplaced(Missing.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
+            return Unplaced(MissingPlace.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
         if probability >= at_least:
             return Place(best.span, best.how, round(probability, 4))
         if nowhere > shares.max():
-            return Unplaced(Missing.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
+            return Unplaced(MissingPlace.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
         percent = math.floor(100 * probability)
-        return Unplaced(Missing.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
+        return Unplaced(MissingPlace.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
 
     def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> Ranked:
         """Return the parts that share most with ``question`` and ``answer``, the best first, with their features."""
@@ -156,7 +158,13 @@ class Answers:
     def _place(self, position: int, answer: str, score: float) -> Place:
         _, part = self.parts[position]
         written = f" {fold(answer).text} " in self._folded[position]
-        how = How.ROW if part.is_row else How.SENTENCE if written and len(self._bag(answer)) <= SHORT else How.WORDS
+        how = (
+            MatchType.ROW
+            if part.is_row
+            else MatchType.SENTENCE
+            if written and len(self._bag(answer)) <= SHORT
+            else MatchType.WORDS
+        )
         return Place(self.span(position), how, round(score, 4))
 
 

@@ -22,7 +22,7 @@ _UNSPACED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedText:
     """A folded text; its character ``i`` was made of the characters ``[starts[i], ends[i])`` of the source."""
 
     text: str
@@ -53,7 +53,7 @@ class Folded:
         return tuple(found)
 
 
-def fold(text: str) -> Folded:
+def fold(text: str) -> FoldedText:
     """Fold ``text``."""
     letters: list[str] = []
     starts: list[int] = []
@@ -70,7 +70,7 @@ def fold(text: str) -> Folded:
             ends.append(at + 1)
     if letters and letters[-1] == " ":
         del letters[-1], starts[-1], ends[-1]
-    return Folded("".join(letters), tuple(starts), tuple(ends))
+    return FoldedText("".join(letters), tuple(starts), tuple(ends))
 
 
 def is_unspaced(character: str) -> bool:

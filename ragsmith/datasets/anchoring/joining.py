@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchored, Anchoring, Unanchored
-from ragsmith.datasets.anchoring.asked import Asked
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import Missing, Unplaced
+from ragsmith.datasets.anchoring.places import MissingPlace, Unplaced
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion
 from ragsmith.datasets.questions import FILE, MAX_BYTES
 from ragsmith.errors import DatasetError
 from ragsmith.text.jsonl import Record, read_json_lines
@@ -55,16 +55,16 @@ def joined(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
     for each in found.anchored:
         same = known.get(fold(each.asked.question).text)
         if same is not None:
-            left.append(Unanchored(each.asked, Unplaced(Missing.THERE, f"{FILE} asks the same ({same})")))
+            left.append(Unanchored(each.asked, Unplaced(MissingPlace.THERE, f"{FILE} asks the same ({same})")))
         elif answered and each.asked.answerable and not each.asked.answer:
             why = "it has no answer, and the questions that are there have one"
-            left.append(Unanchored(each.asked, Unplaced(Missing.NOT_FOUND, why)))
+            left.append(Unanchored(each.asked, Unplaced(MissingPlace.NOT_FOUND, why)))
         else:
             kept.append(replace(each, asked=_beside(each.asked, ids, divided=divided)))
     return Anchoring(tuple(kept), tuple(sorted(left, key=lambda each: each.asked.line)))
 
 
-def _beside(asked: Asked, ids: set[str], *, divided: bool) -> Asked:
+def _beside(asked: ListedQuestion, ids: set[str], *, divided: bool) -> ListedQuestion:
     """A question with an id that no other has; in the test where there are splits: a person wrote it."""
     id_, number = asked.id, 2
     while id_ in ids:

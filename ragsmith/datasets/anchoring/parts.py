@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.text.markdown import Block, Kind, blocks
+from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
 from ragsmith.text.words import sentences, terms
 from ragsmith.types import Document, Modality
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocumentPart:
     """The characters ``[start, end)`` of a document, and the ``context`` they are read in: headings, a table's head."""
 
     start: int
@@ -21,12 +21,12 @@ class Part:
     is_row: bool
 
 
-def parts(document: Document) -> Iterator[Part]:
+def parts(document: Document) -> Iterator[DocumentPart]:
     """Yield the parts of ``document`` that evidence may lie in, in order: no headings, no rules of tables."""
     found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
-    headings = [block for block in found if block.kind is Kind.HEADING]
-    tables = [block for block in found if block.kind is Kind.TABLE]
-    above: list[Block] = []
+    headings = [block for block in found if block.kind is BlockType.HEADING]
+    tables = [block for block in found if block.kind is BlockType.TABLE]
+    above: list[MarkdownBlock] = []
     for start, end in sentences(document.text):
         while headings and headings[0].start <= start:
             above = [*(block for block in above if block.level < headings[0].level), headings.pop(0)]
@@ -37,7 +37,7 @@ def parts(document: Document) -> Iterator[Part]:
         table = tables[0] if tables and tables[0].start <= start else None
         head = document.text[table.start : table.end].split("\n", 1)[0] if table else ""
         context = " ".join([document.title, *(block.heading for block in above), head])
-        yield Part(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
+        yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
 def bag(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:

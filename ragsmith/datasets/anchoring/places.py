@@ -9,7 +9,7 @@ from enum import StrEnum
 from ragsmith.types import Span
 
 
-class How(StrEnum):
+class MatchType(StrEnum):
     """How a place was found, from the surest to the least sure."""
 
     GIVEN = "given"
@@ -22,7 +22,7 @@ class How(StrEnum):
     WORDS = "words"
 
 
-class Missing(StrEnum):
+class MissingPlace(StrEnum):
     """Why something has no place."""
 
     AMBIGUOUS = "ambiguous"
@@ -35,12 +35,12 @@ class Missing(StrEnum):
 class Place:
     """Where something stands; ``score`` is 1 for what stands there to the letter.
 
-    For `How.FUZZY` it is the share of the quotation's words that need no edit, and for what was found by an answer the
-    estimated probability that the place is right.
+    For `MatchType.FUZZY` it is the share of the quotation's words that need no edit, and for what was found by an
+    answer the estimated probability that the place is right.
     """
 
     span: Span
-    how: How
+    how: MatchType
     score: float = 1.0
 
 
@@ -48,7 +48,7 @@ class Place:
 class Unplaced:
     """Something that has no place, why, and the places that come into question, the likeliest first."""
 
-    status: Missing
+    status: MissingPlace
     reason: str
     candidates: tuple[Place, ...] = ()
 

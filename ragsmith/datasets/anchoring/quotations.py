@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragsmith.datasets.anchoring.alignment import Words, align, numbered
-from ragsmith.datasets.anchoring.folded import Folded, fold, is_unspaced
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced, apart
+from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced, apart
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.types import Document, Span
 
@@ -26,13 +26,13 @@ LOOKED_AT = 16
 
 
 @dataclass(frozen=True)
-class Page:
+class FoldedDocument:
     """A document, folded when that is first needed."""
 
     document: Document
 
     @cached_property
-    def folded(self) -> Folded:
+    def folded(self) -> FoldedText:
         """Its text without typography."""
         return fold(self.document.text)
 
@@ -47,11 +47,11 @@ class Page:
         return frozenset(word for word, _, _ in self.words)
 
 
-class Quotations:
+class QuotationFinder:
     """Finds quotations in ``documents``."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self.pages: Mapping[str, Page] = {document.id: Page(document) for document in documents}
+        self.pages: Mapping[str, FoldedDocument] = {document.id: FoldedDocument(document) for document in documents}
         self._vocabulary: dict[str, int] = {}
 
     def find(self, text: str, docs: Collection[str] | None = None, *, edited: bool = True) -> Place | Unplaced:
@@ -63,19 +63,22 @@ class Quotations:
         text = text.strip()
         pages = [page for id_, page in self.pages.items() if docs is None or id_ in docs]
         if not any(character.isalnum() for character in text):
-            return Unplaced(Missing.NOT_FOUND, "the quotation has no words")
-        for how, found in ((How.EXACT, self._exact(text, pages)), (How.NORMALISED, self._folded(text, pages))):
+            return Unplaced(MissingPlace.NOT_FOUND, "the quotation has no words")
+        for how, found in (
+            (MatchType.EXACT, self._exact(text, pages)),
+            (MatchType.NORMALISED, self._folded(text, pages)),
+        ):
             places = apart([Place(span, how) for span in found])
             if len(places) == 1:
                 return places[0]
             if places:
                 reason = f"the quotation stands in {len(places)} places"
-                return Unplaced(Missing.AMBIGUOUS, reason, places[:SHOWN])
+                return Unplaced(MissingPlace.AMBIGUOUS, reason, places[:SHOWN])
         if not edited:
-            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere")
+            return Unplaced(MissingPlace.NOT_FOUND, "the quotation stands nowhere")
         return self._fuzzy(text, pages)
 
-    def _exact(self, text: str, pages: Sequence[Page]) -> list[Span]:
+    def _exact(self, text: str, pages: Sequence[FoldedDocument]) -> list[Span]:
         return [
             Span(page.document.id, start, start + len(text))
             for page in pages
@@ -83,28 +86,30 @@ class Quotations:
             if _whole_words(page.document.text, start, start + len(text))
         ]
 
-    def _folded(self, text: str, pages: Sequence[Page]) -> list[Span]:
+    def _folded(self, text: str, pages: Sequence[FoldedDocument]) -> list[Span]:
         wanted = fold(text).text
         found = [(Span(page.document.id, *place), page) for page in pages for place in page.folded.find(wanted)]
         return [bordered(span, text, page) for span, page in found]
 
-    def _fuzzy(self, text: str, pages: Sequence[Page]) -> Place | Unplaced:
+    def _fuzzy(self, text: str, pages: Sequence[FoldedDocument]) -> Place | Unplaced:
         wanted = [word for word, _, _ in fold(text).words()]
         if len(wanted) < MIN_WORDS:
-            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere")
+            return Unplaced(MissingPlace.NOT_FOUND, "the quotation stands nowhere")
         places = sorted(
             (place for page in self._likely(wanted, pages) for place in self.aligned(wanted, page)),
             key=lambda place: (-place.score, place.span.doc, place.span.start),
         )
         if not places or places[0].score < FUZZY:
-            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere, nor anything like it", tuple(places[:1]))
+            return Unplaced(
+                MissingPlace.NOT_FOUND, "the quotation stands nowhere, nor anything like it", tuple(places[:1])
+            )
         close = [place for place in places if place.score > places[0].score - MARGIN]
         if len(close) > 1:
-            return Unplaced(Missing.AMBIGUOUS, f"{len(close)} places are like the quotation", tuple(close[:SHOWN]))
+            return Unplaced(MissingPlace.AMBIGUOUS, f"{len(close)} places are like the quotation", tuple(close[:SHOWN]))
         page = self.pages[places[0].span.doc]
         return replace(places[0], span=bordered(places[0].span, text, page))
 
-    def _likely(self, wanted: Sequence[str], pages: Sequence[Page]) -> list[Page]:
+    def _likely(self, wanted: Sequence[str], pages: Sequence[FoldedDocument]) -> list[FoldedDocument]:
         """The pages that hold the most of the words that few pages hold."""
         if len(pages) <= LOOKED_AT:
             return list(pages)
@@ -114,7 +119,7 @@ class Quotations:
         order = sorted(range(len(held)), key=lambda at: (-weights[at], held[at][1].document.id))
         return [held[at][1] for at in order[:LOOKED_AT]]
 
-    def aligned(self, wanted: Sequence[str], page: Page) -> list[Place]:
+    def aligned(self, wanted: Sequence[str], page: FoldedDocument) -> list[Place]:
         """The two best places in a page, apart from each other: the second tells whether the first is the only one."""
         numbers = numbered(wanted, self._vocabulary)
         text = numbered([word for word, _, _ in page.words], self._vocabulary)
@@ -127,13 +132,13 @@ class Quotations:
             found += [max((part[0] for part in parts if part), key=lambda place: place.score)] if any(parts) else []
         return found
 
-    def _align(self, wanted: Words, text: Words, page: Page, offset: int) -> tuple[Place, int, int] | None:
+    def _align(self, wanted: Words, text: Words, page: FoldedDocument, offset: int) -> tuple[Place, int, int] | None:
         found = align(wanted, text)
         if found is None or found.start >= found.end:
             return None
         start, end = found.start + offset, found.end + offset
         span = Span(page.document.id, page.words[start][1], page.words[end - 1][2])
-        return Place(span, How.FUZZY, round(1 - found.edits / len(wanted), 4)), start, end
+        return Place(span, MatchType.FUZZY, round(1 - found.edits / len(wanted), 4)), start, end
 
 
 def _whole_words(text: str, start: int, end: int) -> bool:
@@ -145,7 +150,7 @@ def _whole_words(text: str, start: int, end: int) -> bool:
     )
 
 
-def bordered(span: Span, text: str, page: Page) -> Span:
+def bordered(span: Span, text: str, page: FoldedDocument) -> Span:
     """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
     words = fold(text).words()
     now = page.document.text

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced, apart
-from ragsmith.datasets.anchoring.quotations import FUZZY, MARGIN, SHOWN, Page, Quotations, bordered
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced, apart
+from ragsmith.datasets.anchoring.quotations import FUZZY, MARGIN, SHOWN, FoldedDocument, QuotationFinder, bordered
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.text.words import sentences
 from ragsmith.types import Document, Span
@@ -48,7 +48,7 @@ ENDS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
+class FormerPlace:
     """A piece of evidence as it was written: a span, and the text that stood there."""
 
     span: Span
@@ -56,36 +56,36 @@ class Stood:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairedEvidence:
     """What became of a piece of evidence: the places of its text, several where the text was torn apart."""
 
-    stood: Stood
+    stood: FormerPlace
     places: tuple[Place, ...]
 
     @property
-    def how(self) -> How:
+    def how(self) -> MatchType:
         """How the least sure of its places was found."""
-        return max((place.how for place in self.places), key=list(How).index)
+        return max((place.how for place in self.places), key=list(MatchType).index)
 
     @property
     def unchanged(self) -> bool:
         """Whether it stands where it stood."""
-        return len(self.places) == 1 and self.places[0].how is How.GIVEN
+        return len(self.places) == 1 and self.places[0].how is MatchType.GIVEN
 
 
-class Repair:
+class EvidenceRepair:
     """Finds pieces of evidence in ``documents`` as they are now."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self._quotations = Quotations(documents)
+        self._quotations = QuotationFinder(documents)
 
     @cached_property
-    def _pages(self) -> Mapping[str, Page]:
+    def _pages(self) -> Mapping[str, FoldedDocument]:
         return self._quotations.pages
 
     def repair(
-        self, evidence: Iterable[Stood], moved: Mapping[Stood, Collection[int]] | None = None
-    ) -> dict[Stood, Repaired | Unplaced]:
+        self, evidence: Iterable[FormerPlace], moved: Mapping[FormerPlace, Collection[int]] | None = None
+    ) -> dict[FormerPlace, RepairedEvidence | Unplaced]:
         """Find each piece of ``evidence``, or say why it is not found.
 
         ``moved`` has, for pieces that were left before, by how much the text around them had moved by then.
@@ -93,13 +93,15 @@ class Repair:
         around = self.around(evidence, moved or {})
         return {piece: self._find(piece, around[piece]) for piece in around}
 
-    def around(self, pieces: Iterable[Stood], moved: Mapping[Stood, Collection[int]]) -> dict[Stood, Around]:
+    def around(
+        self, pieces: Iterable[FormerPlace], moved: Mapping[FormerPlace, Collection[int]]
+    ) -> dict[FormerPlace, Around]:
         """By how much the text around each piece moved since the piece was written, as far as can be told."""
         pieces = list(dict.fromkeys(pieces))
         shifts = self._shifts(piece for piece in pieces if piece not in moved)
         return {piece: _since(piece, shifts.get(piece.span.doc, []), moved.get(piece)) for piece in pieces}
 
-    def _shifts(self, pieces: Iterable[Stood]) -> dict[str, Shifts]:
+    def _shifts(self, pieces: Iterable[FormerPlace]) -> dict[str, Shifts]:
         """By document, where pieces that are sure to be the same stood, and by how much they moved, in order."""
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for piece in pieces:
@@ -109,11 +111,11 @@ class Repair:
                 found[piece.span.doc].append((piece.span.start, starts[0] - piece.span.start))
         return {doc: sorted(shifts) for doc, shifts in found.items()}
 
-    def _find(self, piece: Stood, around: Around) -> Repaired | Unplaced:
+    def _find(self, piece: FormerPlace, around: Around) -> RepairedEvidence | Unplaced:
         page = self._pages.get(piece.span.doc)
         if page is not None:
             if page.document.text[piece.span.start : piece.span.end] == piece.text and _agrees(around):
-                return Repaired(piece, (Place(piece.span, How.GIVEN),))
+                return RepairedEvidence(piece, (Place(piece.span, MatchType.GIVEN),))
             if found := self._moved(piece, page, around):
                 return found
         edited = self._edited(piece, page, around) if page is not None else ()
@@ -126,34 +128,34 @@ class Repair:
         elif len(elsewhere) > 1:
             reason = f"the text is gone from {doc!r} and stands in {len(elsewhere)} places elsewhere"
         elif edited or elsewhere:
-            return Repaired(piece, edited or elsewhere)
+            return RepairedEvidence(piece, edited or elsewhere)
         else:
-            return Unplaced(Missing.NOT_FOUND, "the text stands nowhere, nor anything like it")
-        return Unplaced(Missing.AMBIGUOUS, reason, (*edited, *elsewhere)[:SHOWN])
+            return Unplaced(MissingPlace.NOT_FOUND, "the text stands nowhere, nor anything like it")
+        return Unplaced(MissingPlace.AMBIGUOUS, reason, (*edited, *elsewhere)[:SHOWN])
 
-    def _moved(self, piece: Stood, page: Page, around: Around) -> Repaired | Unplaced | None:
+    def _moved(self, piece: FormerPlace, page: FoldedDocument, around: Around) -> RepairedEvidence | Unplaced | None:
         """Where all of a text stands in its document."""
         for how, found in self._here(piece.text, page):
             places = apart([Place(place, how) for place in found])
             if len(places) == 1 and _size(piece.text) >= SURE:
-                return Repaired(piece, (_whole(places[0], piece.text, page),))
+                return RepairedEvidence(piece, (_whole(places[0], piece.text, page),))
             along = [place for place in places if place.span.start - piece.span.start in around]
             if len(along) == 1:
-                return Repaired(piece, (_whole(along[0], piece.text, page),))
+                return RepairedEvidence(piece, (_whole(along[0], piece.text, page),))
             if places:
                 said = f"stands in {len(places)} places" if len(places) > 1 else "is too short to be sure of"
-                return Unplaced(Missing.AMBIGUOUS, f"the text {said}", places[:SHOWN])
+                return Unplaced(MissingPlace.AMBIGUOUS, f"the text {said}", places[:SHOWN])
         return None
 
-    def _here(self, text: str, page: Page) -> Iterable[tuple[How, list[Span]]]:
+    def _here(self, text: str, page: FoldedDocument) -> Iterable[tuple[MatchType, list[Span]]]:
         """Where a text stands in a page, to the letter, else without regard to typography."""
         id_ = page.document.id
-        yield How.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
+        yield MatchType.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
         wanted = fold(text).text
         found = [bordered(Span(id_, *place), text, page) for place in page.folded.find(wanted)]
-        yield How.NORMALISED, found
+        yield MatchType.NORMALISED, found
 
-    def _elsewhere(self, piece: Stood) -> tuple[Place, ...]:
+    def _elsewhere(self, piece: FormerPlace) -> tuple[Place, ...]:
         found = [
             Place(span, how)
             for id_, page in self._pages.items()
@@ -163,21 +165,21 @@ class Repair:
         ]
         return apart(found)
 
-    def _edited(self, piece: Stood, page: Page, around: Around) -> tuple[Place, ...]:
+    def _edited(self, piece: FormerPlace, page: FoldedDocument, around: Around) -> tuple[Place, ...]:
         """The places of a text some words of which were changed: as a whole, else sentence by sentence."""
         whole = self._alike(piece, page, around)
         if whole is not None:
             return (whole,)
         start, text = piece.span.start, piece.text
-        parts = [Stood(Span(piece.span.doc, start + a, start + b), text[a:b]) for a, b in sentences(text)]
+        parts = [FormerPlace(Span(piece.span.doc, start + a, start + b), text[a:b]) for a, b in sentences(text)]
         found = [self._part(part, page, around) for part in parts] if len(parts) > 1 else []
         kept = sum(_words(part.text) for part, span in zip(parts, found, strict=False) if span)
         if not kept or kept < (1 - MOST_LOST) * _words(text):
             return ()
         score = round(kept / _words(text), 4)
-        return tuple(Place(span, How.PARTS, score) for span in _joined([span for span in found if span]))
+        return tuple(Place(span, MatchType.PARTS, score) for span in _joined([span for span in found if span]))
 
-    def _part(self, part: Stood, page: Page, around: Around) -> Span | None:
+    def _part(self, part: FormerPlace, page: FoldedDocument, around: Around) -> Span | None:
         """The one place of a sentence in a page."""
         if _words(part.text) < SURE:
             return None
@@ -187,7 +189,7 @@ class Repair:
         alike = self._alike(part, page, around)
         return alike.span if alike else None
 
-    def _alike(self, piece: Stood, page: Page, around: Around) -> Place | None:
+    def _alike(self, piece: FormerPlace, page: FoldedDocument, around: Around) -> Place | None:
         """The one place of a text that is like it.
 
         What has the form of a text is not the text. One number may be changed, or a third of them; where the text is
@@ -209,9 +211,9 @@ class Repair:
         along = away is not None and 2 * away <= len(piece.text)
         if not along and (len(wanted) < SURE_FAR or best.score < FUZZY_FAR or changed > 1):
             return None
-        return Place(_to_the_end(bordered(best.span, piece.text, page), piece.text, page), How.FUZZY, best.score)
+        return Place(_to_the_end(bordered(best.span, piece.text, page), piece.text, page), MatchType.FUZZY, best.score)
 
-    def _resembling(self, piece: Stood, page: Page) -> tuple[Place, ...]:
+    def _resembling(self, piece: FormerPlace, page: FoldedDocument) -> tuple[Place, ...]:
         """The best place of a text in a page that is like it, whether or not it may be the same."""
         places = self._quotations.aligned([word for word, _, _ in fold(piece.text).words()], page)
         return tuple(place for place in places[:1] if place.score >= FUZZY)
@@ -236,7 +238,7 @@ def _agrees(around: Around) -> bool:
     return not around or 0 in around
 
 
-def _since(piece: Stood, shifts: Shifts, moved: Collection[int] | None) -> Around:
+def _since(piece: FormerPlace, shifts: Shifts, moved: Collection[int] | None) -> Around:
     """By how much the text around a piece has moved in all: as it had ``moved`` before, and since then."""
     if moved is None:
         return _beside(piece.span.start, shifts)
@@ -252,14 +254,14 @@ def _beside(start: int, shifts: Shifts) -> Around:
     return frozenset(shift for _, shift in (*shifts[max(0, before - 1) : before], *shifts[behind : behind + 1]))
 
 
-def _whole(place: Place, text: str, page: Page) -> Place:
+def _whole(place: Place, text: str, page: FoldedDocument) -> Place:
     """A place of all of ``text``, with the words that its last sentence ends with now: then it was edited."""
     span = _to_the_end(place.span, text, page)
     grew = fold(page.document.text[place.span.end : span.end]).words()
-    return Place(span, How.FUZZY) if grew else place
+    return Place(span, MatchType.FUZZY) if grew else place
 
 
-def _to_the_end(span: Span, text: str, page: Page) -> Span:
+def _to_the_end(span: Span, text: str, page: FoldedDocument) -> Span:
     """A span that ends where a sentence does, if ``text`` ended so: words that were added at its end belong to it."""
     if not text.rstrip().endswith(ENDS):
         return span
@@ -278,7 +280,7 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
     return sorted(dict.fromkeys(joined), key=lambda span: (span.start, span.end))
 
 
-def counted(found: Iterable[Repaired | Unplaced]) -> dict[str, int]:
+def counted(found: Iterable[RepairedEvidence | Unplaced]) -> dict[str, int]:
     """How many pieces of evidence were found how, the surest way first; ``given`` are those that stand as before."""
-    hows = Counter(each.how for each in found if isinstance(each, Repaired))
-    return {str(how): hows[how] for how in How if hows[how]}
+    hows = Counter(each.how for each in found if isinstance(each, RepairedEvidence))
+    return {str(how): hows[how] for how in MatchType if hows[how]}

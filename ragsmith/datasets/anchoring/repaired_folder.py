@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchored_folder import candidate
-from ragsmith.datasets.anchoring.places import How, Place, Unplaced
-from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted, numbers
+from ragsmith.datasets.anchoring.places import MatchType, Place, Unplaced
+from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence, counted, numbers
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import locked
@@ -31,7 +31,7 @@ _REVIEW = frozenset({"reviewed", "reviewer"})
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UnrepairedEvidence:
     """A piece of evidence that was not repaired: on which ``line``, of which question, the which, from 1, and why."""
 
     line: int
@@ -45,13 +45,13 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Reworded:
+class RewordedEvidence:
     """A piece of evidence whose words are others now: where it is, how it was found, its text before and its texts."""
 
     line: int
     id: str
     number: int
-    how: How
+    how: MatchType
     before: str
     now: tuple[str, ...]
     reopened: bool = False
@@ -81,10 +81,10 @@ class RepairedFolder:
     """What was done to ``questions.jsonl``: pieces of evidence by how they were found, and those that were not."""
 
     hows: Mapping[str, int]
-    left: tuple[Left, ...]
+    left: tuple[UnrepairedEvidence, ...]
     changed: int
     """Lines that were written anew."""
-    reworded: tuple[Reworded, ...] = ()
+    reworded: tuple[RewordedEvidence, ...] = ()
 
 
 def repair_folder(folder: Path) -> RepairedFolder:
@@ -136,9 +136,9 @@ def _reworded_before(folder: Path) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
-def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
+def _moved_before(folder: Path) -> dict[FormerPlace, tuple[int, ...]]:
     """By how much the text around pieces had moved that an earlier repair left; broken lines say nothing."""
-    found: dict[Stood, tuple[int, ...]] = {}
+    found: dict[FormerPlace, tuple[int, ...]] = {}
     for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
         piece, shifts = _stood(record.get("evidence")), record.get("moved")
         if piece is not None and isinstance(shifts, list):
@@ -154,11 +154,11 @@ def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, ob
     piece = _stood(entry)
     if piece is None:
         return []
-    outcome = Repair(list(documents.values())).repair([piece])[piece]
-    return _entries(outcome, documents) if isinstance(outcome, Repaired) else []
+    outcome = EvidenceRepair(list(documents.values())).repair([piece])[piece]
+    return _entries(outcome, documents) if isinstance(outcome, RepairedEvidence) else []
 
 
-def _entries(repaired: Repaired, documents: Mapping[str, Document]) -> list[dict[str, object]]:
+def _entries(repaired: RepairedEvidence, documents: Mapping[str, Document]) -> list[dict[str, object]]:
     return [evidence_record(place.span, documents[place.span.doc].text) for place in repaired.places]
 
 
@@ -167,13 +167,13 @@ class _Repairs:
     """Repairs the evidence of ``documents``, line by line, and collects what became of it."""
 
     documents: Mapping[str, Document]
-    repaired: Mapping[Stood, Repaired | Unplaced]
-    around: Mapping[Stood, Collection[int]]
+    repaired: Mapping[FormerPlace, RepairedEvidence | Unplaced]
+    around: Mapping[FormerPlace, Collection[int]]
     checker: EvidenceChecker
     changed: dict[int, Mapping[str, object]] = field(default_factory=dict)
-    outcomes: list[Repaired | Unplaced] = field(default_factory=list)
-    reworded: list[Reworded] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    outcomes: list[RepairedEvidence | Unplaced] = field(default_factory=list)
+    reworded: list[RewordedEvidence] = field(default_factory=list)
+    left: list[UnrepairedEvidence] = field(default_factory=list)
 
     def repair(self, number: int, record: Mapping[str, object]) -> None:
         """Repair the evidence on a line."""
@@ -186,20 +186,20 @@ class _Repairs:
         for at, entry in enumerate(evidence, start=1):
             piece = _stood(entry)
             outcome = self.repaired[piece] if piece else None
-            new = _entries(outcome, self.documents) if isinstance(outcome, Repaired) else [entry]
+            new = _entries(outcome, self.documents) if isinstance(outcome, RepairedEvidence) else [entry]
             problems = [outcome.reason] if isinstance(outcome, Unplaced) else self.checker.spans(new)[1]
-            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
+            if outcome is not None and not (problems and isinstance(outcome, RepairedEvidence)):
                 self.outcomes.append(outcome)
             id_ = str(record.get("id", ""))
             if problems:
                 candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
                 shifted = tuple(sorted(self.around[piece])) if piece else None
                 why = problems[0].removeprefix("evidence 1: ")
-                self.left.append(Left(number, id_, at, entry, why, candidates, shifted))
+                self.left.append(UnrepairedEvidence(number, id_, at, entry, why, candidates, shifted))
                 new = [entry]
-            elif piece and isinstance(outcome, Repaired) and outcome.how in (How.FUZZY, How.PARTS):
+            elif piece and isinstance(outcome, RepairedEvidence) and outcome.how in (MatchType.FUZZY, MatchType.PARTS):
                 now = tuple(str(one["text"]) for one in _entries(outcome, self.documents))
-                self.reworded.append(Reworded(number, id_, at, outcome.how, piece.text, now, reviewed))
+                self.reworded.append(RewordedEvidence(number, id_, at, outcome.how, piece.text, now, reviewed))
                 unsure = True
             mended += [each for each in new if each not in mended]
         if mended != evidence:
@@ -212,11 +212,11 @@ class _Repairs:
 def _repaired(
     records: Mapping[int, Mapping[str, object]],
     documents: Mapping[str, Document],
-    before: Mapping[Stood, tuple[int, ...]],
+    before: Mapping[FormerPlace, tuple[int, ...]],
 ) -> _Repairs:
     listed = [entries for record in records.values() if isinstance(entries := record.get("evidence"), list)]
     stood = [piece for entries in listed for entry in entries if (piece := _stood(entry))]
-    repair = Repair(list(documents.values()))
+    repair = EvidenceRepair(list(documents.values()))
     found = _Repairs(documents, repair.repair(stood, before), repair.around(stood, before), EvidenceChecker(documents))
     for number, record in records.items():
         found.repair(number, record)
@@ -228,7 +228,7 @@ def _origin(record: Mapping[str, object]) -> Mapping[str, object]:
     return origin if isinstance(origin, dict) else {}
 
 
-def _stood(entry: object) -> Stood | None:
+def _stood(entry: object) -> FormerPlace | None:
     """The span and text of evidence that has both."""
     if not isinstance(entry, dict) or entry.keys() != set(KEYS):
         return None
@@ -237,10 +237,10 @@ def _stood(entry: object) -> Stood | None:
         isinstance(doc, str) and isinstance(text, str) and type(start) is int and type(end) is int and text.strip()
     ):
         return None
-    return Stood(Span(unicodedata.normalize("NFC", doc), start, end), text)
+    return FormerPlace(Span(unicodedata.normalize("NFC", doc), start, end), text)
 
 
-def _listed(left: Left, documents: Mapping[str, Document]) -> dict[str, object]:
+def _listed(left: UnrepairedEvidence, documents: Mapping[str, Document]) -> dict[str, object]:
     places = [candidate(place, documents) for place in left.candidates]
     about = {"id": left.id, "line": left.line, "number": left.number, "evidence": left.entry, "reason": left.why}
     return {**about, "candidates": places, **({} if left.moved is None else {"moved": list(left.moved)})}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.intake.readers.delimited import LONGEST_CELL
-from ragsmith.datasets.intake.readers.packages import DAMAGED, opened
-from ragsmith.datasets.intake.readers.workbook import filled_rows
+from ragsmith.datasets.ingest.readers.delimited import LONGEST_CELL
+from ragsmith.datasets.ingest.readers.packages import DAMAGED, opened
+from ragsmith.datasets.ingest.readers.workbook import filled_rows
 from ragsmith.errors import DatasetError, MissingExtra
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
 from ragsmith.text.jsonl import kind, parse_json, parse_record

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ragsmith.datasets.chunking.markdown import cut_markdown
-from ragsmith.datasets.chunking.pieces import Part
+from ragsmith.datasets.chunking.pieces import ChunkSlice
 from ragsmith.datasets.chunking.source import cut_source
 from ragsmith.datasets.chunking.tables import cut_table
 from ragsmith.errors import UsageError
@@ -60,7 +60,7 @@ def section_starts(document: Document) -> list[int]:
     return list(starts.values())
 
 
-def _parts(document: Document, size: int) -> Iterator[Part]:
+def _parts(document: Document, size: int) -> Iterator[ChunkSlice]:
     if document.modality is Modality.CODE:
         return cut_source(document.text, size, PurePath(document.id).suffix.lower())
     return (cut_table if document.modality is Modality.TABLE else cut_markdown)(document.text, size)

@@ -26,7 +26,7 @@ _IGNORED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CodeLine:
     """A line's text without white space around it, its indentation in columns, and where it begins and ends."""
 
     text: str
@@ -45,18 +45,18 @@ class Definition:
     inner: tuple[Definition, ...] = ()
 
 
-def lines_of(text: str) -> list[Line]:
+def lines_of(text: str) -> list[CodeLine]:
     """Return the lines of ``text``; ``end`` lies behind the last visible character."""
     found = []
     for match in _LINE.finditer(text):
         visible = match.group().rstrip()
         stripped = visible.lstrip()
         indent = len(visible[: len(visible) - len(stripped)].expandtabs(4))
-        found.append(Line(stripped, indent, match.start(), match.start() + len(visible)))
+        found.append(CodeLine(stripped, indent, match.start(), match.start() + len(visible)))
     return found
 
 
-def definitions(text: str, lines: Sequence[Line], suffix: str) -> tuple[Definition, ...]:
+def definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple[Definition, ...]:
     """Return the outermost definitions of a source file with this ending, in order, disjoint, in whole lines."""
     if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED:
         try:
@@ -69,7 +69,7 @@ def definitions(text: str, lines: Sequence[Line], suffix: str) -> tuple[Definiti
     return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
 
 
-def _parsed(body: Sequence[ast.AST], lines: Sequence[Line], floor: int, depth: int = 0) -> Iterator[Definition]:
+def _parsed(body: Sequence[ast.AST], lines: Sequence[CodeLine], floor: int, depth: int = 0) -> Iterator[Definition]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             keyword = {ast.ClassDef: "class", ast.AsyncFunctionDef: "async def"}.get(type(node), "def")
@@ -85,7 +85,7 @@ def _parsed(body: Sequence[ast.AST], lines: Sequence[Line], floor: int, depth: i
                     floor = found.last
 
 
-def _with_comments(lines: Sequence[Line], head: int, floor: int) -> int:
+def _with_comments(lines: Sequence[CodeLine], head: int, floor: int) -> int:
     """Return the first of the comment and decorator lines right above line ``head``, not before line ``floor``."""
     first = head
     while first > floor and _leads(lines[first - 1], lines[head].indent):
@@ -93,11 +93,11 @@ def _with_comments(lines: Sequence[Line], head: int, floor: int) -> int:
     return first
 
 
-def _leads(line: Line, indent: int) -> bool:
+def _leads(line: CodeLine, indent: int) -> bool:
     return bool(_LEADING.match(line.text)) and (line.indent == indent or line.text.startswith("*"))
 
 
-def _code(line: Line) -> str:
+def _code(line: CodeLine) -> str:
     """The line without strings and comments; nothing of a line that no person wrote."""
     return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE else ""
 
@@ -105,7 +105,7 @@ def _code(line: Line) -> str:
 class _Layout:
     """Finds definitions by their first line, and their ends by indentation and braces."""
 
-    def __init__(self, lines: Sequence[Line], suffix: str) -> None:
+    def __init__(self, lines: Sequence[CodeLine], suffix: str) -> None:
         self.lines = lines
         self.suffix = suffix
         self.closing = _closing_lines(lines)
@@ -171,7 +171,7 @@ class _Layout:
         return end
 
 
-def _closing_lines(lines: Sequence[Line]) -> dict[int, int]:
+def _closing_lines(lines: Sequence[CodeLine]) -> dict[int, int]:
     """Return, for each line whose last open brace is closed on a later one, that later line."""
     opened: list[int] = []
     closing: dict[int, int] = {}

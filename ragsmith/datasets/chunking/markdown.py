@@ -6,44 +6,46 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ragsmith.datasets.chunking.pieces import Extent, Part, Piece, code, grouped, lines, majority, prose
-from ragsmith.text.markdown import Block, Kind, blocks
+from ragsmith.datasets.chunking.pieces import ChunkSlice, Extent, TextSlice, code, grouped, lines, majority, prose
+from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
 from ragsmith.types import Modality
 
-_MODALITY: Mapping[Kind, Modality] = MappingProxyType({Kind.CODE: Modality.CODE, Kind.TABLE: Modality.TABLE})
+_MODALITY: Mapping[BlockType, Modality] = MappingProxyType(
+    {BlockType.CODE: Modality.CODE, BlockType.TABLE: Modality.TABLE}
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class MarkdownSection:
     """The blocks under one heading; ``headings`` is the path below the document's title."""
 
     headings: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[MarkdownBlock, ...]
 
 
-def cut_markdown(text: str, size: int) -> Iterator[Part]:
+def cut_markdown(text: str, size: int) -> Iterator[ChunkSlice]:
     """Yield the parts of a Markdown text; headings are in none of them."""
     for number, section in enumerate(sections(text)):
         pieces = (
-            Piece(start, end, _MODALITY.get(block.kind, Modality.PROSE))
+            TextSlice(start, end, _MODALITY.get(block.kind, Modality.PROSE))
             for block in section.blocks
             for start, end in _extents(text, block, size)
         )
         for group in grouped(pieces, size):
-            yield Part(group[0].start, group[-1].end, number, section.headings, majority(group))
+            yield ChunkSlice(group[0].start, group[-1].end, number, section.headings, majority(group))
 
 
-def sections(text: str) -> Iterator[Section]:
+def sections(text: str) -> Iterator[MarkdownSection]:
     """Yield the sections of a Markdown text that have content, in order."""
     path: list[tuple[int, str]] = []
-    content: list[Block] = []
+    content: list[MarkdownBlock] = []
     titled = False
     for block in blocks(text):
-        if block.kind is not Kind.HEADING:
+        if block.kind is not BlockType.HEADING:
             content.append(block)
             continue
         if content:
-            yield Section(tuple(heading for _, heading in path), tuple(content))
+            yield MarkdownSection(tuple(heading for _, heading in path), tuple(content))
             content = []
         while path and path[-1][0] >= block.level:
             path.pop()
@@ -52,12 +54,12 @@ def sections(text: str) -> Iterator[Section]:
         else:
             path.append((block.level, block.heading))
     if content:
-        yield Section(tuple(heading for _, heading in path), tuple(content))
+        yield MarkdownSection(tuple(heading for _, heading in path), tuple(content))
 
 
-def _extents(text: str, block: Block, size: int) -> Iterable[Extent]:
+def _extents(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
     """Return a block whole if it fits, else cut where that kind of block is hurt least."""
     if block.end - block.start <= size:
         return [(block.start, block.end)]
-    cut = {Kind.PROSE: prose, Kind.CODE: code}.get(block.kind, lines)
+    cut = {BlockType.PROSE: prose, BlockType.CODE: code}.get(block.kind, lines)
     return cut(text, block.start, block.end, size)

@@ -22,7 +22,7 @@ _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextSlice:
     """A slice that is not cut further; ``whole`` unless it is a part of something that was too long."""
 
     start: int
@@ -33,7 +33,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChunkSlice:
     """What becomes a chunk: a slice, the number of its section, the headings above it, and what most of it is."""
 
     start: int
@@ -43,12 +43,12 @@ class Part:
     modality: Modality
 
 
-def grouped(pieces: Iterable[Piece], size: int, *, apart: bool = False) -> Iterator[list[Piece]]:
+def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> Iterator[list[TextSlice]]:
     """Join neighbours greedily while they fit into ``size`` characters together.
 
     With ``apart``, parts of something long are joined with what is not under the same path only where one is a crumb.
     """
-    group: list[Piece] = []
+    group: list[TextSlice] = []
     for piece in pieces:
         fits = bool(group) and piece.end - group[0].start <= size
         if fits and not (apart and _better_apart(group, piece, size)):
@@ -61,7 +61,7 @@ def grouped(pieces: Iterable[Piece], size: int, *, apart: bool = False) -> Itera
         yield group
 
 
-def majority(pieces: Iterable[Piece]) -> Modality:
+def majority(pieces: Iterable[TextSlice]) -> Modality:
     """Return the modality with most characters; the earlier of `Modality` where two have as many."""
     counts: Counter[Modality] = Counter()
     for piece in pieces:
@@ -69,7 +69,7 @@ def majority(pieces: Iterable[Piece]) -> Modality:
     return max(Modality, key=lambda modality: counts[modality])
 
 
-def common_path(pieces: Sequence[Piece]) -> tuple[str, ...]:
+def common_path(pieces: Sequence[TextSlice]) -> tuple[str, ...]:
     """Return the headings that all pieces lie under."""
     first, last = min(piece.path for piece in pieces), max(piece.path for piece in pieces)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
@@ -122,7 +122,7 @@ def within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
 
 def packed(extents: Iterable[Extent], size: int) -> Iterator[Extent]:
     """Join neighbours greedily while they fit."""
-    for group in grouped((Piece(start, end) for start, end in extents), size):
+    for group in grouped((TextSlice(start, end) for start, end in extents), size):
         yield group[0].start, group[-1].end
 
 
@@ -133,7 +133,7 @@ def visible_lines(text: str, start: int, end: int) -> Iterator[Extent]:
             yield line.start(), line.start() + len(visible)
 
 
-def _better_apart(group: Sequence[Piece], piece: Piece, size: int) -> bool:
+def _better_apart(group: Sequence[TextSlice], piece: TextSlice, size: int) -> bool:
     if (group[-1].whole and piece.whole) or (piece.path and piece.path == group[-1].path):
         return False
     return min(group[-1].end - group[0].start, piece.end - piece.start) * CRUMB > size

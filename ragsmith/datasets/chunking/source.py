@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsmith.datasets.chunking.definitions import Definition, Line, definitions, lines_of
-from ragsmith.datasets.chunking.pieces import Part, Piece, code, common_path, grouped
+from ragsmith.datasets.chunking.definitions import CodeLine, Definition, definitions, lines_of
+from ragsmith.datasets.chunking.pieces import ChunkSlice, TextSlice, code, common_path, grouped
 from ragsmith.types import Modality
 
 
-def cut_source(text: str, size: int, suffix: str) -> Iterator[Part]:
+def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
     """Yield the parts of a source file with this ending.
 
     A unit is a top-level definition with what stands right above it, or other lines up to a blank one. A part's
@@ -17,18 +17,18 @@ def cut_source(text: str, size: int, suffix: str) -> Iterator[Part]:
     """
     for number, group in enumerate(_groups(text, size, suffix)):
         for pieces in grouped(group, size, apart=True):
-            yield Part(pieces[0].start, pieces[-1].end, number, _headings(text, pieces), Modality.CODE)
+            yield ChunkSlice(pieces[0].start, pieces[-1].end, number, _headings(text, pieces), Modality.CODE)
 
 
-def _headings(text: str, pieces: Sequence[Piece]) -> tuple[str, ...]:
+def _headings(text: str, pieces: Sequence[TextSlice]) -> tuple[str, ...]:
     """The path to what has words: a brace that closes what is around a method does not make it less of that method."""
     worded = [piece for piece in pieces if any(character.isalnum() for character in text[piece.start : piece.end])]
     return common_path(worded or pieces)
 
 
-def _groups(text: str, size: int, suffix: str) -> Iterator[list[Piece]]:
+def _groups(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
     """Yield the units that fit together into ``size``, each long one by itself."""
-    group: list[Piece] = []
+    group: list[TextSlice] = []
     for unit in _units(text, size, suffix):
         if group and (len(unit) > 1 or not unit[0].whole or unit[0].end - group[0].start > size):
             yield group
@@ -41,7 +41,7 @@ def _groups(text: str, size: int, suffix: str) -> Iterator[list[Piece]]:
         yield group
 
 
-def _units(text: str, size: int, suffix: str) -> Iterator[list[Piece]]:
+def _units(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
     lines = lines_of(text)
     at = 0
     for definition in definitions(text, lines, suffix):
@@ -52,12 +52,12 @@ def _units(text: str, size: int, suffix: str) -> Iterator[list[Piece]]:
 
 
 def _pieces(
-    text: str, lines: Sequence[Line], definition: Definition, above: tuple[str, ...], size: int
-) -> Iterator[Piece]:
+    text: str, lines: Sequence[CodeLine], definition: Definition, above: tuple[str, ...], size: int
+) -> Iterator[TextSlice]:
     path = (*above, definition.name)
     start, end = lines[definition.first].start, lines[definition.last - 1].end
     if end - start <= size:
-        yield Piece(start, end, Modality.CODE, path)
+        yield TextSlice(start, end, Modality.CODE, path)
         return
     at = definition.first
     for inner in definition.inner:
@@ -70,10 +70,10 @@ def _pieces(
 
 
 def _loose(
-    text: str, lines: Sequence[Line], path: tuple[str, ...], size: int, *, indented: bool
-) -> Iterator[list[Piece]]:
+    text: str, lines: Sequence[CodeLine], path: tuple[str, ...], size: int, *, indented: bool
+) -> Iterator[list[TextSlice]]:
     """Yield the runs of lines that define nothing: up to a blank one, outside definitions before an unindented."""
-    run: list[Line] = []
+    run: list[CodeLine] = []
     blank = False
     for line in lines:
         if not line.text:
@@ -88,8 +88,8 @@ def _loose(
         yield _run(text, run, path, size)
 
 
-def _run(text: str, run: Sequence[Line], path: tuple[str, ...], size: int) -> list[Piece]:
+def _run(text: str, run: Sequence[CodeLine], path: tuple[str, ...], size: int) -> list[TextSlice]:
     start, end = run[0].start, run[-1].end
     if end - start <= size:
-        return [Piece(start, end, Modality.CODE, path)]
-    return [Piece(*part, Modality.CODE, path, whole=False) for part in code(text, start, end, size)]
+        return [TextSlice(start, end, Modality.CODE, path)]
+    return [TextSlice(*part, Modality.CODE, path, whole=False) for part in code(text, start, end, size)]

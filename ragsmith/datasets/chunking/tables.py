@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragsmith.datasets.chunking.pieces import Extent, Part, Piece, grouped, level, visible_lines, within
-from ragsmith.datasets.kinds.tables import CELL_BORDER
+from ragsmith.datasets.chunking.pieces import ChunkSlice, Extent, TextSlice, grouped, level, visible_lines, within
+from ragsmith.datasets.document_types.tables import CELL_BORDER
 from ragsmith.types import Modality
 
 _CELL = re.compile(rf"\S.*?(?:{CELL_BORDER.rstrip()}(?=\s)|$)", re.DOTALL)
 
 
-def cut_table(text: str, size: int) -> Iterator[Part]:
+def cut_table(text: str, size: int) -> Iterator[ChunkSlice]:
     """Yield the parts of a table that was read from a file: rows, one a line, ``column: value; column: value``."""
     for group in grouped(_rows(text, size), size, apart=True):
-        yield Part(group[0].start, group[-1].end, 0, (), Modality.TABLE)
+        yield ChunkSlice(group[0].start, group[-1].end, 0, (), Modality.TABLE)
 
 
-def _rows(text: str, size: int) -> Iterator[Piece]:
+def _rows(text: str, size: int) -> Iterator[TextSlice]:
     for at, end in visible_lines(text, 0, len(text)):
         start = end - len(text[at:end].lstrip())
         if end - start <= size:
-            yield Piece(start, end)
+            yield TextSlice(start, end)
         else:
             parts = level(within(text, _cells(text, start, end), size), end, size)
-            yield from (Piece(*part, whole=False) for part in parts)
+            yield from (TextSlice(*part, whole=False) for part in parts)
 
 
 def _cells(text: str, start: int, end: int) -> Iterator[Extent]:

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, named_text
+from ragsmith.datasets.importers.imported import (
+    DocumentNames,
+    EvidenceCollector,
+    Fields,
+    Imported,
+    check_ids,
+    named_text,
+)
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import stripped, whole
 from ragsmith.errors import DatasetError
@@ -47,7 +54,7 @@ def import_autorag(source: Path) -> Imported:
         questions = [Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / QUESTIONS), 1)]
         check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
         documents, places = _documents(passages)
-        gold = Gold()
+        gold = EvidenceCollector()
         either = 0
         for row in questions:
             groups = _groups(row)

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.importers.imported import MAX_LIST_BYTES, DocumentNames, Gold, Imported, named_text, read_lines
+from ragsmith.datasets.importers.imported import (
+    MAX_LIST_BYTES,
+    DocumentNames,
+    EvidenceCollector,
+    Imported,
+    named_text,
+    read_lines,
+)
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole
 from ragsmith.errors import DatasetError
@@ -28,7 +35,7 @@ SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RelevanceJudgement:
     """A document that is relevant to a query, by the identifiers of the layout, and the part of the data set."""
 
     query: str
@@ -72,10 +79,10 @@ def import_beir(source: Path) -> Imported:
             documents[id_] = named_text(name, title, text)
     judged = [each for path in files for each in _judged(path)]
     parts = {each.part for each in judged}
-    relevant: dict[str, list[Judged]] = defaultdict(list)
+    relevant: dict[str, list[RelevanceJudgement]] = defaultdict(list)
     for each in judged:
         relevant[each.query].append(each)
-    gold = Gold()
+    gold = EvidenceCollector()
     for fields in read_lines(source / QUERIES, LAYOUT):
         id_, question = fields.text("_id"), fields.text("text")
         pieces = list({each.document: each for each in relevant.get(id_, ())}.values())
@@ -91,7 +98,7 @@ def import_beir(source: Path) -> Imported:
     return gold.imported(source, list(documents.values()), described)
 
 
-def _judged(path: Path) -> Iterator[Judged]:
+def _judged(path: Path) -> Iterator[RelevanceJudgement]:
     """The relevant documents of a file of judgements, in BEIR's form or in TREC's."""
     part = SPLITS.get(path.stem)
     try:
@@ -110,4 +117,4 @@ def _judged(path: Path) -> Iterator[Judged]:
             said = "is no judgement; write query, document and score, or TREC's four columns"
             raise DatasetError([f"{path.name}:{number}: {said}"])
         if score > 0:
-            yield Judged(query.strip(), document.strip(), part)
+            yield RelevanceJudgement(query.strip(), document.strip(), part)

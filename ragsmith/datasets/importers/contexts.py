@@ -10,10 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.asked import Asked, Quotation, read_asked
-from ragsmith.datasets.anchoring.places import How, Place, Unplaced
-from ragsmith.datasets.anchoring.quotations import Quotations
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, named_text, numbered, read_files
+from ragsmith.datasets.anchoring.places import MatchType, Place, Unplaced
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_asked
+from ragsmith.datasets.anchoring.quotations import QuotationFinder
+from ragsmith.datasets.importers.imported import (
+    EvidenceCollector,
+    Fields,
+    Imported,
+    check_ids,
+    named_text,
+    numbered,
+    read_files,
+)
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole
 from ragsmith.errors import DatasetError
@@ -69,15 +77,17 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
         return list(Fields.of(content, "the file", layout).objects("examples"))
 
     items = [item for file in read_files(source, read) for item in file]
-    asked: list[Asked] = []
+    asked: list[ListedQuestion] = []
     origins: dict[str, Origin] = {}
     for number, (id_, item) in enumerate(zip(numbered("q", len(items)), items, strict=True), start=1):
         contexts = item.record.get("reference_contexts") or []
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
             raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
-        quotations = tuple(Quotation(item.printable(text, "reference_contexts")) for text in contexts if text.strip())
+        quotations = tuple(
+            QuotedEvidence(item.printable(text, "reference_contexts")) for text in contexts if text.strip()
+        )
         answer = str(item.record.get("reference_answer") or "").strip()
-        asked.append(Asked(number, id_, item.text("query"), answer, quotations=quotations))
+        asked.append(ListedQuestion(number, id_, item.text("query"), answer, quotations=quotations))
         by = item.record.get("query_by")
         if isinstance(by, dict) and by.get("type") == "ai":
             origins[id_] = Origin(DRAFTED, "llama_index", str(by.get("model_name") or ""))
@@ -96,17 +106,19 @@ def the_list(source: Path) -> Path:
     return found[0]
 
 
-def _imported(source: Path, asked: Sequence[Asked], origins: Origins, given: Dataset | None, called: str) -> Imported:
+def _imported(
+    source: Path, asked: Sequence[ListedQuestion], origins: Origins, given: Dataset | None, called: str
+) -> Imported:
     check_ids((each.id for each in asked), source, called)
     answered = any(each.answer for each in asked if each.answerable)
     if given is None:
         documents = pooled(quotation.text for each in asked for quotation in each.quotations)
-        places = {text: Place(whole(document), How.EXACT) for text, document in documents.items()}
+        places = {text: Place(whole(document), MatchType.EXACT) for text, document in documents.items()}
         find: Callable[[str], Place | Unplaced] = places.__getitem__
         kept, how = list(documents.values()), "whole texts, which became documents"
     else:
-        find, kept, how = Quotations(given.documents).find, list(given.documents), ""
-    gold = Gold()
+        find, kept, how = QuotationFinder(given.documents).find, list(given.documents), ""
+    gold = EvidenceCollector()
     for each in asked:
         example = Example(each.id, each.question, each.answer, each.type, (), each.split, each.answerable)
         example = replace(example, origin=origins.get(each.id))
@@ -120,7 +132,7 @@ def _imported(source: Path, asked: Sequence[Asked], origins: Origins, given: Dat
     return gold.imported(source, kept, described)
 
 
-def _add(gold: Gold, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
+def _add(gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
     """Add a question with the texts that were found of those that it came with."""
     places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, Place)))
     for text, place in found:

@@ -12,7 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, read_files, titled
+from ragsmith.datasets.importers.imported import (
+    DocumentNames,
+    EvidenceCollector,
+    Fields,
+    Imported,
+    check_ids,
+    read_files,
+    titled,
+)
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import kind
@@ -28,7 +36,7 @@ Fact = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class HotpotParagraph:
     """A title and its sentences, as published: a sentence brings the space in front of it."""
 
     title: str
@@ -36,19 +44,19 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HotpotQuestion:
     """A question, the paragraphs it came with by title, and the sentences that support its answer."""
 
     id: str
     question: str
     answer: str
     type: str
-    context: Mapping[str, Paragraph]
+    context: Mapping[str, HotpotParagraph]
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class HotpotDocument:
     """A paragraph as a document, and where each of its sentences stands; blank ones stand nowhere."""
 
     document: Document
@@ -70,13 +78,13 @@ def import_hotpotqa(source: Path) -> Imported:
     return _imported(source, asked, pool)
 
 
-def _imported(source: Path, asked: Sequence[Asked], pool: Collection[Paragraph]) -> Imported:
+def _imported(source: Path, asked: Sequence[HotpotQuestion], pool: Collection[HotpotParagraph]) -> Imported:
     names = DocumentNames()
     ordered = sorted(pool, key=lambda paragraph: (paragraph.title, paragraph.sentences))
     placed = {paragraph: _placed(paragraph, names.name(paragraph.title)) for paragraph in ordered}
     documents = [each.document for each in placed.values()]
     texts = {document.id: document.text for document in documents}
-    gold = Gold()
+    gold = EvidenceCollector()
     for question in asked:
         found = {fact: _located(fact, question, placed) for fact in question.facts}
         spans = _merged([span for span in found.values() if span], texts)
@@ -88,7 +96,7 @@ def _imported(source: Path, asked: Sequence[Asked], pool: Collection[Paragraph])
     return gold.imported(source, documents, described)
 
 
-def _placed(paragraph: Paragraph, id_: str) -> Placed:
+def _placed(paragraph: HotpotParagraph, id_: str) -> HotpotDocument:
     """The paragraph under its title, on one line: a line break might begin a heading or a list."""
     heading = text = f"# {paragraph.title}\n\n"
     spans: list[Span | None] = []
@@ -98,10 +106,10 @@ def _placed(paragraph: Paragraph, id_: str) -> Placed:
         start = len(text) + len(line) - len(line.lstrip())
         spans.append(Span(id_, start, start + len(line.strip())) if line.strip() else None)
         text += line
-    return Placed(titled(id_, f"{text.rstrip()}\n"), tuple(spans))
+    return HotpotDocument(titled(id_, f"{text.rstrip()}\n"), tuple(spans))
 
 
-def _located(fact: Fact, question: Asked, placed: Mapping[Paragraph, Placed]) -> Span | None:
+def _located(fact: Fact, question: HotpotQuestion, placed: Mapping[HotpotParagraph, HotpotDocument]) -> Span | None:
     title, number = fact
     paragraph = question.context.get(title)
     if paragraph is None or not 0 <= number < len(paragraph.sentences):
@@ -124,7 +132,7 @@ def _merged(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Span, ...]
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read(content: object) -> tuple[list[Asked], list[Paragraph]]:
+def _read(content: object) -> tuple[list[HotpotQuestion], list[HotpotParagraph]]:
     """The questions in a file, and the paragraphs that come without any."""
     if isinstance(content, list):
         return [_asked(item, f"question {number}") for number, item in enumerate(content, start=1)], []
@@ -133,7 +141,7 @@ def _read(content: object) -> tuple[list[Asked], list[Paragraph]]:
     raise TextError(f"{kind(content)} stands here instead of a list of questions; give a file in {LAYOUT} layout")
 
 
-def _asked(item: object, where: str) -> Asked:
+def _asked(item: object, where: str) -> HotpotQuestion:
     fields = Fields.of(item, where, LAYOUT)
     id_ = fields.text("_id")
     fields = Fields(fields.record, f"{where} ({id_})", LAYOUT)
@@ -143,15 +151,15 @@ def _asked(item: object, where: str) -> Asked:
     context = {paragraph.title: paragraph for paragraph in paragraphs if titled_so[paragraph.title] == 1}
     facts = [_fact(entry, fields) for entry in fields.get("supporting_facts", list)]
     question, answer, type_ = (fields.text(key) for key in ("question", "answer", "type"))
-    return Asked(id_, question, answer, type_, context, tuple(dict.fromkeys(facts)))
+    return HotpotQuestion(id_, question, answer, type_, context, tuple(dict.fromkeys(facts)))
 
 
-def _paragraph(entry: object, where: str) -> Paragraph:
+def _paragraph(entry: object, where: str) -> HotpotParagraph:
     match entry:
         case [str(title), list(entries)] if title.strip() and all(isinstance(e, str) for e in entries):
             sentences = tuple(map(str, entries))
             Fields({}, where, LAYOUT).printable("".join([title, *sentences]), "context")
-            return Paragraph(_title(title), sentences)
+            return HotpotParagraph(_title(title), sentences)
     raise TextError(f"{where}: a paragraph must be a title with a list of sentences; give a file in {LAYOUT} layout")
 
 

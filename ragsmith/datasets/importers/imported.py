@@ -43,7 +43,7 @@ class Imported:
 
 
 @dataclass(slots=True)
-class Gold:
+class EvidenceCollector:
     """Collects questions, and counts how much of their evidence was found in the documents."""
 
     examples: list[Example] = field(default_factory=list)

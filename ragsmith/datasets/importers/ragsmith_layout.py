@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, read_files
+from ragsmith.datasets.importers.imported import EvidenceCollector, Fields, Imported, read_files
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.types import Document, Example, Span
 
@@ -36,7 +36,7 @@ def import_ragsmith_layout(source: Path) -> Imported:
     out; the notes say so. Raises ``DatasetError`` when a file is not in this layout.
     """
     articles = read_files(source, _article)
-    gold = Gold()
+    gold = EvidenceCollector()
     for _, questions in articles:
         for example, pieces, lost in questions:
             gold.add(example, pieces, lost)

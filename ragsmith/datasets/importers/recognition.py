@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.asked import recognised as columns_of
+from ragsmith.datasets.anchoring.question_lists import recognised as columns_of
 from ragsmith.datasets.anchoring.sheets import read_rows
 from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
 from ragsmith.datasets.importers.imported import read_files

@@ -14,7 +14,15 @@ from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.anchoring.sheets import read_rows
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, numbered, read_files, titled
+from ragsmith.datasets.importers.imported import (
+    DocumentNames,
+    EvidenceCollector,
+    Fields,
+    Imported,
+    numbered,
+    read_files,
+    titled,
+)
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
@@ -117,7 +125,7 @@ def _references(fields: Fields) -> Quoted:
 def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> Imported:
     wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
     documents, texts = _documents(corpus, wanted)
-    gold = Gold()
+    gold = EvidenceCollector()
     for id_, (question, snippets) in zip(numbered("q", len(asked)), asked, strict=True):
         found = [_located(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))

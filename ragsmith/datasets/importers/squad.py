@@ -15,8 +15,8 @@ from pathlib import Path
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.datasets.importers.imported import (
     DocumentNames,
+    EvidenceCollector,
     Fields,
-    Gold,
     Imported,
     check_ids,
     named_text,
@@ -33,7 +33,7 @@ LAYOUT = "SQuAD's"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SquadQuestion:
     """A question, its answers with where they are said to begin in the paragraph, the shortest list first."""
 
     id: str
@@ -42,12 +42,12 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class SquadParagraph:
     """A paragraph of an article, as published, and the questions on it."""
 
     title: str
     text: str
-    questions: tuple[Asked, ...]
+    questions: tuple[SquadQuestion, ...]
 
 
 @importer(
@@ -65,7 +65,7 @@ def import_squad(source: Path) -> Imported:
     paragraphs = [paragraph for found in _read(source) for paragraph in found]
     check_ids((asked.id for paragraph in paragraphs for asked in paragraph.questions), source, LAYOUT)
     documents, starts = _documents(paragraphs)
-    gold = Gold()
+    gold = EvidenceCollector()
     for paragraph in paragraphs:
         document, start = starts[paragraph.title, paragraph.text]
         for asked in paragraph.questions:
@@ -90,7 +90,7 @@ def _place(answer: str, paragraph: str, said: int) -> tuple[int, str]:
 
 
 def _documents(
-    paragraphs: Sequence[Paragraph],
+    paragraphs: Sequence[SquadParagraph],
 ) -> tuple[list[Document], Mapping[tuple[str, str], tuple[Document, int]]]:
     """The documents, and by title and text of a paragraph, in which it stands and where it begins."""
     names = DocumentNames()
@@ -115,7 +115,7 @@ def _documents(
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read(source: Path) -> list[list[Paragraph]]:
+def _read(source: Path) -> list[list[SquadParagraph]]:
     if source.is_file() and source.suffix.lower() == ".jsonl":
         try:
             return [[_flat(fields) for fields in read_lines(source, LAYOUT)]]
@@ -124,7 +124,7 @@ def _read(source: Path) -> list[list[Paragraph]]:
     return read_files(source, _content)
 
 
-def _content(content: object) -> list[Paragraph]:
+def _content(content: object) -> list[SquadParagraph]:
     if isinstance(content, list):
         return [_flat(Fields.of(item, f"question {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
     fields = Fields.of(content, "the file", LAYOUT)
@@ -134,13 +134,13 @@ def _content(content: object) -> list[Paragraph]:
     return [paragraph for entry in entries for paragraph in _article(entry)]
 
 
-def _article(fields: Fields) -> Iterator[Paragraph]:
+def _article(fields: Fields) -> Iterator[SquadParagraph]:
     title = " ".join(str(fields.record.get("title") or "").split())
     for paragraph in fields.objects("paragraphs"):
-        yield Paragraph(title, _context(paragraph), tuple(_asked(item) for item in paragraph.objects("qas")))
+        yield SquadParagraph(title, _context(paragraph), tuple(_asked(item) for item in paragraph.objects("qas")))
 
 
-def _flat(fields: Fields) -> Paragraph:
+def _flat(fields: Fields) -> SquadParagraph:
     title = " ".join(str(fields.record.get("title") or "").split())
     answers = fields.record.get("answers")
     if isinstance(answers, dict):  # columns, as data frames have them
@@ -149,7 +149,7 @@ def _flat(fields: Fields) -> Paragraph:
             raise fields.error("'answers' must have lists 'text' and 'answer_start' of one length")
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     asked = _asked(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
-    return Paragraph(title, _context(fields), (asked,))
+    return SquadParagraph(title, _context(fields), (asked,))
 
 
 def _context(fields: Fields) -> str:
@@ -158,7 +158,9 @@ def _context(fields: Fields) -> str:
     return fields.get("context", str)
 
 
-def _asked(fields: Fields) -> Asked:
+def _asked(fields: Fields) -> SquadQuestion:
     found = [] if fields.record.get("is_impossible") is True else list(fields.objects("answers"))
     answers = tuple((answer.text("text"), answer.get("answer_start", int)) for answer in found)
-    return Asked(str(fields.record.get("id") or fields.text("question"))[:200], fields.text("question"), answers)
+    return SquadQuestion(
+        str(fields.record.get("id") or fields.text("question"))[:200], fields.text("question"), answers
+    )

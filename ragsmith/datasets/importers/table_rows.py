@@ -22,7 +22,7 @@ _CONSTANT = re.compile(r"[/*×]\s*(?:[2-9]|1[0-2]|100|1,?000)(?![\d.,]*\d|\s*%)|
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SoughtValue:
     """What is known of an answer: the question, texts that were copied as the answer, and how it was worked out.
 
     ``derivation`` is a sum such as ``(44.1-56.7)/56.7``, a list such as ``2019##2018``, or remarks.
@@ -33,7 +33,7 @@ class Sought:
     derivation: str
 
 
-def rows(table: Cells, sought: Sought) -> tuple[int, ...]:
+def rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
     """Return the numbers of the rows, from 0, that an answer was taken from; none when that cannot be told.
 
     The numbers of a sum are looked for in the cells, else what was copied or listed. Where several rows hold a value,

@@ -10,9 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, numbered, read_files, titled
+from ragsmith.datasets.importers.imported import (
+    EvidenceCollector,
+    Fields,
+    Imported,
+    check_ids,
+    numbered,
+    read_files,
+    titled,
+)
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.importers.table_rows import Cells, Sought, rows
+from ragsmith.datasets.importers.table_rows import Cells, SoughtValue, rows
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import kind
 from ragsmith.types import Document, Example, Span
@@ -24,14 +32,14 @@ SOURCES = ("text", "table", "table-text")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TatQuestion:
     """A question; ``paragraphs`` are the orders of those that answer it, ``sought`` what to look for in the table."""
 
     id: str
     answer: str
     type: str
     paragraphs: tuple[str, ...]
-    sought: Sought
+    sought: SoughtValue
 
     @property
     def reads_table(self) -> bool:
@@ -40,16 +48,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TatPage:
     """A table, the paragraphs by their order on the page, and the questions on them."""
 
     table: Cells
     paragraphs: Mapping[str, str]
-    questions: tuple[Asked, ...]
+    questions: tuple[TatQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class TatDocument:
     """A page as a document, and where its parts stand."""
 
     document: Document
@@ -71,7 +79,7 @@ def import_tatqa(source: Path) -> Imported:
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.id for page in pages for question in page.questions), source, LAYOUT)
     placed = [_placed(page, id_) for id_, page in zip(numbered("page-", len(pages)), pages, strict=True)]
-    gold = Gold()
+    gold = EvidenceCollector()
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
             spans, lost = _evidence(asked, page, parts)
@@ -81,7 +89,7 @@ def import_tatqa(source: Path) -> Imported:
     return gold.imported(source, [parts.document for parts in placed], described)
 
 
-def _evidence(asked: Asked, page: Page, placed: Placed) -> tuple[tuple[Span, ...], list[str]]:
+def _evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
     """The spans for a question, and what was not found of its evidence."""
     spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
     lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
@@ -92,7 +100,7 @@ def _evidence(asked: Asked, page: Page, placed: Placed) -> tuple[tuple[Span, ...
     return tuple(spans), lost
 
 
-def _placed(page: Page, id_: str) -> Placed:
+def _placed(page: TatPage, id_: str) -> TatDocument:
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in page.table]
     rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # a Markdown table has one below its first row
     text = ""
@@ -106,25 +114,25 @@ def _placed(page: Page, id_: str) -> Placed:
         text += "\n"
         paragraphs[order] = Span(id_, len(text), len(text) + len(paragraph))
         text += f"{paragraph}\n"
-    return Placed(titled(id_, text), table, tuple(spans), paragraphs)
+    return TatDocument(titled(id_, text), table, tuple(spans), paragraphs)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read(content: object) -> list[Page]:
+def _read(content: object) -> list[TatPage]:
     if not isinstance(content, list):
         raise TextError(f"{kind(content)} stands here instead of a list of pages; give a file in {LAYOUT} layout")
     return [_page(Fields.of(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
 
 
-def _page(fields: Fields) -> Page:
+def _page(fields: Fields) -> TatPage:
     table = Fields.of(fields.get("table", dict), f"{fields.where}, table", LAYOUT)
     ordered = sorted(fields.objects("paragraphs"), key=lambda paragraph: paragraph.get("order", int))
     paragraphs = {str(paragraph.get("order", int)): paragraph.text("text") for paragraph in ordered}
     if len(paragraphs) < len(ordered):
         raise fields.error("two of its 'paragraphs' have the same 'order'")
-    return Page(_cells(table), paragraphs, tuple(_asked(question) for question in fields.objects("questions")))
+    return TatPage(_cells(table), paragraphs, tuple(_asked(question) for question in fields.objects("questions")))
 
 
 def _cells(fields: Fields) -> Cells:
@@ -137,7 +145,7 @@ def _cells(fields: Fields) -> Cells:
     return tuple((*row, *[""] * (width - len(row))) for row in cells)
 
 
-def _asked(fields: Fields) -> Asked:
+def _asked(fields: Fields) -> TatQuestion:
     id_ = fields.text("uid")
     fields = Fields(fields.record, f"{fields.where} ({id_})", LAYOUT)
     source = fields.text("answer_from")
@@ -145,10 +153,10 @@ def _asked(fields: Fields) -> Asked:
         raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")
     answers = _answers(fields)
     copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was worked out
-    sought = Sought(fields.text("question"), copied, fields.get("derivation", str))
+    sought = SoughtValue(fields.text("question"), copied, fields.get("derivation", str))
     labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
     type_ = f"{fields.text('answer_type')}/{source}"
-    return Asked(id_, _with_scale(answers, fields.get("scale", str)), type_, labelled, sought)
+    return TatQuestion(id_, _with_scale(answers, fields.get("scale", str)), type_, labelled, sought)
 
 
 def _answers(fields: Fields) -> tuple[str, ...]:

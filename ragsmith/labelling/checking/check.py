@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.errors import WrongOption
-from ragsmith.labelling.checking.finding import Finding, State
+from ragsmith.labelling.checking.finding import GateFinding, GateState
 from ragsmith.labelling.checking.gates import chosen_gates
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import View
@@ -37,22 +37,22 @@ class Check:
     ranked: int
     drafted: int
     chunk_size: int
-    findings: tuple[Finding, ...]
+    findings: tuple[GateFinding, ...]
 
-    def those(self, state: State) -> tuple[Finding, ...]:
+    def those(self, state: GateState) -> tuple[GateFinding, ...]:
         """The findings in this state."""
         return tuple(finding for finding in self.findings if finding.state is state)
 
     @property
-    def failed(self) -> tuple[Finding, ...]:
+    def failed(self) -> tuple[GateFinding, ...]:
         """The gates that failed."""
-        return self.those(State.FAILED)
+        return self.those(GateState.FAILED)
 
     def passed(self, *, strict: bool = False) -> bool:
         """Whether no gate failed; ``strict`` counts warnings as failures."""
-        return not self.failed and not (strict and self.those(State.WARNING))
+        return not self.failed and not (strict and self.those(GateState.WARNING))
 
-    def __getitem__(self, gate: str) -> Finding:
+    def __getitem__(self, gate: str) -> GateFinding:
         """The finding of a gate by its name."""
         for finding in self.findings:
             if finding.gate == gate:

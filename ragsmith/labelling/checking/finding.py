@@ -9,7 +9,7 @@ from typing import Any
 from ragsmith.reporting.charts import Chart
 
 
-class State(StrEnum):
+class GateState(StrEnum):
     """How a gate ended. What cannot be judged never counts as passed."""
 
     PASSED = "passed"
@@ -51,14 +51,14 @@ class Offender:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GateFinding:
     """What a gate found; its name, ``gate``, is filled in when it is asked.
 
     ``figure`` is what was compared with ``limit``; both are None where the gate could not be judged. ``sentence`` says
     it in words, ``advice`` what to do about it, and ``offenders`` lists what it rests on, the worst first.
     """
 
-    state: State
+    state: GateState
     sentence: str
     figure: float | None = None
     limit: Limit | None = None
@@ -70,7 +70,7 @@ class Finding:
     @property
     def passed(self) -> bool:
         """Whether the gate was judged, and nothing is wrong."""
-        return self.state is State.PASSED
+        return self.state is GateState.PASSED
 
     def plain(self) -> dict[str, Any]:
         """The finding as JSON has it, without its charts."""
@@ -85,6 +85,6 @@ class Finding:
         }
 
 
-def not_judged(why: str) -> Finding:
+def not_judged(why: str) -> GateFinding:
     """A finding that nothing can be said; ``why`` is a sentence."""
-    return Finding(State.NOT_JUDGED, why)
+    return GateFinding(GateState.NOT_JUDGED, why)

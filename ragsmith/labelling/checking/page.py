@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ragsmith.labelling.checking import wording
 from ragsmith.labelling.checking.check import Check
-from ragsmith.labelling.checking.finding import Finding, Offender
+from ragsmith.labelling.checking.finding import GateFinding, Offender
 from ragsmith.labelling.checking.gates import gates
 from ragsmith.reporting.page import rendered
 
@@ -15,11 +15,11 @@ LISTED = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class GateSection:
     """A gate as the page shows it; ``reasons`` are the paragraphs of its docstring."""
 
     asks: str
-    finding: Finding
+    finding: GateFinding
     figure: str
     reasons: tuple[str, ...]
 
@@ -38,7 +38,7 @@ def check_page(check: Check) -> str:
     """The check as one page that fetches nothing and has no script."""
     known = gates()
     sections = [
-        Section(
+        GateSection(
             known[finding.gate].asks,
             finding,
             wording.shown(finding),

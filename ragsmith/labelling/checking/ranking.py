@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL, composite
 from ragsmith.evaluation.scoring import scored_ranking
-from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
@@ -52,7 +52,7 @@ class Ranks:
 class Ranker:
     """Runs the cheap pipelines on ``examples``, each once."""
 
-    def __init__(self, setup: Setup, examples: Sequence[Example]) -> None:
+    def __init__(self, setup: Experiment, examples: Sequence[Example]) -> None:
         self._setup = setup
         self._examples = examples
         self._known: dict[str, Ranks] = {}

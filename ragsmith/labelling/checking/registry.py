@@ -10,12 +10,12 @@ from typing import Any, TypeVar, get_type_hints
 
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.extensions import Package
-from ragsmith.labelling.checking.finding import Finding
+from ragsmith.labelling.checking.finding import GateFinding
 from ragsmith.labelling.checking.view import View
 from ragsmith.models.options import Option, option_of
 from ragsmith.text.suggest import did_you_mean
 
-Judge = TypeVar("Judge", bound=Callable[..., Finding])
+Judge = TypeVar("Judge", bound=Callable[..., GateFinding])
 OptionValue = str | int | float | bool
 
 
@@ -29,7 +29,7 @@ class Gate:
 
     name: str
     asks: str
-    judge: Callable[..., Finding]
+    judge: Callable[..., GateFinding]
     paper: str = ""
     package: Package | None = None
 
@@ -69,14 +69,14 @@ class Gate:
                 raise WrongOption("set", f"has a wrong value: {problem}")
         return {**self.defaults, **given}
 
-    def __call__(self, view: View, options: Mapping[str, object] | None = None) -> Finding:
+    def __call__(self, view: View, options: Mapping[str, object] | None = None) -> GateFinding:
         """Return the finding about the data set of ``view``.
 
         Raises:
-            UsageError: an option cannot be used, or the function returns no `Finding`.
+            UsageError: an option cannot be used, or the function returns no `GateFinding`.
         """
         found = self.judge(view, **self.resolved(options or {}))
-        if not isinstance(found, Finding):
+        if not isinstance(found, GateFinding):
             raise UsageError(f"the gate {self.name} returned {found!r}: return a Finding")
         return replace(found, gate=self.name)
 

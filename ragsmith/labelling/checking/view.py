@@ -13,7 +13,7 @@ from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.groups import Group, units
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratified
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.labelling.checking.finding import Offender
 from ragsmith.labelling.checking.ranking import Ranker, Ranks
 from ragsmith.models.names import ModelNames
@@ -42,7 +42,7 @@ class View:
         self.broken = tuple(self._broken())
         wrong = {offender.id for offender in self.broken}
         self.dataset = replace(dataset, examples=tuple(e for e in dataset.examples if e.id not in wrong))
-        self.setup = Setup(self.dataset, ModelNames(), chunk_size)
+        self.setup = Experiment(self.dataset, ModelNames(), chunk_size)
 
     @property
     def chunks(self) -> Sequence[Chunk]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ragsmith.labelling.checking.check import Check
-from ragsmith.labelling.checking.finding import Finding, State, number
+from ragsmith.labelling.checking.finding import GateFinding, GateState, number
 
-ORDER = (State.FAILED, State.WARNING, State.PASSED, State.NOT_JUDGED)
+ORDER = (GateState.FAILED, GateState.WARNING, GateState.PASSED, GateState.NOT_JUDGED)
 
 
 def headline(check: Check) -> str:
@@ -48,16 +48,16 @@ def lines(check: Check) -> list[str]:
     return found
 
 
-def shown(finding: Finding) -> str:
+def shown(finding: GateFinding) -> str:
     """The figure of a finding and its limit; nothing where it was not judged."""
     if finding.figure is None or finding.limit is None:
         return ""
     return f"{number(finding.figure)} ({finding.limit})"
 
 
-def _ended(finding: Finding) -> str:
-    return "failed" if finding.state is State.FAILED else "warns"
+def _ended(finding: GateFinding) -> str:
+    return "failed" if finding.state is GateState.FAILED else "warns"
 
 
-def _plural(state: State, count: int) -> str:
-    return "warnings" if state is State.WARNING and count > 1 else state.value
+def _plural(state: GateState, count: int) -> str:
+    return "warnings" if state is GateState.WARNING and count > 1 else state.value

@@ -21,12 +21,12 @@ from ragsmith.gateway.asking import ATTEMPTS
 from ragsmith.gateway.failures import IN_VAIN
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.checks import closed_book, round_trip
-from ragsmith.labelling.drafting.draft import Draft, Refused
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
 from ragsmith.labelling.drafting.links import Links
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.quotes import quote_of
 from ragsmith.labelling.drafting.registry import DraftingMethod
-from ragsmith.labelling.drafting.replies import MOST, Written
+from ragsmith.labelling.drafting.replies import MOST, DraftReply
 from ragsmith.models.calls import ChatModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter
@@ -53,7 +53,7 @@ AGAIN = "\n\nYour last reply could not be used: {problem}. Reply in exactly the 
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DraftingFailure:
     """A request to which there is no reply of use: the prompt, the passage or the question, the kind, and why."""
 
     prompt: str
@@ -63,7 +63,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DraftingPlan:
     """How many requests drafting takes: ``least`` if each draft is good, and never more than ``most``, but for what is
     sent again after an error of the server, or because a reply was cut.
     """
@@ -75,7 +75,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DraftingRequest:
     """A drafting method for a passage, with what the model is shown: the passage, and perhaps another."""
 
     method: DraftingMethod
@@ -88,7 +88,7 @@ class Request:
         title = " and ".join(dict.fromkeys(_titled(chunk) for chunk in self.shown))
         return {"title": title, "texts": texts} if len(texts) > 1 else {"title": title, "text": texts[0]}
 
-    def drafts(self, written: Iterable[Written], model: str) -> list[Draft]:
+    def drafts(self, written: Iterable[DraftReply], model: str) -> list[Draft]:
         """The drafts in a reply."""
         found = []
         for one in written:
@@ -99,13 +99,15 @@ class Request:
         return found
 
 
-def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[Request]:
+def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[DraftingRequest]:
     """Every method for every passage that it suits: first one for each passage, then a second, and so on.
 
     The next for a passage is the one that was asked least so far, then the one that suits the fewest passages, so that
     any number of requests from the front is balanced.
     """
-    suited = [{m.name: Request(m, shown) for m in methods if (shown := m.shown(chunk, links))} for chunk in passages]
+    suited = [
+        {m.name: DraftingRequest(m, shown) for m in methods if (shown := m.shown(chunk, links))} for chunk in passages
+    ]
     counts = Counter(name for requests in suited for name in requests)
     asked: Counter[str] = Counter()
     found = []
@@ -117,7 +119,7 @@ def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[Draf
     return found
 
 
-class Asking:
+class ModelDrafting:
     """Asks a chat model through a gateway, which remembers, pays and counts; a context manager.
 
     ``failures`` are the requests to which there is no reply, and ``paused`` says why no more are sent, if none are.
@@ -133,10 +135,10 @@ class Asking:
         *,
         at_once: int = TOGETHER,
         retry_failed: bool = False,
-        on_plan: Callable[[Plan], None] | None = None,
+        on_plan: Callable[[DraftingPlan], None] | None = None,
     ) -> None:
         self.gateway = gateway
-        self.failures: list[Failure] = []
+        self.failures: list[DraftingFailure] = []
         self.paused = ""
         self._model = model
         self._methods = methods
@@ -146,7 +148,7 @@ class Asking:
         self._on_plan = on_plan or (lambda plan: None)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="ragsmith-draft")
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> ModelDrafting:
         return self
 
     def __exit__(
@@ -159,16 +161,16 @@ class Asking:
         """What rows call the model."""
         return self._model.id.partition("@")[0]
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], Material], Iterator[Draft]]:
+    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
         """What drafts of passages, in waves of at most half of the ``wanted`` drafts, so that few are paid in vain."""
         wave = max(min(math.ceil(wanted / MOST / 2), self._at_once), FEWEST)
 
-        def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             read = list(passages)
             requests = requests_for(read, Links(material), self._methods)
             least = min(math.ceil(wanted / MOST), len(requests)) + CHECKS * min(wanted, MOST * len(requests))
             most = self._samples * ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
-            self._on_plan(Plan(wanted, len(read), least, most))
+            self._on_plan(DraftingPlan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
                 if self.paused:
                     return
@@ -180,9 +182,9 @@ class Asking:
 
         return drafting
 
-    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         """Each of ``drafts``, or what refused it; None for one that could not be checked, see ``failures``."""
-        found: list[Draft | Refused | None] = list(drafts)
+        found: list[Draft | RejectedDraft | None] = list(drafts)
         places = [place for place, draft in enumerate(drafts) if draft.answerable]
         asked = [(closed_book.CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
         known = self._all(asked)
@@ -223,7 +225,7 @@ class Asking:
         for (task, _, about), future in zip(asked, futures, strict=True):
             match future.result():
                 case ModelError() as error:
-                    self.failures.append(Failure(task.name, about, error.kind, str(error)))
+                    self.failures.append(DraftingFailure(task.name, about, error.kind, str(error)))
                     found.append(None)
                 case BudgetExhausted() as error:
                     self.paused = str(error)
@@ -269,11 +271,11 @@ def _as_it_is(task: Task[Any], more: str) -> Task[str]:
 
 def _judged(
     draft: Draft, name: str, reply: T | None, problem: Callable[[Draft, T], str | None]
-) -> Draft | Refused | None:
+) -> Draft | RejectedDraft | None:
     if reply is None:
         return None
     reason = problem(draft, reply)
-    return Refused(draft, name, reason) if reason else draft
+    return RejectedDraft(draft, name, reason) if reason else draft
 
 
 def _titled(chunk: Chunk) -> str:

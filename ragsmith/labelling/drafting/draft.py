@@ -10,7 +10,7 @@ from ragsmith.types import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class DraftQuote:
     """Words of document ``doc``, copied exactly; ``start`` is where they stand, if the method knows it."""
 
     doc: str
@@ -38,7 +38,7 @@ class Draft:
 
     question: str
     answer: str
-    quotes: tuple[Quote, ...]
+    quotes: tuple[DraftQuote, ...]
     type: str
     method: str
     passage: Span
@@ -77,7 +77,7 @@ def by_content(method: str, question: str, answer: str, quoted: tuple[str, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedDraft:
     """A draft that is not used: the filter that refused it, and why, in a sentence."""
 
     draft: Draft

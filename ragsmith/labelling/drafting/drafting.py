@@ -13,14 +13,14 @@ from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
-from ragsmith.gateway.desk import Counts
-from ragsmith.labelling.drafting.asking import TOGETHER, Asking, Failure
-from ragsmith.labelling.drafting.draft import Draft, Refused
+from ragsmith.gateway.call_context import CallCounts
+from ragsmith.labelling.drafting.asking import TOGETHER, DraftingFailure, ModelDrafting
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
 from ragsmith.labelling.drafting.filters import FILTERS, QUOTE
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.passages import in_turns
 from ragsmith.labelling.drafting.quotes import located
-from ragsmith.labelling.drafting.rows import Rows, add_rows, keys_of, read_rows, rejected_row, row_of
+from ragsmith.labelling.drafting.rows import QuestionRows, add_rows, keys_of, read_rows, rejected_row, row_of
 from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.labelling.reviewing.journal import REJECTED, drafted_rows
 
@@ -46,13 +46,13 @@ class Drafted:
     found: int
     drafts: int
     added: tuple[Draft, ...]
-    refusals: tuple[Refused, ...]
+    refusals: tuple[RejectedDraft, ...]
     made: Mapping[str, int]
     known: int
     left: int
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[DraftingFailure, ...] = ()
     paused: str = ""
-    replies: Counts = field(default_factory=Counts)
+    replies: CallCounts = field(default_factory=CallCounts)
     spent: Spent = NOTHING_SPENT
 
     @property
@@ -70,7 +70,7 @@ class Drafted:
 
 def draft_dataset(
     folder: Path,
-    asking: Asking,
+    asking: ModelDrafting,
     *,
     questions: int = 100,
     seed: int = 0,
@@ -90,7 +90,7 @@ def draft_dataset(
         raise WrongOption("questions", f"is {questions}: give at least 1")
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name one with documents/ in it, or make it with  dataset init")
-    material = Material(load_documents(folder).documents)
+    material = DraftingCorpus(load_documents(folder).documents)
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
@@ -124,14 +124,14 @@ class Sifting:
     questions that are kept. ``asking`` checks what passed the filters, many drafts at once.
     """
 
-    material: Material
-    asking: Asking
+    material: DraftingCorpus
+    asking: ModelDrafting
     known: set[str]
     asked: list[str]
     goal: int
     on_progress: Callable[[int, int, int], None] | None = None
     passed: list[Draft] = field(default_factory=list)
-    refusals: list[Refused] = field(default_factory=list)
+    refusals: list[RejectedDraft] = field(default_factory=list)
     made: Counter[str] = field(default_factory=Counter)
     again: int = 0
     _waiting: list[Draft] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Sifting:
                 continue
             self.known.update(draft.keys)
             judged = judge(draft, self.material, self.asked)
-            if isinstance(judged, Refused):
+            if isinstance(judged, RejectedDraft):
                 self.refusals.append(judged)
                 continue
             self._waiting.append(judged)
@@ -160,7 +160,7 @@ class Sifting:
 
     def _settle(self) -> None:
         checked = self.asking.checked(self._waiting, self.material)
-        self.refusals.extend(one for one in checked if isinstance(one, Refused))
+        self.refusals.extend(one for one in checked if isinstance(one, RejectedDraft))
         self.passed.extend(one for one in checked if isinstance(one, Draft))
         for draft, one in zip(self._waiting, checked, strict=True):
             if not isinstance(one, Draft):  # so another may ask it, and ask it better
@@ -170,19 +170,19 @@ class Sifting:
             self.on_progress(self.made.total(), len(self.passed), self.goal)
 
 
-def judge(draft: Draft, material: Material, kept: Sequence[str]) -> Draft | Refused:
+def judge(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> Draft | RejectedDraft:
     """The draft with the place of its quotations, or the first filter that refuses it; ``kept`` are other questions."""
     found = located(draft, material)
     if isinstance(found, str):
-        return Refused(draft, QUOTE, found)
+        return RejectedDraft(draft, QUOTE, found)
     for filter_ in FILTERS:
         if reason := filter_(found, material, kept):
-            return Refused(found, filter_.__name__, reason)
+            return RejectedDraft(found, filter_.__name__, reason)
     return found
 
 
 def write(
-    folder: Path, before: Rows, wanted: Sequence[Draft], refusals: Sequence[Refused], questions: int
+    folder: Path, before: QuestionRows, wanted: Sequence[Draft], refusals: Sequence[RejectedDraft], questions: int
 ) -> list[Draft]:
     """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused.
 

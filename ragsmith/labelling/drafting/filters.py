@@ -12,12 +12,12 @@ from functools import cache
 from math import fsum
 
 from ragsmith.labelling.drafting.draft import Draft
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.text.data_files import read_data
 from ragsmith.text.words import normalise_answer, sentences, words
 from ragsmith.types import Chunk, Span
 
-Filter = Callable[[Draft, Material, Sequence[str]], str | None]
+Filter = Callable[[Draft, DraftingCorpus, Sequence[str]], str | None]
 """What is wrong with a draft in a sentence; the texts are the questions that are kept already."""
 
 QUOTE = "quote_found"
@@ -61,7 +61,7 @@ _PRONOUN = re.compile(r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|thei
 _ANTECEDENT = re.compile(r"\b(?:an?|the|any|each|every|someone|somebody|who|which|what|\w+s)\b", re.IGNORECASE)
 
 
-def quote_unique(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def quote_unique(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse quotations that are too short, or that the documents have in two places."""
     for quote in draft.quotes:
         if len(quote.text) < SHORTEST_QUOTE:
@@ -71,7 +71,7 @@ def quote_unique(draft: Draft, material: Material, kept: Sequence[str]) -> str |
     return None
 
 
-def well_formed(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def well_formed(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse questions of too few or too many words, with half a pair of brackets, or with signs that are no words."""
     question = draft.question.strip().rstrip("?").strip()
     count = len(words(draft.question))
@@ -84,7 +84,7 @@ def well_formed(draft: Draft, material: Material, kept: Sequence[str]) -> str | 
     return None
 
 
-def self_contained(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def self_contained(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse ``What does this section say?``, and pronouns that no noun before them can explain."""
     if found := _POINTING.search(draft.question):
         return f"{found[0]!r} points at something that is not in the question"
@@ -98,7 +98,7 @@ def _has_antecedent(before: str) -> bool:
     return len(re.findall(r"\w+", before)) >= 4 and bool(_ANTECEDENT.search(before.partition(" ")[2]))
 
 
-def answered_by_itself(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def answered_by_itself(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question that contains its answer, and an answer that says nothing."""
     if not draft.answerable:
         return None
@@ -118,13 +118,13 @@ def _pronouns() -> frozenset[str]:
     return frozenset(read_data("ragsmith.labelling.drafting", "pronouns.txt", PRONOUNS_DIGEST).split())
 
 
-def specific(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def specific(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question of few words: it fits many passages."""
     few = len(set(material.terms(draft.question))) < FEWEST_TERMS
     return "it has too few words to be found by" if few else None
 
 
-def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def one_answer(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question whose words are nearly all in a sentence elsewhere."""
     if not draft.answerable:
         return None
@@ -140,7 +140,7 @@ def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | N
     return None
 
 
-def answered_elsewhere(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def answered_elsewhere(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question for which another of the best passages has the answer, and most of the question."""
     if not draft.answerable:
         return None
@@ -154,7 +154,7 @@ def answered_elsewhere(draft: Draft, material: Material, kept: Sequence[str]) ->
     return None
 
 
-def _has_answer(passage: Chunk, answer: str, material: Material) -> bool:
+def _has_answer(passage: Chunk, answer: str, material: DraftingCorpus) -> bool:
     plain, telling = normalise_answer(answer), frozenset(material.terms(answer))
     if not telling:
         return False
@@ -169,7 +169,7 @@ def _overlaps(draft: Draft, span: Span) -> bool:
     return any(its.doc == span.doc and its.start < span.end and span.start < its.end for its in quoted)
 
 
-def unanswerable_is_absent(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question without evidence of which one passage has every word."""
     if draft.answerable:
         return None
@@ -180,7 +180,7 @@ def unanswerable_is_absent(draft: Draft, material: Material, kept: Sequence[str]
     return None
 
 
-def near_duplicate(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
+def near_duplicate(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
     """Refuse a question whose words are nearly those of one that is kept."""
     own = frozenset(material.terms(draft.question))
     for question in kept:

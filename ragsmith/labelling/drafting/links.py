@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ragsmith.digest import digest
-from ragsmith.labelling.drafting.material import MOST_LINKED, Material, names_in
+from ragsmith.labelling.drafting.material import MOST_LINKED, DraftingCorpus, names_in
 from ragsmith.labelling.drafting.passages import SHORTEST
 from ragsmith.types import Chunk
 
@@ -17,7 +17,7 @@ SHORTEST_TITLE = 8
 class Links:
     """Finds for a passage one of another document that has to do with it."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, material: DraftingCorpus) -> None:
         self.material = material
         self._headed: defaultdict[str, list[Chunk]] = defaultdict(list)
         self._opening: dict[str, Chunk] = {}

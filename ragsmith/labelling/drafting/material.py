@@ -9,7 +9,7 @@ from functools import cached_property
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Chunk, Document, Span
 
@@ -25,7 +25,7 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(name for name in found if len(name) > 2 and name.lower() not in STOP_WORDS)
 
 
-class Material:
+class DraftingCorpus:
     """Documents, cut into passages as a search cuts them by default; indexes of words are built on first use."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
@@ -43,7 +43,7 @@ class Material:
         """Whether a part of a table that is written in Markdown is in a passage."""
         if passage.doc not in self._tables:
             found = blocks(self.documents[passage.doc].text)
-            self._tables[passage.doc] = [(one.start, one.end) for one in found if one.kind is Kind.TABLE]
+            self._tables[passage.doc] = [(one.start, one.end) for one in found if one.kind is BlockType.TABLE]
         return any(start < passage.end and passage.start < end for start, end in self._tables[passage.doc])
 
     @cached_property

@@ -6,20 +6,20 @@ import re
 from dataclasses import replace
 
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.labelling.drafting.draft import Draft, Quote
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.types import Chunk
 
 _SHOWN_BREAK = re.compile(r"\n[^\S\n]*> ?")
 """A line break as prompts show it."""
 
 
-def located(draft: Draft, material: Material) -> Draft | str:
+def located(draft: Draft, material: DraftingCorpus) -> Draft | str:
     """Return the draft with the place of every quotation, or why there is none.
 
     A quotation that stands in the draft's own passage once is that one; otherwise it must stand in its document once.
     """
-    places: list[Quote] = []
+    places: list[DraftQuote] = []
     for quote in draft.quotes:
         found = _place(quote, draft, material)
         if isinstance(found, str):
@@ -34,7 +34,7 @@ def located(draft: Draft, material: Material) -> Draft | str:
     return replace(draft, quotes=tuple(places))
 
 
-def _place(quote: Quote, draft: Draft, material: Material) -> Quote | str:
+def _place(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQuote | str:
     document = material.documents.get(quote.doc)
     if document is None:
         return f"it quotes {quote.doc!r}, which is no document"
@@ -66,10 +66,10 @@ def place_in(passage: Chunk, said: str) -> tuple[int, int] | None:
     return passage.start + found[0].start(), passage.start + found[0].end()
 
 
-def quote_of(passage: Chunk, said: str) -> Quote:
+def quote_of(passage: Chunk, said: str) -> DraftQuote:
     """The words as the document has them, with their place; as they were said where that is not clear."""
     place = place_in(passage, said)
     if place is None:
-        return Quote(passage.doc, said)
+        return DraftQuote(passage.doc, said)
     start, end = place
-    return Quote(passage.doc, passage.text[start - passage.start : end - passage.start], start)
+    return DraftQuote(passage.doc, passage.text[start - passage.start : end - passage.start], start)

@@ -20,7 +20,7 @@ from functools import cached_property
 from ragsmith.digest import digest
 from ragsmith.extensions import Extension, Package, Registry
 from ragsmith.labelling.drafting.links import Links
-from ragsmith.labelling.drafting.replies import Written, chat_task, questions_in
+from ragsmith.labelling.drafting.replies import DraftReply, chat_task, questions_in
 from ragsmith.models.tasks import Task
 from ragsmith.types import Chunk
 
@@ -37,12 +37,12 @@ class DraftingMethod(Extension):
 
     type: str
     prompt: str
-    parse: Callable[[str], tuple[Written, ...]] = questions_in
+    parse: Callable[[str], tuple[DraftReply, ...]] = questions_in
     max_tokens: int = 512
     answerable: bool = True
 
     @cached_property
-    def task(self) -> Task[tuple[Written, ...]]:
+    def task(self) -> Task[tuple[DraftReply, ...]]:
         """What the model is asked."""
         return chat_task(self.name, self.prompt, self.parse, self.max_tokens)
 
@@ -63,7 +63,7 @@ def drafting_method(
     *,
     type: str,  # noqa: A002  as rows call it
     prompt: str,
-    parse: Callable[[str], tuple[Written, ...]] = questions_in,
+    parse: Callable[[str], tuple[DraftReply, ...]] = questions_in,
     max_tokens: int = 512,
     answerable: bool = True,
     paper: str = "",

@@ -29,7 +29,7 @@ without the ">". If the text allows no such question, reply {"questions": []}"""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class DraftReply:
     """A question as a model wrote it; ``quotes`` are words, with the number, from 1, of the passage they come from."""
 
     question: str
@@ -46,7 +46,7 @@ def _refuse_offline(*_: object, **__: object) -> NoReturn:
     raise TypeError("drafting needs a chat model")
 
 
-def questions_in(reply: str) -> tuple[Written, ...]:
+def questions_in(reply: str) -> tuple[DraftReply, ...]:
     """Read a reply of `FORM`.
 
     Raises:
@@ -55,7 +55,7 @@ def questions_in(reply: str) -> tuple[Written, ...]:
     found = []
     for item in items_in(reply, ("question", "answer", "quotes")):
         quotes = tuple((1, text_of(quote, "a quote", exact=True)) for quote in list_of(item, "quotes"))
-        found.append(Written(text_of(item["question"], "question"), text_of(item["answer"], "answer"), quotes))
+        found.append(DraftReply(text_of(item["question"], "question"), text_of(item["answer"], "answer"), quotes))
     return tuple(found)
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
-from ragsmith.labelling.drafting.draft import Draft, Quote, Refused, by_content, by_question
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft, by_content, by_question
 from ragsmith.text.jsonl import json_lines, read_json_lines
 from ragsmith.text.writing import write_file
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class QuestionRows:
     """A file of rows as it stands: its text, and its objects in order."""
 
     text: str
@@ -42,7 +42,7 @@ class Rows:
         return keys_of(self.records)
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> QuestionRows:
     """Read a file of rows; one that is not there has none.
 
     Raises:
@@ -51,7 +51,7 @@ def read_rows(path: Path) -> Rows:
     found = read_json_lines(path, MAX_BYTES)
     if found.mistakes:
         raise DatasetError(list(found.mistakes.values()))
-    return Rows(found.text, tuple(found.records.values()))
+    return QuestionRows(found.text, tuple(found.records.values()))
 
 
 def add_rows(
@@ -94,12 +94,12 @@ def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, ob
     return {**row, "origin": {**origin, "passage": passage}}
 
 
-def rejected_row(refused: Refused) -> dict[str, object]:
+def rejected_row(refused: RejectedDraft) -> dict[str, object]:
     """The row of a draft that a filter refused."""
     return {**row_of(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
 
 
-def _evidence(quote: Quote) -> dict[str, object]:
+def _evidence(quote: DraftQuote) -> dict[str, object]:
     if quote.start is None:  # of a draft that was refused because nobody finds them
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 
 BANDS = (1, 5, 20)
 """Ranks of the first evidence by BM25 that part easy questions from hard ones."""
@@ -37,7 +37,7 @@ UNANSWERABLE = 0.05
 def chosen(
     drafts: Sequence[Draft],
     wanted: int,
-    material: Material,
+    material: DraftingCorpus,
     before: Sequence[tuple[str, str]] = (),
     shares: Mapping[Kind, float] = SHARES,
 ) -> list[Draft]:
@@ -76,7 +76,7 @@ def chosen(
     return taken
 
 
-def kind_of(draft: Draft, material: Material) -> Kind:
+def kind_of(draft: Draft, material: DraftingCorpus) -> Kind:
     """In how many passages the evidence of a draft stands, and how far down BM25 finds the first of it."""
     ranks = [material.rank(draft.question, quote.span, BANDS[-1]) for quote in draft.quotes]
     first = min((rank for rank in ranks if rank is not None), default=BANDS[-1] + 1)

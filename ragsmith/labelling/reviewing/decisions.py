@@ -34,7 +34,7 @@ REVIEW = "review"
 """What stands in ``rejected.jsonl`` where the name of a filter stands that refused a draft."""
 
 
-class State(StrEnum):
+class DecisionState(StrEnum):
     """What became of a draft."""
 
     PENDING = "pending"
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class DecisionQuote:
     """Words of document ``doc`` that are to be evidence; ``start`` is where they stand, if that is known."""
 
     doc: str
@@ -58,7 +58,7 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Edit:
     """The draft is right when this is changed; None leaves a part as it is.
 
     ``evidence`` is all that there is to be: positions in the evidence of the row, from 0, keep what stands there.
@@ -66,7 +66,7 @@ class Mend:
 
     question: str | None = None
     answer: str | None = None
-    evidence: tuple[int | Quote, ...] | None = None
+    evidence: tuple[int | DecisionQuote, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ class Reject:
     reason: str = UNSAID
 
 
-Decision = Accept | Mend | Reject
+Decision = Accept | Edit | Reject
 
 
-class Unmendable(UsageError):
+class UneditableDraft(UsageError):
     """A draft cannot be mended in this way; ``problems`` has a sentence for everything that is wrong."""
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -99,10 +99,14 @@ def origin_of(row: Row) -> Mapping[str, object]:
     return origin if isinstance(origin, Mapping) else {}
 
 
-def state_of(row: Row) -> State:
+def state_of(row: Row) -> DecisionState:
     """What became of a draft that stands in ``questions.jsonl``."""
     reviewed = origin_of(row).get("reviewed")
-    return State(str(reviewed)) if reviewed in (State.ACCEPTED, State.MENDED) else State.PENDING
+    return (
+        DecisionState(str(reviewed))
+        if reviewed in (DecisionState.ACCEPTED, DecisionState.MENDED)
+        else DecisionState.PENDING
+    )
 
 
 def evidence_of(row: Row) -> tuple[Mapping[str, object], ...]:
@@ -111,7 +115,7 @@ def evidence_of(row: Row) -> tuple[Mapping[str, object], ...]:
     return tuple(entry for entry in evidence if isinstance(entry, Mapping)) if isinstance(evidence, list) else ()
 
 
-def seen(row: Row, state: State) -> str:
+def seen(row: Row, state: DecisionState) -> str:
     """A short digest of what a reviewer looked at: a decision about something else is not taken."""
     return digest("seen", state.value, row)[:16]
 
@@ -135,18 +139,20 @@ def decided(row: Row, decision: Decision, reviewer: str, checker: EvidenceChecke
     plain = as_drafted(row)
     match decision:
         case Accept():
-            return _marked(plain, state_of(row) if state_of(row) is State.MENDED else State.ACCEPTED, reviewer)
-        case Mend():
+            return _marked(
+                plain, state_of(row) if state_of(row) is DecisionState.MENDED else DecisionState.ACCEPTED, reviewer
+            )
+        case Edit():
             mended = _mended(plain, decision, checker, answered=answered)
             if mended == plain:
                 return decided(row, Accept(), reviewer, checker)
-            return _marked(mended, State.MENDED, reviewer)
+            return _marked(mended, DecisionState.MENDED, reviewer)
         case Reject():
             reason = " ".join(decision.reason.split()) or UNSAID
             return {**plain, "filter": REVIEW, "reason": reason, "reviewer": reviewer}
 
 
-def located(quote: Quote, document: Document) -> Span | str:
+def located(quote: DecisionQuote, document: Document) -> Span | str:
     """Where a quote stands in its document, or why that cannot be said.
 
     With a ``start`` it must stand there; without one it must stand at one place alone. White space may differ where
@@ -177,11 +183,11 @@ def located(quote: Quote, document: Document) -> Span | str:
             )
 
 
-def _marked(row: Row, state: State, reviewer: str) -> Row:
+def _marked(row: Row, state: DecisionState, reviewer: str) -> Row:
     return {**row, "origin": {**origin_of(row), "reviewed": state.value, "reviewer": reviewer}}
 
 
-def _mended(row: Row, mend: Mend, checker: EvidenceChecker, *, answered: bool) -> Row:
+def _mended(row: Row, mend: Edit, checker: EvidenceChecker, *, answered: bool) -> Row:
     """``row`` with what was changed."""
     changed = dict(row)
     problems: list[str] = []
@@ -206,13 +212,13 @@ def _mended(row: Row, mend: Mend, checker: EvidenceChecker, *, answered: bool) -
     else:
         problems += text_problems(changed, ("answer",))
     if problems:
-        raise Unmendable(problems)
+        raise UneditableDraft(problems)
     order = [*row, *(key for key in changed if key not in row)]
     return {key: changed[key] for key in order if key in changed}
 
 
 def _entries(
-    row: Row, wanted: Sequence[int | Quote], checker: EvidenceChecker
+    row: Row, wanted: Sequence[int | DecisionQuote], checker: EvidenceChecker
 ) -> tuple[list[Mapping[str, object]], list[str]]:
     """The entries of a mended row's evidence, and what is wrong with the new ones."""
     before = evidence_of(row)

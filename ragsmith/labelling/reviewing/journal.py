@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError
-from ragsmith.labelling.reviewing.decisions import Row, State
+from ragsmith.labelling.reviewing.decisions import DecisionState, Row
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import parse_record
 from ragsmith.text.writing import replace_file, sync_folder
@@ -79,16 +79,16 @@ class FolderDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """A line of the journal.
 
-    ``state`` is what the draft was decided to be, `State.PENDING` where a decision was taken back; ``before`` and
-    ``after`` are its row. A mending that was begun has no ``state``: ``after`` is what was typed, which is nothing
+    ``state`` is what the draft was decided to be, `DecisionState.PENDING` where a decision was taken back; ``before``
+    and ``after`` are its row. A mending that was begun has no ``state``: ``after`` is what was typed, which is nothing
     where it was given up.
     """
 
     id: str
-    state: State | None
+    state: DecisionState | None
     reviewer: str
     at: str
     before: Row
@@ -102,8 +102,8 @@ class Entry:
         return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
-def read_entry(line: str) -> Entry:
-    """A line that `Entry.line` wrote.
+def read_entry(line: str) -> JournalEntry:
+    """A line that `JournalEntry.line` wrote.
 
     Raises:
         TextError: it is another line.
@@ -111,11 +111,11 @@ def read_entry(line: str) -> Entry:
     record = parse_record(line)
     id_, decision, reviewer, at = (record.get(key) for key in ("id", "decision", "reviewer", "at"))
     before, after = record.get("before"), record.get("after")
-    known = decision == "unfinished" or decision in tuple(State)
+    known = decision == "unfinished" or decision in tuple(DecisionState)
     if not (isinstance(id_, str) and known and isinstance(before, dict) and isinstance(after, dict)):
         raise TextError("is no decision of a review; remove the line, or the file where you keep no record of reviews")
-    state = None if decision == "unfinished" else State(str(decision))
-    return Entry(id_, state, str(reviewer), str(at), before, after)
+    state = None if decision == "unfinished" else DecisionState(str(decision))
+    return JournalEntry(id_, state, str(reviewer), str(at), before, after)
 
 
 @dataclass
@@ -188,10 +188,10 @@ class Journal:
 
     def __init__(self, disk: FolderDisk) -> None:
         self.disk = disk
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.questions = Lines(QUESTIONS)
         self.rejected = Lines(REJECTED)
-        self._open: list[Entry] = []  # decisions that the files may not show yet
+        self._open: list[JournalEntry] = []  # decisions that the files may not show yet
         self._marks: dict[str, tuple[int, ...]] = {}
         data = disk.read(JOURNAL)
         whole = data.rfind(b"\n") + 1
@@ -224,7 +224,7 @@ class Journal:
         with suppress(OSError):
             self._finish()
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile.
 
         Raises:
@@ -239,7 +239,7 @@ class Journal:
             said = f"it is decided and kept in {JOURNAL}, and {QUESTIONS} is brought up to date when it can be written"
             raise Unapplied(error.errno, f"{said} ({error.strerror or error})") from error
 
-    def _remember(self, entry: Entry) -> None:
+    def _remember(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
         if entry.state is not None:
             self._open.append(entry)
@@ -259,10 +259,12 @@ class Journal:
         with suppress(OSError):  # then they are looked at once more, and found applied
             self.disk.append(JOURNAL, APPLIED)
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: JournalEntry) -> None:
         """Let the files show an entry; where a row goes from one to the other it is never in neither."""
         there, gone = (
-            (self.rejected, self.questions) if entry.state is State.REJECTED else (self.questions, self.rejected)
+            (self.rejected, self.questions)
+            if entry.state is DecisionState.REJECTED
+            else (self.questions, self.rejected)
         )
         if there.get(entry.id) != entry.after:
             self._replace(there.name, there.with_row(entry.id, entry.after))
@@ -290,9 +292,9 @@ def drafted_rows(folder: Path) -> tuple[Row, ...]:
     return tuple(found.values())
 
 
-def unfinished(entries: Sequence[Entry]) -> Mapping[str, Entry]:
+def unfinished(entries: Sequence[JournalEntry]) -> Mapping[str, JournalEntry]:
     """The mendings that were begun, and neither given up nor finished, by identifier."""
-    found: dict[str, Entry] = {}
+    found: dict[str, JournalEntry] = {}
     for entry in entries:
         if entry.state is None and entry.after:
             found[entry.id] = entry

@@ -16,7 +16,7 @@ FURTHER = 1200
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkedText:
     """Characters of a passage that are in the same quotes; ``marks`` are their positions among the spans."""
 
     start: int
@@ -25,7 +25,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class ReviewPassage:
     """The characters ``[start, end)`` of a document, in pieces; ``whole`` where that is all of it."""
 
     doc: str
@@ -33,7 +33,7 @@ class Passage:
     start: int
     end: int
     whole: bool
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MarkedText, ...]
 
     @property
     def text(self) -> str:
@@ -43,7 +43,7 @@ class Passage:
 
 def passages(
     spans: Sequence[Span], sources: Sequence[Span], documents: Mapping[str, Document], more: int = 0
-) -> tuple[Passage, ...]:
+) -> tuple[ReviewPassage, ...]:
     """The passages that hold ``spans``, the quotes, and ``sources``, what the draft was made of; each text once.
 
     ``more`` says how often more of the documents was asked for.
@@ -76,7 +76,7 @@ def _merged(ordered: Sequence[Span]) -> list[Span]:
     return found
 
 
-def _passage(shown: Span, spans: Sequence[Span], document: Document) -> Passage:
+def _passage(shown: Span, spans: Sequence[Span], document: Document) -> ReviewPassage:
     cuts = {shown.start, shown.end}
     for span in spans:
         if span.doc == shown.doc:
@@ -85,6 +85,6 @@ def _passage(shown: Span, spans: Sequence[Span], document: Document) -> Passage:
     pieces = []
     for start, end in pairwise(places):
         marks = [at for at, s in enumerate(spans) if s.doc == shown.doc and s.start < end and start < s.end]
-        pieces.append(Piece(start, document.text[start:end], tuple(marks)))
+        pieces.append(MarkedText(start, document.text[start:end], tuple(marks)))
     whole = shown.start == 0 and shown.end == len(document.text)
-    return Passage(document.id, document.title, shown.start, shown.end, whole, tuple(pieces))
+    return ReviewPassage(document.id, document.title, shown.start, shown.end, whole, tuple(pieces))

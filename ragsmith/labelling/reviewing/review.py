@@ -25,9 +25,9 @@ from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import (
     REVIEW,
     Decision,
+    DecisionState,
     Reject,
     Row,
-    State,
     as_drafted,
     decided,
     evidence_of,
@@ -36,9 +36,9 @@ from ragsmith.labelling.reviewing.decisions import (
     seen,
     state_of,
 )
-from ragsmith.labelling.reviewing.doubt import Doubt, Doubter
-from ragsmith.labelling.reviewing.journal import Entry, FolderDisk, Journal, unfinished
-from ragsmith.labelling.reviewing.passages import Passage, passages
+from ragsmith.labelling.reviewing.journal import FolderDisk, Journal, JournalEntry, unfinished
+from ragsmith.labelling.reviewing.passages import ReviewPassage, passages
+from ragsmith.labelling.reviewing.uncertainty import Uncertainty, UncertaintyModel
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
@@ -49,7 +49,7 @@ LOCK = ".review.lock"
 
 
 @dataclass(frozen=True)
-class Draft:
+class ReviewedDraft:
     """A drafted question in its current state.
 
     ``reviewer`` and ``reason`` are empty where there is none. ``begun`` is a mending that was typed and not finished.
@@ -57,11 +57,11 @@ class Draft:
 
     id: str
     row: Row
-    state: State
+    state: DecisionState
     reviewer: str
     reason: str
-    doubt: Doubt
-    begun: Entry | None = None
+    doubt: Uncertainty
+    begun: JournalEntry | None = None
 
     @property
     def seen(self) -> str:
@@ -92,7 +92,7 @@ class Draft:
 class DecidedMeanwhile(UsageError):
     """A draft is not as it was shown; ``draft`` is its current state."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: ReviewedDraft) -> None:
         self.draft = draft
         super().__init__(f"{draft.id} has changed since it was shown: look at it again, then decide")
 
@@ -116,8 +116,8 @@ class Review:
         self.name = name
         self.documents = documents
         self._checker = EvidenceChecker(documents)
-        self._doubter = Doubter(chunk_documents(list(documents.values())))
-        self._doubts: dict[str, Doubt] = {}
+        self._doubter = UncertaintyModel(chunk_documents(list(documents.values())))
+        self._doubts: dict[str, Uncertainty] = {}
         self._release = weakref.finalize(self, (lock or ExitStack()).close)
         self._own = threading.RLock()
         with locked(folder):
@@ -169,17 +169,17 @@ class Review:
             return cls(found, name, kept, FolderDisk(found), lock.pop_all())
 
     @property
-    def drafts(self) -> tuple[Draft, ...]:
+    def drafts(self) -> tuple[ReviewedDraft, ...]:
         """Every drafted question that a filter did not refuse, decided ones, too; the least certain first."""
         with self._held():
             return tuple(sorted(self._drafts(), key=lambda draft: (-draft.doubt.value, draft.id)))
 
     @property
-    def pending(self) -> tuple[Draft, ...]:
+    def pending(self) -> tuple[ReviewedDraft, ...]:
         """Those that are not decided yet."""
-        return tuple(draft for draft in self.drafts if draft.state is State.PENDING)
+        return tuple(draft for draft in self.drafts if draft.state is DecisionState.PENDING)
 
-    def draft(self, id_: str) -> Draft:
+    def draft(self, id_: str) -> ReviewedDraft:
         """One of them.
 
         Raises:
@@ -191,12 +191,13 @@ class Review:
     def counts(self) -> dict[str, int]:
         """How many drafts are in each state."""
         found = Counter(draft.state for draft in self.drafts)
-        return {state.value: found[state] for state in State}
+        return {state.value: found[state] for state in DecisionState}
 
-    def decide(self, id_: str, decision: Decision, *, reviewer: str, looked_at: str | None = None) -> Draft:
+    def decide(self, id_: str, decision: Decision, *, reviewer: str, looked_at: str | None = None) -> ReviewedDraft:
         """Decide about a draft, and return how it stands then.
 
-        ``looked_at`` is the `Draft.seen` of what the reviewer saw; without it whatever was decided before is replaced.
+        ``looked_at`` is the `ReviewedDraft.seen` of what the reviewer saw; without it whatever was decided before is
+        replaced.
 
         Raises:
             DecidedMeanwhile: the draft is not as it was seen.
@@ -208,11 +209,11 @@ class Review:
             draft = self._checked(id_, looked_at)
             base = self._original(draft)[0] if isinstance(decision, Reject) else draft.row
             after = decided(base, decision, reviewer, self._checker, answered=self._answered())
-            state = State.REJECTED if isinstance(decision, Reject) else state_of(after)
-            self._journal.write(Entry(id_, state, reviewer, _now(), draft.row, after))
+            state = DecisionState.REJECTED if isinstance(decision, Reject) else state_of(after)
+            self._journal.write(JournalEntry(id_, state, reviewer, _now(), draft.row, after))
             return self._draft(id_)
 
-    def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> Draft:
+    def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> ReviewedDraft:
         """Take a decision back: the question is as it was drafted, and pending.
 
         Evidence is written where it stands by now. Raises as `decide`, and ``UsageError`` where it stands nowhere.
@@ -220,14 +221,14 @@ class Review:
         reviewer = reviewer_name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
-            if draft.state is not State.PENDING:
+            if draft.state is not DecisionState.PENDING:
                 original, lost = self._original(draft)
                 if lost:
                     quotes = ", ".join(shown(text) for text in lost)
                     raise UsageError(
                         f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend or reject it"
                     )
-                self._journal.write(Entry(id_, State.PENDING, reviewer, _now(), draft.row, original))
+                self._journal.write(JournalEntry(id_, DecisionState.PENDING, reviewer, _now(), draft.row, original))
             return self._draft(id_)
 
     def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
@@ -238,9 +239,9 @@ class Review:
         reviewer = reviewer_name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
-            self._journal.write(Entry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
+            self._journal.write(JournalEntry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
 
-    def passages(self, draft: Draft, more: int = 0) -> tuple[Passage, ...]:
+    def passages(self, draft: ReviewedDraft, more: int = 0) -> tuple[ReviewPassage, ...]:
         """What is to be read: where the quotes stand, or for a question without any, what could answer it."""
         source = _span(origin_of(draft.row).get("passage"))
         sources = [source] if source else []
@@ -248,7 +249,7 @@ class Review:
             sources.append(nearest.span)
         return passages([span for span in self.spans(draft) if span], sources, self.documents, more)
 
-    def spans(self, draft: Draft) -> tuple[Span | None, ...]:
+    def spans(self, draft: ReviewedDraft) -> tuple[Span | None, ...]:
         """Where each entry of the evidence stands; None where the documents have changed, and it is there no more."""
         return self._spans(draft.row)
 
@@ -259,7 +260,7 @@ class Review:
             self._journal.refresh()
             yield
 
-    def _drafts(self) -> Iterator[Draft]:
+    def _drafts(self) -> Iterator[ReviewedDraft]:
         begun = unfinished(self._journal.entries)
         rejected = self._journal.rejected
         for row in self._journal.questions.rows:
@@ -267,28 +268,28 @@ class Review:
                 yield self._made(row, state_of(row), begun)
         for row in rejected.rows:
             if row.get("filter") == REVIEW:
-                yield self._made(row, State.REJECTED, begun)
+                yield self._made(row, DecisionState.REJECTED, begun)
 
-    def _made(self, row: Row, state: State, begun: Mapping[str, Entry]) -> Draft:
+    def _made(self, row: Row, state: DecisionState, begun: Mapping[str, JournalEntry]) -> ReviewedDraft:
         id_ = str(row["id"])
-        rejected = state is State.REJECTED
+        rejected = state is DecisionState.REJECTED
         reviewer = row.get("reviewer") if rejected else origin_of(row).get("reviewer")
         reason = str(row.get("reason", "")) if rejected else ""
-        return Draft(id_, row, state, str(reviewer or ""), reason, self._doubt(id_, row), begun.get(id_))
+        return ReviewedDraft(id_, row, state, str(reviewer or ""), reason, self._doubt(id_, row), begun.get(id_))
 
-    def _draft(self, id_: str) -> Draft:
+    def _draft(self, id_: str) -> ReviewedDraft:
         found = {draft.id: draft for draft in self._drafts()}
         if id_ not in found:
             raise UsageError(f"{self.folder} has no drafted question {id_!r}; {did_you_mean(id_, found)}")
         return found[id_]
 
-    def _checked(self, id_: str, looked_at: str | None) -> Draft:
+    def _checked(self, id_: str, looked_at: str | None) -> ReviewedDraft:
         draft = self._draft(id_)
         if looked_at is not None and looked_at != draft.seen:
             raise DecidedMeanwhile(draft)
         return draft
 
-    def _doubt(self, id_: str, row: Row) -> Doubt:
+    def _doubt(self, id_: str, row: Row) -> Uncertainty:
         """The doubt about what was drafted: a mending moves a question to no other place."""
         if id_ not in self._doubts:
             spans = [span for span in self._spans(row) if span is not None]
@@ -304,7 +305,7 @@ class Review:
     def _spans(self, row: Row) -> tuple[Span | None, ...]:
         return tuple(self._checker.span(entry)[0] for entry in evidence_of(row))
 
-    def _original(self, draft: Draft) -> tuple[Row, list[str]]:
+    def _original(self, draft: ReviewedDraft) -> tuple[Row, list[str]]:
         """The row as it was drafted, by the journal, and the quotes of it that stand nowhere now.
 
         Without a journal a mended question stays mended. Documents may have been edited, and evidence repaired, since

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.embedded.feedback import Feedback
+from ragsmith.models.embedded.feedback import RelevanceFeedback
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
 from ragsmith.models.embedded.thesaurus import Thesaurus
@@ -45,7 +45,7 @@ class ExtractiveModel(LanguageModel):
         self._embedder = word_vectors
         self._lexicon = Lexicon(self._texts, self._languages)
         self._ranking = SentenceRanking(self._lexicon, word_vectors)
-        self._feedback = Feedback(self._texts, self._lexicon, self._languages)
+        self._feedback = RelevanceFeedback(self._texts, self._lexicon, self._languages)
         self._thesaurus = Thesaurus(self._lexicon, word_vectors)
         self._sentences = bounded_cache(_REMEMBERED_TEXTS, key="a text")(_sentence_texts)
 

@@ -17,7 +17,7 @@ Ranking = tuple[tuple[int, float], ...]
 """Positions of texts and their scores, best first."""
 
 
-class Feedback:
+class RelevanceFeedback:
     """Searches ``texts`` by BM25 and reads expansion words out of what was found."""
 
     def __init__(self, texts: Sequence[str], lexicon: Lexicon, languages: Sequence[str] = ()) -> None:

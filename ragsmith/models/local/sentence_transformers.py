@@ -38,7 +38,7 @@ class _Options:
     revision: str | None
 
 
-class _Client:
+class _SentenceTransformer:
     """A model by name: its weights are found when its identity is asked for, and read when it is first used."""
 
     slow = True
@@ -95,14 +95,14 @@ class _Client:
             model.to(getattr(torch, options.dtype))
         return Network(model, context_window=options.context_window, rows=options.batch_size)
 
-    def __reduce__(self) -> tuple[Callable[[], _Client], tuple[()]]:  # a process reads the weights itself
+    def __reduce__(self) -> tuple[Callable[[], _SentenceTransformer], tuple[()]]:  # a process reads the weights itself
         found: LocatedWeights | None = self.__dict__.get("_weights")
         options = asdict(self._options) | ({"revision": found.revision} if found else {})
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 
 
 @provider("embedder", PACKAGE, extra=EXTRA)
-class SentenceTransformersEmbedder(_Client):
+class SentenceTransformersEmbedder(_SentenceTransformer):
     """Embeds texts with a bi-encoder; queries with `embed_queries`, since some models tell the two apart.
 
     ``query_prefix`` and ``document_prefix`` stand in front of every text; None takes the model's own prompts, if it has
@@ -163,7 +163,7 @@ class SentenceTransformersEmbedder(_Client):
 
 
 @provider("cross_encoder", PACKAGE, extra=EXTRA)
-class SentenceTransformersCrossEncoder(_Client):
+class SentenceTransformersCrossEncoder(_SentenceTransformer):
     """Scores texts against a query with a cross-encoder: the logit of its one output, to six decimals.
 
     Of a pair longer than ``context_window`` tokens (by default the model's window) the longer side is cut at its end.

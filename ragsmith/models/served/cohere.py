@@ -11,8 +11,8 @@ from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
 from ragsmith.models.served.openai_embeddings import read_vectors
 from ragsmith.models.served.packages import CohereModel
-from ragsmith.models.served.policy import Transient
-from ragsmith.models.served.remote_ranking import Window, read_scores
+from ragsmith.models.served.policy import TransientFailure
+from ragsmith.models.served.remote_ranking import TextWindow, read_scores
 from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
@@ -27,12 +27,12 @@ EMBED_WINDOW = 128_000
 """Tokens; of models whose name has none of the marks above."""
 
 
-class _Client(CohereModel):
+class _CohereClient(CohereModel):
     """What embedder and reranker share."""
 
     def __init__(self, model: str, endpoint: JsonEndpoint, window: int) -> None:
         super().__init__(model, endpoint)
-        self._window = Window(window)
+        self._window = TextWindow(window)
 
     @property
     def id(self) -> str:
@@ -46,7 +46,7 @@ class _Client(CohereModel):
 
 
 @provider("cross_encoder", "cohere", service=COHERE, extra="cohere")
-class CohereReranker(_Client):
+class CohereReranker(_CohereClient):
     """Scores texts against a query. Safe to use from many threads.
 
     Texts longer than ``context_window`` tokens, by an estimate, are cut at the end and counted.
@@ -82,7 +82,7 @@ class CohereReranker(_Client):
 
 
 @provider("embedder", "cohere", service=COHERE, extra="cohere")
-class CohereEmbedder(_Client):
+class CohereEmbedder(_CohereClient):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
     Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are cut at the end and
@@ -140,7 +140,7 @@ class CohereEmbedder(_Client):
         found = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = found.get("float") if isinstance(found, dict) else None
         numbered = [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
-        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), Transient, self.id)
+        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), TransientFailure, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

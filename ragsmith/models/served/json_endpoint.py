@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from ragsmith.models.served.policy import Policy, Transient, Unusable
+from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.text.redaction import remember_secret
 
@@ -58,8 +58,8 @@ class JsonEndpoint:
     ) -> list[T]:
         """What ``read`` makes of each request, its reply and the seconds it took; see `Provider.send_all`.
 
-        ``read`` raises `Transient` or `Rejected` for a reply that cannot be used. ``where`` is a path below the base
-        URL, a whole URL, or the call of a package that sends a body.
+        ``read`` raises `TransientFailure` or `Rejected` for a reply that cannot be used. ``where`` is a path below the
+        base URL, a whole URL, or the call of a package that sends a body.
         """
         post = partial(self._post, where) if isinstance(where, str) else where
         attempts = [partial(_attempt, post, body, read) for body in bodies]
@@ -76,9 +76,9 @@ async def _attempt(post: Post, body: dict[str, Any], read: Callable[[dict[str, A
     reply = await post(body)
     try:
         return read(body, parsed(reply), time.perf_counter() - started)
-    except Transient as trouble:
+    except TransientFailure as trouble:
         problem, usage = trouble.problem, trouble.usage
-    raise Unusable(problem, usage)
+    raise UnusableReply(problem, usage)
 
 
 async def _probe(post: Post, body: dict[str, Any]) -> None:
@@ -113,22 +113,23 @@ def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> li
 def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
     """The values called ``name`` of a list of objects, in the order of the texts that each names by ``index``.
 
-    Raises `Transient`: a text of the ``n`` is missing, named twice or unknown; ``what`` says what the values are.
+    Raises `TransientFailure`: a text of the ``n`` is missing, named twice or unknown; ``what`` says what the values
+    are.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Transient(f"the reply has no {what}")
+        raise TransientFailure(f"the reply has no {what}")
     if len(rows) != n:
-        raise Transient(f"the reply has {len(rows)} {what} for {n} texts")
+        raise TransientFailure(f"the reply has {len(rows)} {what} for {n} texts")
     found = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
     if found.keys() != set(range(n)):
-        raise Transient(f"the indices of the {what} are not those of the texts, each once")
+        raise TransientFailure(f"the indices of the {what} are not those of the texts, each once")
     return [found[i] for i in range(n)]
 
 
 def parsed(body: bytes) -> Any:
-    """What a response holds. Raises `Transient`: it is no JSON in UTF-8, or not whole."""
+    """What a response holds. Raises `TransientFailure`: it is no JSON in UTF-8, or not whole."""
     try:
         return json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors
         pass
-    raise Transient("the reply is not valid JSON")
+    raise TransientFailure("the reply is not valid JSON")

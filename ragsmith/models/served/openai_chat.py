@@ -1,7 +1,7 @@
 """A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
 Replies that are empty, malformed or without a finish reason are errors, not answers; one that ended at the limit on
-tokens says so. What a server refuses by name it is not sent again: see `ragsmith.models.traits`.
+tokens says so. What a server refuses by name it is not sent again: see `ragsmith.models.capabilities`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.openai_reply import Asked, Reading, read_reply
+from ragsmith.models.served.openai_reply import ParsedReply, RequestedModel, read_reply
 from ragsmith.models.served.packages import OpenAIModel
-from ragsmith.models.traits import Learner, Traits
 
 REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
 """What a server may refuse by name, and what is sent instead, if anything. A ``response_format`` is never sent; whoever
@@ -52,7 +52,7 @@ class OpenAIChat(OpenAIModel):
         super().__init__(model, endpoint)
         self.context_window = context_window
         self.cut_answers = cut_answers
-        self.learner = Learner()
+        self.learner = CapabilityLearner()
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model
         self._named: set[str] = set()
@@ -83,12 +83,12 @@ class OpenAIChat(OpenAIModel):
         }
         with self.learner.request():
             thinks = self._thinking_tokens > 0 or self.learner.traits.begins_in_thought
-            reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts, thinks))
+            reading = self._taken(body, RequestedModel(self._model, prompt, max_tokens, self._accepts, thinks))
         for what, problem in reading.odd.items():
             self._say_once(what, f"openai:{self._model} {problem}")
         return reading.completion
 
-    def _taken(self, body: dict[str, Any], asked: Asked) -> Reading:
+    def _taken(self, body: dict[str, Any], asked: RequestedModel) -> ParsedReply:
         """The reply to ``body`` without what the server refuses; that counts as learnt when it takes the rest."""
         refused = self.learner.traits.refuses
 
@@ -102,7 +102,7 @@ class OpenAIChat(OpenAIModel):
                     raise
                 refused |= named | self.learner.traits.refuses
             else:
-                self.learner.learn(Traits(refused, begins_in_thought=reading.begins_in_thought))
+                self.learner.learn(ModelCapabilities(refused, begins_in_thought=reading.begins_in_thought))
                 if "temperature" in refused:
                     self._say_once(
                         "temperature",
@@ -110,10 +110,10 @@ class OpenAIChat(OpenAIModel):
                     )
                 return reading
 
-    def _read(self, body: dict[str, Any], asked: Asked) -> Reading:
+    def _read(self, body: dict[str, Any], asked: RequestedModel) -> ParsedReply:
         create = self.client.chat.completions.with_raw_response.create
 
-        def read(_: Any, reply: Any, seconds: float) -> Reading:
+        def read(_: Any, reply: Any, seconds: float) -> ParsedReply:
             return read_reply(asked, reply, seconds)
 
         return self._endpoint.send(self.posting(create), [body], read, what=self.id)[0]

@@ -17,7 +17,7 @@ from ragsmith.models.registry import model_id, provider
 from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, by_index
 from ragsmith.models.served.openai_chat import OPENAI
 from ragsmith.models.served.packages import OpenAIModel
-from ragsmith.models.served.policy import Transient
+from ragsmith.models.served.policy import TransientFailure
 from ragsmith.models.unit_vectors import UnitVectors
 
 BATCH_TEXTS = 128
@@ -85,7 +85,7 @@ class OpenAIEmbeddings(OpenAIModel):
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
-        return self._vectors.checked(rows, Transient, self.id)
+        return self._vectors.checked(rows, TransientFailure, self.id)
 
 
 def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
@@ -97,11 +97,11 @@ def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
     vectors = by_index(data, "embedding", n, "vectors")
     lengths = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
     if len(lengths) != 1 or 0 in lengths:
-        raise Transient(f"the vectors of one reply have different lengths, or none: {sorted(lengths)[:5]}")
+        raise TransientFailure(f"the vectors of one reply have different lengths, or none: {sorted(lengths)[:5]}")
     try:
         rows = np.asarray(vectors)
     except ValueError:  # lists within lists
         rows = np.asarray("")
     if rows.ndim != 2 or rows.dtype.kind not in "fi":
-        raise Transient("the vectors hold something else than numbers")
+        raise TransientFailure("the vectors hold something else than numbers")
     return rows.astype(np.float64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
 from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, NOTHING, Usage, tokens_at_most
 from ragsmith.text.files import shown
@@ -32,7 +32,7 @@ ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedModel:
     """What a reply is to: ``accepts`` is another name under which the server may say that the model is, or `ANY`.
 
     ``thinks`` says that the model thinks: a reply that was cut and shows no thoughts is then taken for thoughts that
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedReply:
     """A reply, and what was odd about it: a sentence to say, by what it is about.
 
     ``begins_in_thought`` says that it ended thoughts that it had not begun.
@@ -58,7 +58,7 @@ class Reading:
     begins_in_thought: bool = False
 
 
-def read_reply(asked: Asked, reply: Any, seconds: float) -> Reading:
+def read_reply(asked: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
     """The text of a reply, without thoughts and without any key that the server repeats in it, and what it cost.
 
     Raises:
@@ -75,33 +75,33 @@ def read_reply(asked: Asked, reply: Any, seconds: float) -> Reading:
         raise
 
 
-def _read(asked: Asked, reply: Any, seconds: float) -> Reading:
+def _read(asked: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Transient("the reply has no choices")
+        raise TransientFailure("the reply has no choices")
     odd = _of_another_model(asked, reply.get("model"))
     finish = choices[0].get("finish_reason")
     if finish == "content_filter":
-        raise Rejected("the reply was withheld: it ended with finish_reason 'content_filter'")
+        raise RequestRejected("the reply was withheld: it ended with finish_reason 'content_filter'")
     message = choices[0].get("message")
     written, thoughts = _said(message if isinstance(message, dict) else {})
     if len(written) > asked.limit * MOST_CHARACTERS_A_TOKEN:
-        raise Transient(f"the reply has {len(written):,} characters, which {asked.limit:,} tokens cannot hold")
+        raise TransientFailure(f"the reply has {len(written):,} characters, which {asked.limit:,} tokens cannot hold")
     text, is_open = without_thoughts(written)
     is_cut = finish in CUT or is_open
     if asked.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
         text = ""
     if not is_cut and not text.strip():
-        raise Transient("the reply has no text")
+        raise TransientFailure("the reply has no text")
     if not is_cut and finish != "stop":
-        raise Transient(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
+        raise TransientFailure(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
-        raise Transient("the reply is not valid Unicode")
+        raise TransientFailure("the reply is not valid Unicode")
     (read, wrote), wrong = _tokens(asked, reply.get("usage"), written + thoughts)
     thought = min(wrote, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
     usage = Usage(1, 0, 0, read, wrote, seconds)
     completion = Completion(without_known(text), usage, asked.limit if is_cut else 0, thought)
-    return Reading(completion, odd | wrong, ends_thoughts_alone(written))
+    return ParsedReply(completion, odd | wrong, ends_thoughts_alone(written))
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def _said(message: Mapping[str, Any]) -> tuple[str, str]:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _tokens(asked: Asked, usage: Any, said: str) -> tuple[tuple[int, int], dict[str, str]]:
+def _tokens(asked: RequestedModel, usage: Any, said: str) -> tuple[tuple[int, int], dict[str, str]]:
     """Tokens read and written, 0 where the server does not say; what cannot be, more or none, is counted here instead.
 
     No tokeniser makes more tokens of a text than it has bytes. Servers that leave thoughts out of what was written have
@@ -161,13 +161,13 @@ _QUANTISED = r"(?:ud-)?i?q\d\w*|bf16|fp?16|fp?32|fp?8|int[48]|awq|gptq|gguf"
 _SAME = re.compile(rf"(?:[-_.](?:{_SNAPSHOT}|{_QUANTISED}))+", re.IGNORECASE)
 
 
-def _of_another_model(asked: Asked, replied: Any) -> dict[str, str]:
-    """What to say of a reply by another model that is accepted. Raises `Refused`: it is not."""
+def _of_another_model(asked: RequestedModel, replied: Any) -> dict[str, str]:
+    """What to say of a reply by another model that is accepted. Raises `AccessRefused`: it is not."""
     if not isinstance(replied, str) or is_same_model(asked.model, replied):
         return {}
     name = redacted(shown(replied))
     if asked.accepts != ANY and not (asked.accepts and is_same_model(asked.accepts, replied)):
-        raise Refused(
+        raise AccessRefused(
             f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"
         )
     return {"model": f"replies as {name}, which accept_model allows"}

@@ -61,7 +61,7 @@ class AttemptFailed(Exception):
         self.problem = problem
 
 
-class Transient(AttemptFailed):
+class TransientFailure(AttemptFailed):
     """A trouble that may pass: tried again, not before ``wait`` seconds if the provider said so.
 
     ``kind`` is the sort of trouble, as in ``HTTP 503``, where the problem says more.
@@ -74,14 +74,14 @@ class Transient(AttemptFailed):
         self.usage = usage
 
 
-class Unusable(Transient):
+class UnusableReply(TransientFailure):
     """A reply came, with success, and cannot be used: tried again a few times. The provider is not to be distrusted."""
 
     def __init__(self, problem: str, usage: Usage | None = None) -> None:
         super().__init__(problem, usage=usage or NOTHING)
 
 
-class Rejected(AttemptFailed):
+class RequestRejected(AttemptFailed):
     """The provider does not take this request: not tried again, and nothing follows for other requests.
 
     ``error`` is what the request fails with.
@@ -92,5 +92,5 @@ class Rejected(AttemptFailed):
         self.error = error
 
 
-class Refused(AttemptFailed):
+class AccessRefused(AttemptFailed):
     """The provider refuses the key or the model: it would refuse every other request as well."""

@@ -17,7 +17,15 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreada
 from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
-from ragsmith.models.served.policy import PROBE, AttemptFailed, Policy, Refused, Rejected, Transient, Unusable
+from ragsmith.models.served.policy import (
+    PROBE,
+    AccessRefused,
+    AttemptFailed,
+    Policy,
+    RequestRejected,
+    TransientFailure,
+    UnusableReply,
+)
 from ragsmith.models.usage import NOTHING, Usage
 from ragsmith.text.redaction import redacted
 
@@ -34,7 +42,7 @@ SPREAD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class ProviderActivity:
     """What a provider has done so far, and does now; ``waiting_until`` is an instant of ``time.monotonic``, or 0."""
 
     attempts: int = 0
@@ -70,10 +78,10 @@ class Provider:
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
         self._closed = False
-        self._activity = Activity()
+        self._activity = ProviderActivity()
 
     @property
-    def activity(self) -> Activity:
+    def activity(self) -> ProviderActivity:
         """Counts, all of the same instant."""
         return self._activity
 
@@ -156,15 +164,15 @@ class Provider:
             error: RagsmithError | None = None
             try:
                 return await self._attempt(attempt, request, what, problem, retry=tried > 0)
-            except Transient as trouble:
+            except TransientFailure as trouble:
                 problem, told = redacted(trouble.problem), trouble.wait
-                unusable += isinstance(trouble, Unusable)
+                unusable += isinstance(trouble, UnusableReply)
                 lost += trouble.usage or NOTHING
-            except Rejected as trouble:
+            except RequestRejected as trouble:
                 tried += 1
                 lost += trouble.usage or NOTHING
                 error = given_up(trouble.error, f"{what}: {redacted(trouble.problem)}")
-            except Refused as trouble:
+            except AccessRefused as trouble:
                 error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
             if error is not None:
                 raise error  # out here it has no context, which would show what the server said
@@ -194,7 +202,7 @@ class Provider:
             try:
                 result = await self._within_deadline(attempt)
             except AttemptFailed as trouble:
-                if isinstance(trouble, Transient) and not isinstance(trouble, Unusable):
+                if isinstance(trouble, TransientFailure) and not isinstance(trouble, UnusableReply):
                     self._failed(request, sent, trouble)
                 else:
                     self._breaker.answered(time.monotonic())
@@ -214,9 +222,9 @@ class Provider:
                 return await attempt()
         except TimeoutError:
             pass
-        raise Transient(f"no complete reply within {self.policy.deadline:g} s", kind=LATE, usage=NOTHING)
+        raise TransientFailure(f"no complete reply within {self.policy.deadline:g} s", kind=LATE, usage=NOTHING)
 
-    def _failed(self, request: object, sent: float, trouble: Transient) -> None:
+    def _failed(self, request: object, sent: float, trouble: TransientFailure) -> None:
         now, told = time.monotonic(), trouble.wait
         if told is not None:
             self._limiter.hold(told, sent=sent, now=now)
@@ -256,7 +264,9 @@ class Provider:
             return LATE
         except AttemptFailed as trouble:
             return (
-                redacted(trouble.kind) if isinstance(trouble, Transient) and not isinstance(trouble, Unusable) else ""
+                redacted(trouble.kind)
+                if isinstance(trouble, TransientFailure) and not isinstance(trouble, UnusableReply)
+                else ""
             )
         return ""
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragsmith.models.served.json_endpoint import by_index
-from ragsmith.models.served.policy import Transient
+from ragsmith.models.served.policy import TransientFailure
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 
 
-class Window:
+class TextWindow:
     """Cuts texts at their end to ``tokens``, estimated by characters, and counts them; None cuts nothing."""
 
     def __init__(self, tokens: int | None) -> None:
@@ -40,5 +40,5 @@ def read_scores(rows: Any, name: str, n: int) -> list[float]:
     """
     scores = by_index(rows, name, n, "scores")
     if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
-        raise Transient("a score is missing, or no finite number")
+        raise TransientFailure("a score is missing, or no finite number")
     return [round(float(score), 6) for score in scores]

@@ -15,7 +15,7 @@ from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.options import BatchSize, ContextWindow
 from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, batches
-from ragsmith.models.served.remote_ranking import Window, read_scores
+from ragsmith.models.served.remote_ranking import TextWindow, read_scores
 
 BATCH_TEXTS = 32
 """The most that TEI takes in a request unless it is told otherwise."""
@@ -24,7 +24,7 @@ _NOT_SPOKEN = re.compile(r": HTTP (?:400|404|405|415|422)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class RerankDialect:
     """How a kind of server is asked: the body of a request, and where its reply has the scores."""
 
     body: Callable[[str, str, Sequence[str]], dict[str, Any]]
@@ -46,8 +46,8 @@ def _results(reply: Any) -> Any:
     return reply.get("results") if isinstance(reply, dict) else None
 
 
-JINA = Language(_jina_body, "documents", _results, "relevance_score")
-TEI = Language(_tei_body, "texts", lambda reply: reply, "score")
+JINA = RerankDialect(_jina_body, "documents", _results, "relevance_score")
+TEI = RerankDialect(_tei_body, "texts", lambda reply: reply, "score")
 
 
 @provider("cross_encoder", "rerank", service=Service(self_hosted=True))
@@ -70,10 +70,10 @@ class RerankEndpoint(EndpointModel):
     ) -> None:
         super().__init__(model, endpoint)
         self._kind = kind
-        self._window = Window(context_window)
+        self._window = TextWindow(context_window)
         self._batch_size = batch_size
         self._possible = addresses(endpoint.base_url)
-        self._spoken: tuple[str, Language] | None = None
+        self._spoken: tuple[str, RerankDialect] | None = None
 
     @property
     def id(self) -> str:
@@ -115,7 +115,7 @@ class RerankEndpoint(EndpointModel):
                 return scores
         raise problem or ModelError(f"{self.id}: there is nowhere to ask")
 
-    def _send(self, url: str, language: Language, query: str, parts: Sequence[Sequence[str]]) -> list[list[float]]:
+    def _send(self, url: str, language: RerankDialect, query: str, parts: Sequence[Sequence[str]]) -> list[list[float]]:
         def read(body: dict[str, Any], reply: Any, _: float) -> list[float]:
             return read_scores(language.rows(reply), language.score, len(body[language.texts]))
 
@@ -123,7 +123,7 @@ class RerankEndpoint(EndpointModel):
         return self._endpoint.send(url, bodies, read, what=self.id)
 
 
-def addresses(base_url: str) -> list[tuple[str, Language]]:
+def addresses(base_url: str) -> list[tuple[str, RerankDialect]]:
     """Where to ask and how, the likeliest first."""
     base = base_url.rstrip("/")
     if base.endswith("/rerank"):

@@ -9,7 +9,7 @@ from ragsmith.types import Hits, Passage, Passages, Question
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ChunkWindow:
     """The chunks ``first`` to ``last`` (both included) of a document, and the rank of the best hit among them."""
 
     rank: int
@@ -18,14 +18,14 @@ class Window:
     last: int
 
 
-def merged(windows: list[Window]) -> list[Window]:
+def merged(windows: list[ChunkWindow]) -> list[ChunkWindow]:
     """Join windows of one document that overlap or touch; the joined one has the better rank. Best rank first."""
-    joined: list[Window] = []
+    joined: list[ChunkWindow] = []
     for window in sorted(windows, key=lambda w: (w.doc, w.first)):
         before = joined[-1] if joined else None
         if before and before.doc == window.doc and window.first <= before.last + 1:
             rank, last = min(before.rank, window.rank), max(before.last, window.last)
-            joined[-1] = Window(rank, window.doc, before.first, last)
+            joined[-1] = ChunkWindow(rank, window.doc, before.first, last)
         else:
             joined.append(window)
     return sorted(joined, key=lambda w: w.rank)
@@ -46,7 +46,7 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
             passages[rank] = Passage(hit.chunk.text, hit.chunk.spans, hit.score)
             continue
         around = corpus.around(hit.chunk, n, n)
-        windows.append(Window(rank, hit.chunk.doc, around[0].index, around[-1].index))
+        windows.append(ChunkWindow(rank, hit.chunk.doc, around[0].index, around[-1].index))
     for window in merged(windows):
         span = corpus.stretch(window.doc, window.first, window.last)
         passages[window.rank] = Passage(corpus.text(span), (span,), hits[window.rank].score)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.anchoring.answers import Answers
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.types import Document
 
@@ -43,19 +43,19 @@ def answers() -> Answers:
 @pytest.mark.parametrize(
     ("question", "answer", "how", "begins"),
     [
-        ("When was the ferry Alma built?", "1987", How.SENTENCE, "The ferry Alma"),
-        ("In which year did a storm take the roof of the chapel?", "1987", How.SENTENCE, "The storm of 1987"),
-        ("What does a ticket of an adult to Thistle Bay cost?", "21", How.ROW, "| Thistle Bay"),
+        ("When was the ferry Alma built?", "1987", MatchType.SENTENCE, "The ferry Alma"),
+        ("In which year did a storm take the roof of the chapel?", "1987", MatchType.SENTENCE, "The storm of 1987"),
+        ("What does a ticket of an adult to Thistle Bay cost?", "21", MatchType.ROW, "| Thistle Bay"),
         (
             "Why was nobody hurt when the chapel lost its roof?",
             "Because the service had been moved to the school the day before the storm.",
-            How.WORDS,
+            MatchType.WORDS,
             "Nobody was hurt",
         ),
     ],
 )
 def test_the_part_that_both_fit_is_the_likeliest(
-    answers: Answers, question: str, answer: str, how: How, begins: str
+    answers: Answers, question: str, answer: str, how: MatchType, begins: str
 ) -> None:
     found = answers.find(question, answer, at_least=0.5)
     assert isinstance(found, Place)
@@ -68,7 +68,7 @@ def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> N
     text = "The gate closes at noon on Monday.\n\nThe museum has rooms.\n\nThe gate closes at noon on Friday.\n"
     found = Answers([Document("gate", "Gate", text)]).find("When does the gate close?", "At noon")
     assert isinstance(found, Unplaced)
-    assert found.status is Missing.AMBIGUOUS
+    assert found.status is MissingPlace.AMBIGUOUS
     texts = [text[place.span.start : place.span.end] for place in found.candidates[:2]]
     assert texts == ["The gate closes at noon on Monday.", "The gate closes at noon on Friday."]
 
@@ -76,7 +76,7 @@ def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> N
 def test_what_shares_no_word_is_not_found(answers: Answers) -> None:
     found = answers.find("Quel animal vit là?", "Zèbre")
     assert isinstance(found, Unplaced)
-    assert (found.status, found.candidates) == (Missing.NOT_FOUND, ())
+    assert (found.status, found.candidates) == (MissingPlace.NOT_FOUND, ())
 
 
 def test_documents_that_are_not_named_are_not_looked_at(answers: Answers) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
-from ragsmith.datasets.anchoring.quotations import Quotations
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.types import Document
 
 HARBOUR = """\
@@ -31,8 +31,8 @@ DOCUMENTS = (Document("harbour", "The harbour", HARBOUR), Document("museum", "Th
 
 
 @pytest.fixture(scope="module")
-def quotations() -> Quotations:
-    return Quotations(DOCUMENTS)
+def quotations() -> QuotationFinder:
+    return QuotationFinder(DOCUMENTS)
 
 
 def text_of(place: Place) -> str:
@@ -43,36 +43,38 @@ def text_of(place: Place) -> str:
 @pytest.mark.parametrize(
     ("wanted", "how", "stands"),
     [
-        ("Boats are moored at the east quay.", How.EXACT, "Boats are moored at the east quay."),
+        ("Boats are moored at the east quay.", MatchType.EXACT, "Boats are moored at the east quay."),
         (
             "the harbour master's office opens at six and closes - in winter - at FOUR",
-            How.NORMALISED,
+            MatchType.NORMALISED,
             "The harbour-master’s office opens at six, and closes — in winter — at four",
         ),
-        ("pay 35.50 crowns", How.EXACT, "pay 35.50 crowns"),
+        ("pay 35.50 crowns", MatchType.EXACT, "pay 35.50 crowns"),
         (
             "twelve metres pay 35.50 crowns each night",
-            How.FUZZY,
+            MatchType.FUZZY,
             "twelve metres pay 35.50 crowns a night",
         ),
         (
             "nets, lamps and a bell of the old ship Aurora, which sank in spring 1911",
-            How.FUZZY,
+            MatchType.FUZZY,
             "nets, lamps and the bell of the ship Aurora, which sank in the spring of 1911",
         ),
     ],
 )
-def test_a_quotation_is_found_as_surely_as_can_be(quotations: Quotations, wanted: str, how: How, stands: str) -> None:
+def test_a_quotation_is_found_as_surely_as_can_be(
+    quotations: QuotationFinder, wanted: str, how: MatchType, stands: str
+) -> None:
     found = quotations.find(wanted)
     assert isinstance(found, Place)
     assert (found.how, text_of(found)) == (how, stands)
-    assert found.score == 1 if how is not How.FUZZY else 0.7 <= found.score < 1
+    assert found.score == 1 if how is not MatchType.FUZZY else 0.7 <= found.score < 1
 
 
-def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations: Quotations) -> None:
+def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations: QuotationFinder) -> None:
     twice = quotations.find("Dogs stay on board.")
     assert isinstance(twice, Unplaced)
-    assert (twice.status, twice.reason) == (Missing.AMBIGUOUS, "the quotation stands in 2 places")
+    assert (twice.status, twice.reason) == (MissingPlace.AMBIGUOUS, "the quotation stands in 2 places")
     assert [place.span.doc for place in twice.candidates] == ["harbour", "museum"]
     once = quotations.find("Dogs stay on board.", {"museum"})
     assert isinstance(once, Place)
@@ -81,17 +83,17 @@ def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations:
 
 def test_two_places_that_are_nearly_as_like_are_ambiguous() -> None:
     text = "The crane lifts nine tons of coal a day.\n\nThe crane lifts five tons of coal a day.\n"
-    found = Quotations([Document("quay", "Quay", text)]).find("The crane lifts six tons of coal a day.")
+    found = QuotationFinder([Document("quay", "Quay", text)]).find("The crane lifts six tons of coal a day.")
     assert isinstance(found, Unplaced)
-    assert found.status is Missing.AMBIGUOUS
+    assert found.status is MissingPlace.AMBIGUOUS
     assert len(found.candidates) == 2
 
 
 @pytest.mark.parametrize("wanted", ["", " … ", "Cats sleep", "The council meets on the first Monday of every month."])
-def test_what_stands_nowhere_is_not_found(quotations: Quotations, wanted: str) -> None:
+def test_what_stands_nowhere_is_not_found(quotations: QuotationFinder, wanted: str) -> None:
     found = quotations.find(wanted)
     assert isinstance(found, Unplaced)
-    assert found.status is Missing.NOT_FOUND
+    assert found.status is MissingPlace.NOT_FOUND
 
 
 VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi") for b in ("lam", "dor", "nis", "pek")]
@@ -106,7 +108,7 @@ def test_a_sentence_with_few_words_changed_is_found_where_it_stood(seed: int, ed
     words = wanted.removesuffix(".").split()
     for at in draw.sample(range(1, 13), edits):
         words[at] = "zzz"
-    found = Quotations([Document("d", "D", text)]).find(" ".join(words))
+    found = QuotationFinder([Document("d", "D", text)]).find(" ".join(words))
     assert isinstance(found, Place)
     assert text[found.span.start : found.span.end].rstrip(".") == wanted.rstrip(".")
     assert found.score == pytest.approx(1 - edits / 14, abs=1e-3)

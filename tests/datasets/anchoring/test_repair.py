@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import How, Missing, Unplaced
-from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood
+from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Unplaced
+from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence
 from ragsmith.types import Document, Span
 
 VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi") for b in ("lam", "dor", "nis", "pek")]
@@ -19,13 +19,13 @@ def sentence(draw: random.Random) -> str:
     return f"{' '.join(draw.choices(VOCABULARY, k=draw.randint(6, 14))).capitalize()}."
 
 
-def stood(doc: str, text: str, wanted: str) -> Stood:
+def stood(doc: str, text: str, wanted: str) -> FormerPlace:
     start = text.index(wanted)
-    return Stood(Span(doc, start, start + len(wanted)), wanted)
+    return FormerPlace(Span(doc, start, start + len(wanted)), wanted)
 
 
-def repaired(texts: dict[str, str], *pieces: Stood) -> list[Repaired | Unplaced]:
-    found = Repair([Document(id_, id_, text) for id_, text in texts.items()]).repair(pieces)
+def repaired(texts: dict[str, str], *pieces: FormerPlace) -> list[RepairedEvidence | Unplaced]:
+    found = EvidenceRepair([Document(id_, id_, text) for id_, text in texts.items()]).repair(pieces)
     return [found[piece] for piece in pieces]
 
 
@@ -47,8 +47,8 @@ def test_what_was_not_changed_itself_is_found_to_the_letter(seed: int) -> None:
                 after.insert(draw.randrange(len(after)), after.pop(at))
     text = "\n\n".join(after)
     for piece, outcome in zip(pieces, repaired({"d": text}, *pieces), strict=True):
-        assert isinstance(outcome, Repaired) == (piece.text in after)
-        if isinstance(outcome, Repaired):
+        assert isinstance(outcome, RepairedEvidence) == (piece.text in after)
+        if isinstance(outcome, RepairedEvidence):
             [place] = outcome.places
             assert text[place.span.start : place.span.end] == piece.text
 
@@ -68,10 +68,10 @@ def test_a_text_with_a_word_changed_is_found_where_it_is(seed: int) -> None:
         *(stood("d", before, sentences[i]) for i in range(12) if i != at),
         stood("d", before, sentences[at]),
     )
-    assert all(isinstance(other, Repaired) and other.places[0].how is How.EXACT for other in others)
-    assert isinstance(changed, Repaired)
+    assert all(isinstance(other, RepairedEvidence) and other.places[0].how is MatchType.EXACT for other in others)
+    assert isinstance(changed, RepairedEvidence)
     [place] = changed.places
-    assert (place.how, text[place.span.start : place.span.end]) == (How.FUZZY, after[at + 1])
+    assert (place.how, text[place.span.start : place.span.end]) == (MatchType.FUZZY, after[at + 1])
 
 
 LAMPS = (
@@ -81,31 +81,31 @@ BELLS = "Bells ring at noon on every day but Friday."
 
 
 def test_evidence_that_stands_is_left_alone() -> None:
-    [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, Stood(Span("d", 0, 36), LAMPS[:36]))
-    assert isinstance(outcome, Repaired)
+    [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, FormerPlace(Span("d", 0, 36), LAMPS[:36]))
+    assert isinstance(outcome, RepairedEvidence)
     assert outcome.unchanged
 
 
 def test_a_text_that_now_stands_twice_is_not_chosen_between() -> None:
     [outcome] = repaired({"d": f"New.\n\n{BELLS}\n\n{LAMPS}\n\n{BELLS}"}, stood("d", f"{LAMPS}\n\n{BELLS}", BELLS))
     assert isinstance(outcome, Unplaced)
-    assert (outcome.status, len(outcome.candidates)) == (Missing.AMBIGUOUS, 2)
+    assert (outcome.status, len(outcome.candidates)) == (MissingPlace.AMBIGUOUS, 2)
 
 
 def test_the_evidence_beside_it_tells_which_of_two_it_is() -> None:
     before = f"{BELLS}\n\n{LAMPS}\n\n{BELLS}"
-    last = Stood(Span("d", before.rindex("Bells"), len(before)), BELLS)
+    last = FormerPlace(Span("d", before.rindex("Bells"), len(before)), BELLS)
     bells, lamps = repaired({"d": f"A line that is new.\n\n{before}"}, last, stood("d", before, LAMPS))
-    assert isinstance(bells, Repaired)
-    assert isinstance(lamps, Repaired)
+    assert isinstance(bells, RepairedEvidence)
+    assert isinstance(lamps, RepairedEvidence)
     assert bells.places[0].span.start == last.span.start + len("A line that is new.\n\n")
 
 
 @pytest.mark.parametrize("text", ["Noon.", "Lamps"])
 def test_a_word_or_two_elsewhere_are_not_taken_for_the_same(text: str) -> None:
-    [outcome] = repaired({"d": f"{LAMPS} Noon."}, Stood(Span("d", 300, 300 + len(text)), text))
+    [outcome] = repaired({"d": f"{LAMPS} Noon."}, FormerPlace(Span("d", 300, 300 + len(text)), text))
     assert isinstance(outcome, Unplaced)
-    assert outcome.status is Missing.AMBIGUOUS
+    assert outcome.status is MissingPlace.AMBIGUOUS
 
 
 def test_a_text_whose_form_is_like_it_is_not_the_same() -> None:
@@ -113,15 +113,15 @@ def test_a_text_whose_form_is_like_it_is_not_the_same() -> None:
     like = "The fund held 15 shares of Birch at the end of 2019 and 8 shares at the end of 2018."
     [outcome] = repaired({"d": like}, stood("d", f"{gone} {like}", gone))
     assert isinstance(outcome, Unplaced)
-    assert outcome.status is Missing.NOT_FOUND
+    assert outcome.status is MissingPlace.NOT_FOUND
 
 
 def test_a_text_is_followed_into_another_document() -> None:
     [outcome] = repaired({"d": LAMPS, "e": f"# Bells\n\n{BELLS}"}, stood("d", f"{LAMPS} {BELLS}", BELLS))
-    assert isinstance(outcome, Repaired)
+    assert isinstance(outcome, RepairedEvidence)
     assert outcome.places[0].span == Span("e", 9, 9 + len(BELLS))
     [outcome] = repaired({"e": f"# Bells\n\n{BELLS}"}, stood("d", BELLS, BELLS))  # the file was renamed
-    assert isinstance(outcome, Repaired)
+    assert isinstance(outcome, RepairedEvidence)
 
 
 def test_sentences_that_were_torn_apart_are_two_places() -> None:
@@ -131,8 +131,8 @@ def test_sentences_that_were_torn_apart_are_two_places() -> None:
     )
     text = f"{one}. {two}.\n\n{filler}\n\n{three}"
     [outcome] = repaired({"d": text}, stood("d", LAMPS, LAMPS))
-    assert isinstance(outcome, Repaired)
-    assert [place.how for place in outcome.places] == [How.PARTS, How.PARTS]
+    assert isinstance(outcome, RepairedEvidence)
+    assert [place.how for place in outcome.places] == [MatchType.PARTS, MatchType.PARTS]
     assert [text[p.span.start : p.span.end] for p in outcome.places] == [f"{one}. {two}.", three]
 
 
@@ -143,5 +143,5 @@ def test_punctuation_around_the_words_stays_with_them() -> None:
     assert isinstance(outcome, Unplaced)  # far away, and short: not sure
     shifted = f"{LAMPS}\n\n{row.replace('euros', 'crowns')}\n"
     _, outcome = repaired({"d": shifted}, stood("d", LAMPS, LAMPS), stood("d", f"{LAMPS}\n{row}", row))
-    assert isinstance(outcome, Repaired)
+    assert isinstance(outcome, RepairedEvidence)
     assert shifted[outcome.places[0].span.start : outcome.places[0].span.end] == row.replace("euros", "crowns")

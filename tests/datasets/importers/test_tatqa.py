@@ -13,7 +13,7 @@ from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers.tatqa import import_tatqa
 from ragsmith.datasets.splits import BY_DOCUMENT, split
 from ragsmith.errors import DatasetError
-from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.markdown import BlockType, blocks
 
 DATA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "tatqa_dev"
 
@@ -70,7 +70,7 @@ def test_a_page_is_markdown_with_its_table_and_paragraphs(tmp_path: Path) -> Non
     imported = import_tatqa(write(tmp_path / "reports", page(question(1, "text", ["it"], rel_paragraphs=["2"]))))
     [document] = imported.dataset.documents
     assert (document.id, document.title, document.text) == ("page-001", "page-001", TEXT)
-    found = [(block.kind is Kind.PROSE, document.text[block.start : block.end]) for block in blocks(document.text)]
+    found = [(block.kind is BlockType.PROSE, document.text[block.start : block.end]) for block in blocks(document.text)]
     assert found == [(i > 0, part) for i, part in enumerate(TEXT.rstrip().split("\n\n"))]
     write_dataset(imported.dataset, tmp_path / "written")
     assert load_dataset(tmp_path / "written") == imported.dataset

@@ -15,7 +15,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.belonging import Belonging
-from ragsmith.labelling.checking.finding import State
+from ragsmith.labelling.checking.finding import GateState
 from ragsmith.labelling.checking.view import View
 from ragsmith.types import Dataset, Document, Example, Origin, Span
 
@@ -211,15 +211,15 @@ def test_only_questions_with_evidence_count_in_the_test(law: Dataset) -> None:
 def test_without_answers_guesses_are_not_judged(law: Dataset) -> None:
     found = library.check_dataset(remade(law, answer=""), only=["closed_book", "yes_no", "overlap"])
     assert {finding.gate: finding.state for finding in found.findings} == {
-        "overlap": State.PASSED,
-        "closed_book": State.NOT_JUDGED,
-        "yes_no": State.NOT_JUDGED,
+        "overlap": GateState.PASSED,
+        "closed_book": GateState.NOT_JUDGED,
+        "yes_no": GateState.NOT_JUDGED,
     }
 
 
 def test_without_evidence_only_questions_and_answers_are_judged(law: Dataset) -> None:
     found = library.check_dataset(remade(law, evidence=(), split=None))
-    judged = {finding.gate for finding in found.findings if finding.state is not State.NOT_JUDGED}
+    judged = {finding.gate for finding in found.findings if finding.state is not GateState.NOT_JUDGED}
     assert judged == {"duplicates", "closed_book", "yes_no"}
     assert found.passed()
 
@@ -264,7 +264,7 @@ def test_gold_of_whole_documents_is_a_warning(law: Dataset) -> None:
     sizes = {document.id: len(document.text) for document in law.documents}
     whole = [replace(e, evidence=tuple(Span(s.doc, 0, sizes[s.doc]) for s in e.evidence)) for e in law.examples]
     found = library.check_dataset(make_dataset({"name": "n"}, law.documents, whole), only=["spans"])
-    assert found["spans"].state is State.WARNING
+    assert found["spans"].state is GateState.WARNING
     assert "longer than two chunks" in found["spans"].sentence
 
 
@@ -280,7 +280,7 @@ def test_questions_in_another_language_are_read_in_it() -> None:
     data = make_dataset({"name": "gaerten", "language": "de"}, [document], examples)
     found = library.check_dataset(data, only=["yes_no", "overlap"])
     assert found["overlap"].figure == 1.0  # Baum is Bäume and Gärten is Garten: only the stems agree
-    assert found["yes_no"].state is State.NOT_JUDGED
+    assert found["yes_no"].state is GateState.NOT_JUDGED
 
 
 def test_an_unknown_gate_is_refused_before_anything_is_read() -> None:

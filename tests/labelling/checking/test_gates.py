@@ -13,10 +13,10 @@ from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.datasets.splits import crossfit
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.extensions import Package
 from ragsmith.labelling.checking.check import check
-from ragsmith.labelling.checking.finding import Limit, State, not_judged
+from ragsmith.labelling.checking.finding import GateState, Limit, not_judged
 from ragsmith.labelling.checking.gates import chosen_gates, gates
 from ragsmith.labelling.checking.registry import REGISTERED, Gate
 from ragsmith.labelling.checking.view import View
@@ -115,7 +115,7 @@ def all_at_the_top(data: Dataset) -> Dataset:
 
 def in_long_chunks(data: Dataset) -> Dataset:
     """Of the evidence only that is kept which lies in the longest chunks of a document."""
-    setup = Setup(data)
+    setup = Experiment(data)
     longest: set[str] = set()
     for document in data.documents:
         chunks = [chunk for chunk in setup.corpus.chunks if chunk.doc == document.id]
@@ -130,7 +130,7 @@ def in_long_chunks(data: Dataset) -> Dataset:
 
 def asked_by_heading(data: Dataset) -> Dataset:
     """Questions were made of the headings that the evidence stands under, and little else."""
-    setup = Setup(data)
+    setup = Experiment(data)
     chunks = {chunk.id: chunk for chunk in setup.corpus.chunks}
     found = []
     for example in data.examples:
@@ -227,9 +227,9 @@ DAMAGES: list[tuple[Callable[[Dataset], Dataset], str]] = [
 def test_the_bundled_data_sets_pass_all_gates(name: str) -> None:
     found = check(load_dataset(name))
     assert {finding.gate: finding.sentence for finding in found.failed} == {}
-    assert {finding.gate for finding in found.those(State.NOT_JUDGED)} == set()
+    assert {finding.gate for finding in found.those(GateState.NOT_JUDGED)} == set()
     # they have a hundred test questions at most, too few for a difference of 0.03, and say so
-    assert {finding.gate for finding in found.those(State.WARNING)} == {"questions"}
+    assert {finding.gate for finding in found.those(GateState.WARNING)} == {"questions"}
     assert [finding.gate for finding in found.findings] == NAMES
 
 
@@ -260,7 +260,7 @@ def in_sections(sizes: list[int], tested: int) -> Dataset:
 
 def test_a_test_in_one_group_can_show_nothing_and_it_is_said_what_to_do() -> None:
     found = check(in_sections([8, 20], 1), only=["questions"])["questions"]
-    assert found.state is State.WARNING
+    assert found.state is GateState.WARNING
     assert found.sentence == "8 test questions, in 1 group: with fewer than 8 groups nothing can be shown"
     assert (found.figure, found.limit) == (1.0, Limit(low=8.0))
     assert found.advice.startswith("questions whose gold lies together count as one group, so ask about other")
@@ -313,7 +313,7 @@ def test_a_gate_declares_itself(name: str) -> None:
 def test_a_gate_judges_nothing_of_an_empty_set(law: Dataset, name: str) -> None:
     found = check(with_examples(law, []), only=[name])[name]
     assert found.gate == name
-    assert found.state is (State.FAILED if name == "questions" else State.NOT_JUDGED)
+    assert found.state is (GateState.FAILED if name == "questions" else GateState.NOT_JUDGED)
 
 
 def test_what_is_no_finding_is_refused(law: Dataset) -> None:

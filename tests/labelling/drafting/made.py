@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragsmith.labelling.drafting.draft import Draft, Quote
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.types import Document, Modality, Span
 
 HARBOUR = """# Harbour rules
@@ -62,9 +62,9 @@ def documents() -> list[Document]:
     ]
 
 
-def material() -> Material:
+def material() -> DraftingCorpus:
     """What is known of them."""
-    return Material(documents())
+    return DraftingCorpus(documents())
 
 
 def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = "harbour", **changes: object) -> Draft:
@@ -72,4 +72,4 @@ def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = 
     text = next(document.text for document in documents() if document.id == doc)
     start = text.index(quote)
     made_of = {"type": "factual", "method": "tests", "passage": Span(doc, start, start + len(quote)), **changes}
-    return Draft(question, answer, (Quote(doc, quote, start),), **made_of)  # type: ignore[arg-type]
+    return Draft(question, answer, (DraftQuote(doc, quote, start),), **made_of)  # type: ignore[arg-type]

@@ -19,10 +19,10 @@ from fault_server import FaultServer
 from ragsmith.api.drafting import draft_questions
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.gateway.budget import Limits
-from ragsmith.labelling.drafting.asking import Plan, requests_for
+from ragsmith.labelling.drafting.asking import DraftingPlan, requests_for
 from ragsmith.labelling.drafting.drafting import Drafted
 from ragsmith.labelling.drafting.links import Links
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.types import Document, Modality
 
@@ -186,7 +186,7 @@ def test_an_answer_that_is_found_elsewhere_has_to_be_quoted(folder: Path, server
 
 
 def test_the_plan_holds(folder: Path, server: FaultServer) -> None:
-    plans: list[Plan] = []
+    plans: list[DraftingPlan] = []
     found = drafted(folder, server, on_plan=plans.append)
     [plan] = plans
     assert plan.least <= found.spent.calls <= plan.most
@@ -195,7 +195,7 @@ def test_the_plan_holds(folder: Path, server: FaultServer) -> None:
 def test_the_next_prompt_is_the_one_asked_least() -> None:
     prose = "A keeper of the house writes down whatever the ferry brings over at night. " * 12
     code = "def weigh(grain):\n    return grain * 2\n\n\n" * 12
-    material = Material([Document("a", "A", prose), Document("b", "B", code, Modality.CODE)])
+    material = DraftingCorpus([Document("a", "A", prose), Document("b", "B", code, Modality.CODE)])
     requests = requests_for(material.passages, Links(material), list(METHODS))
     pairs = [(one.method.name, one.shown[0].id) for one in requests]
     assert len(set(pairs)) == len(pairs)

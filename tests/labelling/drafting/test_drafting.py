@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ragsmith.errors import DatasetError, WrongOption
-from ragsmith.labelling.drafting.asking import Asking
-from ragsmith.labelling.drafting.draft import Draft, Quote, Refused
+from ragsmith.labelling.drafting.asking import ModelDrafting
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
 from ragsmith.labelling.drafting.drafting import draft_dataset
-from ragsmith.labelling.drafting.material import Material
-from ragsmith.labelling.reviewing.decisions import Mend, Reject
+from ragsmith.labelling.drafting.material import DraftingCorpus
+from ragsmith.labelling.reviewing.decisions import Edit, Reject
 from ragsmith.labelling.reviewing.review import Review
 from ragsmith.types import Chunk, Span
 
@@ -37,7 +37,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class Scripted(Asking):
+class Scripted(ModelDrafting):
     """Drafts from a queue; each is good. ``meanwhile`` happens before the first is handed over."""
 
     def __init__(self, drafts: Iterable[Draft], meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -46,21 +46,21 @@ class Scripted(Asking):
         self._drafts = list(drafts)
         self._meanwhile = meanwhile
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], Material], Iterator[Draft]]:
-        def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
+        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             self._meanwhile()
             yield from self._drafts
 
         return drafting
 
-    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         return list(drafts)
 
 
 def scripted(*drafts: tuple[str, str, str], meanwhile: Callable[[], object] = lambda: None) -> Scripted:
     """Drafts of (question, answer, quotation), all of the one passage."""
     passage = Span("ferry", 0, len(FERRY))
-    made = [Draft(q, a, (Quote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
+    made = [Draft(q, a, (DraftQuote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
     return Scripted(made, meanwhile)
 
 
@@ -133,7 +133,7 @@ def test_what_a_person_mended_is_not_drafted_again(folder: Path) -> None:
     draft_dataset(folder, scripted(CROSSING))
     review = Review.open(folder)
     (draft,) = review.pending
-    review.decide(draft.id, Mend("How many minutes is one at sea?", "Forty, in calm weather."), reviewer="ada")
+    review.decide(draft.id, Edit("How many minutes is one at sea?", "Forty, in calm weather."), reviewer="ada")
     again = draft_dataset(folder, scripted(CROSSING, TIDE))
     assert again.known == 1
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == ["How many minutes is one at sea?", TIDE[0]]

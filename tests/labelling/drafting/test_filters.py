@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from made import documents, draft, material
 
-from ragsmith.labelling.drafting.asking import Asking
-from ragsmith.labelling.drafting.draft import Draft, Refused
+from ragsmith.labelling.drafting.asking import ModelDrafting
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
 from ragsmith.labelling.drafting.drafting import Sifting, judge
 from ragsmith.labelling.drafting.filters import FILTERS
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.types import Document
 
 CRANE = draft("How many tonnes does the harbour's crane lift?", "The crane lifts eleven tonnes.")
@@ -23,17 +23,17 @@ def asking(question: str) -> Draft:
     return replace(CRANE, question=question)
 
 
-def refused_by(name: str, one: object, among: Material | None = None, kept: tuple[str, ...] = ()) -> str | None:
+def refused_by(name: str, one: object, among: DraftingCorpus | None = None, kept: tuple[str, ...] = ()) -> str | None:
     filter_ = next(filter_ for filter_ in FILTERS if filter_.__name__ == name)
     return filter_(one, among or material(), kept)  # type: ignore[arg-type]
 
 
 def test_a_good_draft_passes_all() -> None:
-    assert not isinstance(judge(CRANE, material(), ()), Refused)
+    assert not isinstance(judge(CRANE, material(), ()), RejectedDraft)
 
 
 def test_quote_unique() -> None:
-    twice = Material([*documents(), Document("copy", "Copy", "A copy. The crane lifts eleven tonnes.")])
+    twice = DraftingCorpus([*documents(), Document("copy", "Copy", "A copy. The crane lifts eleven tonnes.")])
     assert "2 times" in str(refused_by("quote_unique", CRANE, twice))
     assert refused_by("quote_unique", CRANE) is None
 
@@ -74,14 +74,14 @@ def test_specific() -> None:
 def test_one_answer() -> None:
     rival = Document("rival", "Rival", "The crane of the harbour at Lund lifts ninety tonnes and not more than that.")
     asked = asking("What does the harbour crane lift?")
-    assert "ninety" in str(refused_by("one_answer", asked, Material([*documents(), rival])))
+    assert "ninety" in str(refused_by("one_answer", asked, DraftingCorpus([*documents(), rival])))
     assert refused_by("one_answer", asked) is None
 
 
 def test_answered_elsewhere() -> None:
     again = Document("again", "Again", "Visitors ask how many tonnes the harbour crane can lift: eleven tonnes.")
     asked = asking("How many tonnes does the harbour crane lift?")
-    assert refused_by("answered_elsewhere", asked, Material([*documents(), again])) is not None
+    assert refused_by("answered_elsewhere", asked, DraftingCorpus([*documents(), again])) is not None
     assert refused_by("answered_elsewhere", asked) is None
 
 
@@ -97,17 +97,17 @@ def test_near_duplicate() -> None:
     assert refused_by("near_duplicate", CRANE, kept=("Who built the crane of the harbour?",)) is None
 
 
-class Checks(Asking):
+class Checks(ModelDrafting):
     """A model that checks, and has one verdict for each draft it is shown."""
 
     def __init__(self, *verdicts: str) -> None:
         self.verdicts = list(verdicts)
 
-    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         said = [self.verdicts.pop(0) for _ in drafts]
         found = {
             "good": lambda one: one,
-            "bad": lambda one: Refused(one, "closed_book", "known"),
+            "bad": lambda one: RejectedDraft(one, "closed_book", "known"),
             "lost": lambda _: None,
         }
         return [found[verdict](one) for verdict, one in zip(said, drafts, strict=True)]

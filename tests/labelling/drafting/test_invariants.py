@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.labelling.drafting.asking import Asking
-from ragsmith.labelling.drafting.draft import Draft, Quote, Refused
+from ragsmith.labelling.drafting.asking import ModelDrafting
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
 from ragsmith.labelling.drafting.drafting import draft_dataset
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.quotes import quote_of
 from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.types import Chunk, Document
@@ -28,7 +28,7 @@ asked_for = st.tuples(st.integers(0, 3), st.integers(0, 900), st.integers(5, 60)
 asks = st.lists(asked_for, max_size=12)
 
 
-class Slices(Asking):
+class Slices(ModelDrafting):
     """Drafts that quote slices of passages, a few of them misquoted."""
 
     def __init__(self, asked: Sequence[tuple[int, int, int, str, bool]]) -> None:
@@ -36,8 +36,8 @@ class Slices(Asking):
         self.paused = ""
         self._asked = asked
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], Material], Iterator[Draft]]:
-        def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
+        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             its = list(passages)
             for number, start, length, question, exact in self._asked if its else ():
                 passage = its[number % len(its)]
@@ -46,7 +46,7 @@ class Slices(Asking):
 
         return drafting
 
-    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
         return list(drafts)
 
 
@@ -83,10 +83,10 @@ def test_evidence_is_exact_and_counts_add_up(contents: list[str], asked: Any, qu
 @given(st.integers(0, 30), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=25))
 def test_selection_takes_as_many_as_there_are_and_none_twice(wanted: int, made: list[tuple[str, int]]) -> None:
     whole = " ".join(f"Boat number {i} carries load number {i * i}." for i in range(4))
-    material = Material([Document("doc", "Doc", whole)])
+    material = DraftingCorpus([Document("doc", "Doc", whole)])
     drafts = []
     for number, (method, place) in enumerate(made):
-        quote = Quote("doc", told := f"Boat number {place}", whole.index(told))
+        quote = DraftQuote("doc", told := f"Boat number {place}", whole.index(told))
         question = f"What does boat {place} of {number} carry?"
         drafts.append(Draft(question, f"{number}", (quote,), "t", method, material.passages[0].span))
     taken = chosen(drafts, wanted, material)

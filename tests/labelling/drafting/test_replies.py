@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragsmith.labelling.drafting.checks import closed_book, round_trip
 from ragsmith.labelling.drafting.registry import METHODS
-from ragsmith.labelling.drafting.replies import MOST, Written
+from ragsmith.labelling.drafting.replies import MOST, DraftReply
 
 TEXTS = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1).filter(lambda t: any(map(str.isalnum, t)))
 JSON = st.recursive(
@@ -63,7 +63,7 @@ def is_right(name: str, found: Any) -> bool:
         return 0 <= number <= round_trip.SHOWN and bool(words.strip()) == (number > 0)
     answerable = DRAFTING[name].answerable
     return len(found) <= MOST and all(
-        isinstance(one, Written)
+        isinstance(one, DraftReply)
         and one.question.strip()
         and one.answer.strip()
         and bool(one.quotes) == answerable

@@ -13,11 +13,11 @@ from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.labelling.reviewing.decisions import (
     UNSAID,
     Accept,
-    Mend,
-    Quote,
+    DecisionQuote,
+    DecisionState,
+    Edit,
     Reject,
-    State,
-    Unmendable,
+    UneditableDraft,
     as_drafted,
     decided,
     located,
@@ -39,23 +39,23 @@ def test_accepting_adds_who_did_so_and_nothing_else() -> None:
 
 def test_mending_changes_what_is_given_and_keeps_the_order_of_keys() -> None:
     row = drafted_row(1)
-    after = decided(row, Mend(question=" When? ", evidence=(0, Quote("mill", "carry fire"))), "ada", CHECKER)
+    after = decided(row, Edit(question=" When? ", evidence=(0, DecisionQuote("mill", "carry fire"))), "ada", CHECKER)
     start = text_of("mill").index("carry fire")
     new = {"doc": "mill", "start": start, "end": start + 10, "text": "carry fire"}
     assert (after["question"], after["answer"]) == ("When?", row["answer"])
     assert after["evidence"] == [row["evidence"][0], new]
-    assert state_of(after) is State.MENDED
+    assert state_of(after) is DecisionState.MENDED
     assert list(after) == list(row)
 
 
 def test_mending_that_changes_nothing_accepts() -> None:
     row = drafted_row(1)
-    same = Mend(row["question"], row["answer"], (0,))
-    assert state_of(decided(row, same, "ada", CHECKER)) is State.ACCEPTED
+    same = Edit(row["question"], row["answer"], (0,))
+    assert state_of(decided(row, same, "ada", CHECKER)) is DecisionState.ACCEPTED
 
 
 def test_accepting_what_was_mended_leaves_it_mended() -> None:
-    mended = decided(drafted_row(1), Mend("Another question?"), "ada", CHECKER)
+    mended = decided(drafted_row(1), Edit("Another question?"), "ada", CHECKER)
     assert decided(mended, Accept(), "ben", CHECKER)["origin"] == {**mended["origin"], "reviewer": "ben"}  # type: ignore[dict-item]
 
 
@@ -71,18 +71,18 @@ def test_a_rejected_row_says_why_and_by_whom() -> None:
 
 
 def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
-    wrong = Mend(
+    wrong = Edit(
         " ",
         "",
         (
-            Quote("mill", "The bell is rung."),
-            Quote("mil", "fire"),
-            Quote("mill", "no such words"),
+            DecisionQuote("mill", "The bell is rung."),
+            DecisionQuote("mil", "fire"),
+            DecisionQuote("mill", "no such words"),
             7,
-            Quote("mill", "fire", 3),
+            DecisionQuote("mill", "fire", 3),
         ),
     )
-    with pytest.raises(Unmendable) as raised:
+    with pytest.raises(UneditableDraft) as raised:
         decided(drafted_row(1), wrong, "ada", CHECKER)
     said = "\n".join(raised.value.problems)
     for words in (
@@ -99,52 +99,56 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
 
 def test_a_quote_of_a_heading_alone_and_a_repeated_one_are_refused() -> None:
     start = text_of("mill").index("The mill")
-    with pytest.raises(Unmendable, match="mostly a heading"):
-        decided(drafted_row(1), Mend(evidence=(Quote("mill", "The mill", start),)), "ada", CHECKER)
-    with pytest.raises(Unmendable, match="quoted twice"):
-        decided(drafted_row(1), Mend(evidence=(0, Quote("mill", FACTS[1]))), "ada", CHECKER)
+    with pytest.raises(UneditableDraft, match="mostly a heading"):
+        decided(drafted_row(1), Edit(evidence=(DecisionQuote("mill", "The mill", start),)), "ada", CHECKER)
+    with pytest.raises(UneditableDraft, match="quoted twice"):
+        decided(drafted_row(1), Edit(evidence=(0, DecisionQuote("mill", FACTS[1]))), "ada", CHECKER)
 
 
 def test_without_evidence_a_question_cannot_stay_answerable() -> None:
-    with pytest.raises(Unmendable, match="no evidence is left"):
-        decided(drafted_row(1), Mend(evidence=()), "ada", CHECKER)
+    with pytest.raises(UneditableDraft, match="no evidence is left"):
+        decided(drafted_row(1), Edit(evidence=()), "ada", CHECKER)
 
 
 def test_a_question_said_to_be_unanswerable_becomes_answerable_by_a_quote_and_an_answer() -> None:
     row = drafted_row(1, answer=None, answerable=False, evidence=[])
-    assert "answer" not in decided(row, Mend("Is there a moat?", ""), "ada", CHECKER)
-    with pytest.raises(Unmendable, match="the answer is blank"):
-        decided(row, Mend(evidence=(Quote("mill", FACTS[3]),)), "ada", CHECKER)
-    after = decided(row, Mend(answer="No.", evidence=(Quote("mill", FACTS[3]),)), "ada", CHECKER)
+    assert "answer" not in decided(row, Edit("Is there a moat?", ""), "ada", CHECKER)
+    with pytest.raises(UneditableDraft, match="the answer is blank"):
+        decided(row, Edit(evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
+    after = decided(row, Edit(answer="No.", evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
     assert "answerable" not in after
     assert after["answer"] == "No."
 
 
 def test_no_answer_is_asked_for_where_no_question_has_one() -> None:
     row = drafted_row(1, answer=None)
-    after = decided(row, Mend("Another?", ""), "ada", CHECKER, answered=False)
+    after = decided(row, Edit("Another?", ""), "ada", CHECKER, answered=False)
     assert "answer" not in after
 
 
 def test_what_is_seen_changes_with_the_row_and_with_its_state() -> None:
     row = drafted_row(1)
-    names = {seen(row, State.PENDING), seen(row, State.REJECTED), seen({**row, "question": "Other?"}, State.PENDING)}
+    names = {
+        seen(row, DecisionState.PENDING),
+        seen(row, DecisionState.REJECTED),
+        seen({**row, "question": "Other?"}, DecisionState.PENDING),
+    }
     assert len(names) == 3
-    assert seen(row, State.PENDING) == seen(dict(reversed(row.items())), State.PENDING)
+    assert seen(row, DecisionState.PENDING) == seen(dict(reversed(row.items())), DecisionState.PENDING)
 
 
 def test_a_quote_may_have_other_white_space_than_its_document() -> None:
     document = Document("d", "d", "one two\r\nthree  four; one two")
-    assert located(Quote("d", "two three\nfour"), document) == Span("d", 4, 20)
+    assert located(DecisionQuote("d", "two three\nfour"), document) == Span("d", 4, 20)
 
 
 @given(st.text("ab \n😀", max_size=40), st.integers(0, 40), st.integers(0, 40))
 def test_what_is_located_stands_there_and_nowhere_else(text: str, start: int, end: int) -> None:
     document = Document("d", "d", text)
     quote = text[start:end]
-    exact = located(Quote("d", quote, start), document)
+    exact = located(DecisionQuote("d", quote, start), document)
     assert (exact == Span("d", start, start + len(quote))) if quote else isinstance(exact, str)
-    found = located(Quote("d", quote), document)
+    found = located(DecisionQuote("d", quote), document)
     if isinstance(found, Span):
         assert text[found.start : found.end].split() == quote.split()
         assert text.count(quote.strip()) == 1
@@ -158,12 +162,12 @@ def test_a_mended_data_set_is_valid(tmp_path: Path) -> None:
 
     folder = drafted_dataset(tmp_path / "yard")
     review = Review.open(folder)
-    review.decide("draft-001", Mend("When?", evidence=(Quote("mill", "carry fire"),)), reviewer="ada")
+    review.decide("draft-001", Edit("When?", evidence=(DecisionQuote("mill", "carry fire"),)), reviewer="ada")
     review.decide("draft-002", Accept(), reviewer="ada")
     review.decide("draft-003", Reject(), reviewer="ada")
     assert validate_dataset(folder) == ()
 
 
 def test_evidence_that_is_kept_twice_is_refused() -> None:
-    with pytest.raises(Unmendable, match="evidence 1 is there twice; keep one of them"):
-        decided(drafted_row(1), Mend("When?", evidence=(0, 0)), "ada", CHECKER)
+    with pytest.raises(UneditableDraft, match="evidence 1 is there twice; keep one of them"):
+        decided(drafted_row(1), Edit("When?", evidence=(0, 0)), "ada", CHECKER)

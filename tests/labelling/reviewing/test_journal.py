@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.anchoring.repaired_folder import repair_folder
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Mend, Reject
+from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Edit, Reject
 from ragsmith.labelling.reviewing.journal import APPLIED, JOURNAL, REJECTED, FolderDisk, Unapplied
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review
 from ragsmith.types import Document
@@ -94,7 +94,7 @@ def rows(disk: DyingDisk, name: str) -> dict[str, Any]:
 
 ACTIONS: dict[str, Decision | None] = {
     "accept": Accept(),
-    "mend": Mend("Another question?", "Another answer."),
+    "mend": Edit("Another question?", "Another answer."),
     "reject": Reject("too vague"),
     "reopen": None,
 }
@@ -266,7 +266,7 @@ def test_a_decision_about_a_row_that_changed_meanwhile_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("repaired", [True, False])
-@pytest.mark.parametrize("decision", [Accept(), Mend("Another question?"), Reject()])
+@pytest.mark.parametrize("decision", [Accept(), Edit("Another question?"), Reject()])
 def test_what_is_taken_back_after_documents_were_edited_has_its_evidence_where_it_stands_now(
     tmp_path: Path, decision: Decision, repaired: bool
 ) -> None:

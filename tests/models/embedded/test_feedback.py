@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ragsmith.models.embedded.feedback import Feedback
+from ragsmith.models.embedded.feedback import RelevanceFeedback
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.text.bm25 import BM25
 
@@ -14,7 +14,7 @@ TEXTS = (
     "copyright expires",
     "copyright expires",
 )
-FEEDBACK = Feedback(TEXTS, Lexicon(TEXTS))
+FEEDBACK = RelevanceFeedback(TEXTS, Lexicon(TEXTS))
 
 
 def test_the_best_texts_are_those_of_bm25_and_equals_go_by_position() -> None:
@@ -34,7 +34,7 @@ def test_texts_without_a_term_of_the_query_are_not_found() -> None:
     assert FEEDBACK.best("unheard", 3) == ()
     assert FEEDBACK.best("", 3) == ()
     assert FEEDBACK.best("weather", -1) == ()
-    assert Feedback((), Lexicon(())).best("weather", 3) == ()
+    assert RelevanceFeedback((), Lexicon(())).best("weather", 3) == ()
 
 
 def test_expansion_terms_are_the_relevance_model_against_the_corpus() -> None:
@@ -51,18 +51,21 @@ def test_expansion_terms_are_the_relevance_model_against_the_corpus() -> None:
 def test_documents_count_by_their_share_of_the_score() -> None:
     # both texts say one thing each besides the query, equally often in the corpus; the better text decides
     texts = ("tort tort alpha", "tort padding padding padding beta", *("nothing here",) * 6)
-    assert Feedback(texts, Lexicon(texts)).expansion_terms("tort", 3, 2)[0] == "alpha"
-    assert Feedback(texts, Lexicon(texts)).expansion_terms("tort", 3, 1) == ("alpha",)
+    assert RelevanceFeedback(texts, Lexicon(texts)).expansion_terms("tort", 3, 2)[0] == "alpha"
+    assert RelevanceFeedback(texts, Lexicon(texts)).expansion_terms("tort", 3, 1) == ("alpha",)
 
 
 def test_words_of_the_query_and_numbers_are_never_offered() -> None:
     texts = ("Authors writing in 1976 met lawyers", "something else entirely")
-    assert set(Feedback(texts, Lexicon(texts)).expansion_terms("the author writes", 9, 3)) == {"met", "lawyers"}
+    assert set(RelevanceFeedback(texts, Lexicon(texts)).expansion_terms("the author writes", 9, 3)) == {
+        "met",
+        "lawyers",
+    }
 
 
 def test_words_that_the_corpus_has_as_often_are_not_offered() -> None:
     texts = ("law court", "law court")
-    assert Feedback(texts, Lexicon(texts)).expansion_terms("court", 5, 2) == ()
+    assert RelevanceFeedback(texts, Lexicon(texts)).expansion_terms("court", 5, 2) == ()
 
 
 def test_no_feedback_no_words() -> None:

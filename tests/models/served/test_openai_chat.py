@@ -15,10 +15,10 @@ from fault_server import Fault, FaultServer
 from thinking_server import ThinkingServer
 
 from ragsmith.errors import ModelError, ModelUnavailable, Notice, TooLong
+from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
-from ragsmith.models.traits import Traits
 from ragsmith.models.usage import Usage
 
 KEY = "sk-very-secret-0123456789"
@@ -110,7 +110,7 @@ def test_what_is_cut_is_thoughts_once_a_reply_has_ended_thoughts_that_it_had_not
     assert ask(chat).text == "Is it three? Or"  # nothing is known yet
     server.answer = lambda path, body: completion("Is it three?</think>Four.")
     assert ask(chat).text == "Four."
-    assert chat.learner.traits == Traits(begins_in_thought=True)
+    assert chat.learner.traits == ModelCapabilities(begins_in_thought=True)
     server.answer = lambda path, body: completion("Is it three? Or", finish_reason="length")
     assert (ask(chat).text, ask(chat).cut_at) == ("", 7)
 
@@ -140,14 +140,14 @@ def test_each_parameter_is_refused_once_however_many_ask(
 ) -> None:
     with ThinkingServer("usage", refuses=REFUSED, latency=0.05) as server:
         first = OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK))
-        kept: list[Traits] = []
+        kept: list[ModelCapabilities] = []
         first.learner.keep = kept.append
         with ThreadPoolExecutor(64) as pool:
             replies = list(pool.map(lambda n: first.complete(f"Question {n}", max_tokens=4096, sample=0), range(128)))
         assert all(reply.text and not reply.cut_at for reply in replies)
         assert len(server.refused) == 3
         assert server.requests == 3 + 128
-        assert kept == [Traits(frozenset(REFUSED))]
+        assert kept == [ModelCapabilities(frozenset(REFUSED))]
         assert [str(said.message) for said in recwarn] == [
             "openai:tiny refuses temperature 0: its replies may differ from one time to the next."
         ]
@@ -164,7 +164,7 @@ def test_a_refusal_that_was_about_something_else_teaches_nothing(chat: OpenAICha
     with pytest.raises(ModelError, match="HTTP 400"):
         ask(chat)
     assert [("seed" in request.body) for request in server.log] == [True, False]
-    assert chat.learner.traits == Traits()
+    assert chat.learner.traits == ModelCapabilities()
 
 
 def test_a_limit_that_is_too_large_is_no_refusal_of_its_name(chat: OpenAIChat, server: FaultServer) -> None:
@@ -174,7 +174,7 @@ def test_a_limit_that_is_too_large_is_no_refusal_of_its_name(chat: OpenAIChat, s
         ask(chat)
     ask(chat)
     assert ["max_tokens" in request.body for request in server.log] == [True, True]
-    assert chat.learner.traits == Traits()
+    assert chat.learner.traits == ModelCapabilities()
 
 
 def test_the_newer_name_of_the_limit_is_learnt(chat: OpenAIChat, server: FaultServer) -> None:

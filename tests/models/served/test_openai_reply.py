@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fault_kinds import completion
 
-from ragsmith.models.served.openai_reply import MOST_CHARACTERS_A_TOKEN, Asked, is_same_model, read_reply
-from ragsmith.models.served.policy import AttemptFailed, Refused, Transient
+from ragsmith.models.served.openai_reply import MOST_CHARACTERS_A_TOKEN, RequestedModel, is_same_model, read_reply
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, TransientFailure
 
-ASKED = Asked("tiny", "What is due?", 100)
+ASKED = RequestedModel("tiny", "What is due?", 100)
 
 
 def reply(message: dict[str, Any] | str, finish: str = "stop", **more: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_a_thought_that_does_not_end_is_a_cut_whatever_the_server_says() -> None
 
 
 def test_a_reply_of_thoughts_alone_is_none() -> None:
-    with pytest.raises(Transient, match="no text"):
+    with pytest.raises(TransientFailure, match="no text"):
         read_reply(ASKED, reply("<think>Is it three?</think>\n"), 0.5)
 
 
@@ -170,7 +170,7 @@ def test_a_reply_of_no_tokens_is_counted_here_and_that_is_named(counts: dict[str
 def test_a_reply_longer_than_its_tokens_could_hold_is_refused() -> None:
     longest = 100 * MOST_CHARACTERS_A_TOKEN
     assert len(read_reply(ASKED, reply("x" * longest), 0.5).completion.text) == longest
-    with pytest.raises(Transient, match=r"12,801 characters, which 100 tokens cannot hold"):
+    with pytest.raises(TransientFailure, match=r"12,801 characters, which 100 tokens cannot hold"):
         read_reply(ASKED, reply("x" * (longest + 1)), 0.5)
 
 
@@ -221,11 +221,11 @@ def test_a_server_that_names_no_model_is_believed(named: Any) -> None:
 
 def test_a_reply_by_another_model_is_refused_unless_it_is_accepted() -> None:
     by_other = reply("Four.", model="large-2025-04-14")
-    with pytest.raises(Refused, match=r"by another model, 'large-2025-04-14': .* accept_model"):
+    with pytest.raises(AccessRefused, match=r"by another model, 'large-2025-04-14': .* accept_model"):
         read_reply(ASKED, by_other, 0.5)
     for accepts in ("large", "any"):
-        found = read_reply(Asked("tiny", "What is due?", 100, accepts), by_other, 0.5)
+        found = read_reply(RequestedModel("tiny", "What is due?", 100, accepts), by_other, 0.5)
         assert found.completion.text == "Four."
         assert "large-2025-04-14" in found.odd["model"]
-    with pytest.raises(Refused):
-        read_reply(Asked("tiny", "What is due?", 100, "small"), by_other, 0.5)
+    with pytest.raises(AccessRefused):
+        read_reply(RequestedModel("tiny", "What is due?", 100, "small"), by_other, 0.5)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
-from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient, Unusable
+from ragsmith.models.served.policy import AccessRefused, Policy, RequestRejected, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage
 
@@ -50,7 +50,7 @@ def provider() -> Iterator[Provider]:
 
 
 def failures(n: int) -> list[Exception]:
-    return [Transient(f"trouble {i}") for i in range(1, n + 1)]
+    return [TransientFailure(f"trouble {i}") for i in range(1, n + 1)]
 
 
 def test_what_may_pass_is_tried_again(provider: Provider) -> None:
@@ -69,7 +69,11 @@ def test_the_last_trouble_is_named(provider: Provider) -> None:
 
 @pytest.mark.parametrize(
     ("failure", "raised"),
-    [(Rejected("no"), RefusedContent), (Rejected("no", TooLong), TooLong), (Refused("no"), ModelUnavailable)],
+    [
+        (RequestRejected("no"), RefusedContent),
+        (RequestRejected("no", TooLong), TooLong),
+        (AccessRefused("no"), ModelUnavailable),
+    ],
 )
 def test_a_refusal_is_final(provider: Provider, failure: Exception, raised: type[Exception]) -> None:
     attempts = Attempts(failure)
@@ -111,7 +115,7 @@ def test_several_requests_of_one_caller_are_in_flight_at_once(provider: Provider
 
 
 def test_a_pause_that_one_request_is_told_holds_for_all(provider: Provider) -> None:
-    told, others = Attempts(Transient("HTTP 429", 0.3)), Attempts()
+    told, others = Attempts(TransientFailure("HTTP 429", 0.3)), Attempts()
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(provider.send, told, what="m")
         while not provider.activity.waiting_until:
@@ -124,7 +128,7 @@ def test_a_pause_that_one_request_is_told_holds_for_all(provider: Provider) -> N
 
 
 def test_a_pause_that_is_too_long_ends_the_run(provider: Provider) -> None:
-    attempts = Attempts(Transient("HTTP 429", 3600.0))
+    attempts = Attempts(TransientFailure("HTTP 429", 3600.0))
     with pytest.raises(ModelUnavailable, match="host asks to wait for 3600 s: run the same command again"):
         provider.send(attempts, what="m")
     with pytest.raises(ModelUnavailable, match="asks to wait"):
@@ -152,10 +156,10 @@ def test_a_provider_that_answers_nobody_is_left_alone() -> None:
 
 def test_replies_of_no_use_are_asked_for_a_few_times_and_never_make_a_provider_suspect() -> None:
     provider = Provider("host", Policy(attempts=5, replies=3, pause=0.0, failures_in_a_row=2))
-    attempts = Attempts(*[Unusable("no text") for _ in range(30)])
+    attempts = Attempts(*[UnusableReply("no text") for _ in range(30)])
     for _ in range(10):
         with pytest.raises(Unreadable, match=r"^m: no text \(tried 3 times\)$") as raised:
-            provider.send(attempts, what="m", probe=Attempts(Transient("HTTP 503")))
+            provider.send(attempts, what="m", probe=Attempts(TransientFailure("HTTP 503")))
         assert raised.value.calls == 3
     assert len(attempts.sent) == 30
     provider.close()
@@ -163,7 +167,10 @@ def test_replies_of_no_use_are_asked_for_a_few_times_and_never_make_a_provider_s
 
 @pytest.mark.parametrize(
     ("last", "error", "tokens"),
-    [(Unusable("no text", Usage(1, 0, 0, 4, 2)), Unreadable, (7, 3)), (Rejected("no"), RefusedContent, (3, 1))],
+    [
+        (UnusableReply("no text", Usage(1, 0, 0, 4, 2)), Unreadable, (7, 3)),
+        (RequestRejected("no"), RefusedContent, (3, 1)),
+    ],
 )
 def test_what_replies_of_no_use_cost_goes_with_the_error(
     last: Exception, error: type[ModelError], tokens: tuple[int, int]
@@ -171,7 +178,7 @@ def test_what_replies_of_no_use_cost_goes_with_the_error(
     provider = Provider("host", Policy(pause=0.0))
     lost: list[Usage] = []
     provider.on_lost = lost.append
-    attempts = Attempts(Unusable("no text", Usage(1, 0, 0, 3, 1)), Unusable("no JSON"), last)
+    attempts = Attempts(UnusableReply("no text", Usage(1, 0, 0, 3, 1)), UnusableReply("no JSON"), last)
     with pytest.raises(error) as raised:
         provider.send(attempts, what="m")
     assert (raised.value.calls, raised.value.input_tokens, raised.value.output_tokens) == (3, *tokens)
@@ -180,7 +187,7 @@ def test_what_replies_of_no_use_cost_goes_with_the_error(
 
 
 def test_a_reply_of_no_use_among_failures_of_the_server_is_no_verdict_on_the_request(provider: Provider) -> None:
-    attempts = Attempts(Transient("HTTP 500"), Transient("HTTP 500"), Unusable("no text"))
+    attempts = Attempts(TransientFailure("HTTP 500"), TransientFailure("HTTP 500"), UnusableReply("no text"))
     with pytest.raises(ModelError) as raised:
         provider.send(attempts, what="m")
     assert type(raised.value) is ModelError
@@ -191,17 +198,17 @@ def suspected(**policy: float) -> Provider:
     provider = Provider("host", Policy(attempts=1, failures_in_a_row=3, **policy))  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(ModelError):
-            provider.send(Attempts(Transient("HTTP 500")), what="m")
+            provider.send(Attempts(TransientFailure("HTTP 500")), what="m")
     return provider
 
 
-@pytest.mark.parametrize("answer", [None, Rejected("no"), Unusable("no text"), Refused("no")])
+@pytest.mark.parametrize("answer", [None, RequestRejected("no"), UnusableReply("no text"), AccessRefused("no")])
 def test_requests_that_fail_alone_do_not_stop_others_while_a_probe_is_answered(answer: Exception | None) -> None:
     provider = suspected()
     probe = Attempts(*[answer] if answer else [])
     for _ in range(4):
         with pytest.raises(ModelError):
-            provider.send(Attempts(Transient("HTTP 500")), what="m", probe=probe)
+            provider.send(Attempts(TransientFailure("HTTP 500")), what="m", probe=probe)
     assert provider.send(Attempts(), what="m") == "done"
     assert len(probe.sent) == 1
     assert provider.activity.attempts == 2 + 4 + 1 + 1
@@ -210,20 +217,23 @@ def test_requests_that_fail_alone_do_not_stop_others_while_a_probe_is_answered(a
 
 @pytest.mark.parametrize(
     ("probe", "kind"),
-    [(Attempts(Transient("no answer", kind="no connection")), "no connection"), (Attempts(seconds=60), "no reply in")],
+    [
+        (Attempts(TransientFailure("no answer", kind="no connection")), "no connection"),
+        (Attempts(seconds=60), "no reply in"),
+    ],
 )
 def test_a_probe_that_fails_too_says_what_is_wrong(probe: Attempts, kind: str) -> None:
     provider = suspected(probe_deadline=0.05)
     for _ in range(2):
         with pytest.raises(ModelUnavailable, match=rf"host seems to be down \({kind}.* since [\d:]{{8}}: 3 requests"):
-            provider.send(Attempts(Transient("HTTP 500")), what="m", probe=probe)
+            provider.send(Attempts(TransientFailure("HTTP 500")), what="m", probe=probe)
     assert len(probe.sent) == 1
     provider.close()
 
 
 def test_many_who_suspect_a_provider_send_one_probe() -> None:
     provider, probe = suspected(), Attempts(seconds=0.1)
-    failing = [Attempts(Transient("HTTP 500"), seconds=0.01) for _ in range(8)]
+    failing = [Attempts(TransientFailure("HTTP 500"), seconds=0.01) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(provider.send, attempt, what="m", probe=probe) for attempt in failing]
         assert all(type(future.exception()) is ModelError for future in futures)
@@ -235,7 +245,7 @@ def test_a_provider_that_asks_to_wait_is_not_probed_before() -> None:
     provider = Provider("host", Policy(attempts=1, pauses=2, silence=0.1, longest_wait=9.0))
     probe = Attempts()
     with ThreadPoolExecutor(3) as pool:
-        told = [Attempts(*[Transient("busy", 0.15, kind="HTTP 429")] * 9) for _ in range(3)]
+        told = [Attempts(*[TransientFailure("busy", 0.15, kind="HTTP 429")] * 9) for _ in range(3)]
         futures = [pool.submit(provider.send, attempt, what="m", probe=probe) for attempt in told]
         messages = [str(future.exception()) for future in futures]
     assert any("seems to be down (HTTP 429 since" in message for message in messages), messages
@@ -282,7 +292,7 @@ def test_closing_ends_who_waits() -> None:
         provider.send(attempts, what="m")
 
 
-@pytest.mark.parametrize("kind", [Transient, Rejected, Refused])
+@pytest.mark.parametrize("kind", [TransientFailure, RequestRejected, AccessRefused])
 def test_a_secret_leaves_in_no_error(
     provider: Provider, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,7 +325,7 @@ def test_a_strict_rate_limit_fails_no_request() -> None:
         await asyncio.sleep(0.005)
         now = time.monotonic()
         if now < allowed:
-            raise Transient("HTTP 429", allowed - now)
+            raise TransientFailure("HTTP 429", allowed - now)
         allowed = now + 0.02
         return "done"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragsmith.errors import WrongOption
 from ragsmith.labelling.checking.belonging import Belonging
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.plugins import Share
@@ -14,7 +14,7 @@ SATURATED = 0.95
 
 
 @gate("Does BM25 find some of the evidence, and not all?")
-def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> Finding:
+def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
     """Warn where Recall@5 of BM25 lies outside 0.50 to 0.80; fail where it says that the set is broken or done.
 
     A set of which BM25 finds nearly everything cannot show that anything else is better, and one of which it finds
@@ -49,7 +49,7 @@ def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> Finding:
     )
     if figure > SATURATED:
         advice = "ask for what is not said in the words of the question, or add documents that resemble each other"
-        return Finding(State.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
+        return GateFinding(GateState.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
     if failed:
         offenders = tuple(
             Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
@@ -57,9 +57,9 @@ def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> Finding:
         said += ": questions and evidence do not seem to belong together"
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
-        return Finding(State.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
+        return GateFinding(GateState.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
     if wanted.holds(figure):
-        return Finding(State.PASSED, said, figure, wanted, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, figure, wanted, charts=(chart,))
     advice = (
         "check some of the questions that it misses: is the evidence marked where the answer is?"
         if figure < low
@@ -70,4 +70,4 @@ def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> Finding:
         if figure > high
         else tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id])
     )
-    return Finding(State.WARNING, said, figure, wanted, advice, missed, (chart,))
+    return GateFinding(GateState.WARNING, said, figure, wanted, advice, missed, (chart,))

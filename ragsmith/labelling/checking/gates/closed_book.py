@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.text.words import normalise_answer
@@ -16,7 +16,7 @@ _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 
 
 @gate("Does it take the documents to answer the questions?", paper="arXiv 1808.04926")
-def closed_book(view: View) -> Finding:
+def closed_book(view: View) -> GateFinding:
     """Fail where guesses that read no document are right on more than 10 % of the questions.
 
     Two guesses are tried, those of the question-only baselines of Kaushik and Lipton (2018): what the question says
@@ -48,6 +48,6 @@ def closed_book(view: View) -> Finding:
     said = f"{figure:.0%} of {len(view.answered)} questions are answered by a guess that reads no document"
     offenders = tuple(Offender(id_, why) for id_, (_, why) in sorted(right.items(), key=lambda i: (-i[1][0], i[0])))
     if LIMIT.holds(figure):
-        return Finding(State.PASSED, said, figure, LIMIT, offenders=offenders)
+        return GateFinding(GateState.PASSED, said, figure, LIMIT, offenders=offenders)
     advice = "take the answer out of the question, and ask for different things"
-    return Finding(State.FAILED, said, figure, LIMIT, advice, offenders)
+    return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, offenders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
 from ragsmith.text.words import words
@@ -28,7 +28,7 @@ Shingle = tuple[str, ...]
     "Is every copy of the evidence marked?",
     paper="Zobel (1998), How reliable are the results of large-scale information retrieval experiments?",
 )
-def copies(view: View) -> Finding:
+def copies(view: View) -> GateFinding:
     """Fail where the evidence of more than 5 % of the questions stands in a chunk that is not marked, too.
 
     Whoever finds the other copy is right, and is scored as wrong: relevant text that nobody judged (Zobel 1998; for
@@ -54,9 +54,9 @@ def copies(view: View) -> Finding:
     figure = len(offenders) / len(judged)
     said = f"the evidence of {len(offenders)} of {len(judged)} questions stands in a chunk that is not marked, too"
     if LIMIT.holds(figure):
-        return Finding(State.PASSED, said, figure, LIMIT, offenders=tuple(offenders))
+        return GateFinding(GateState.PASSED, said, figure, LIMIT, offenders=tuple(offenders))
     advice = "take out the copies of documents, or mark each copy as evidence"
-    return Finding(State.FAILED, said, figure, LIMIT, advice, tuple(offenders))
+    return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, tuple(offenders))
 
 
 def shingles(text: str) -> frozenset[Shingle]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
 from ragsmith.text.words import normalise_answer
@@ -20,7 +20,7 @@ LIMIT = Limit(high=0.05)
 
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
-def duplicates(view: View) -> Finding:
+def duplicates(view: View) -> GateFinding:
     """Fail where more than 5 % of the questions repeat an earlier one.
 
     Two questions are one if they have the same wording, or if the sets of their words have a Jaccard coefficient of 0.8
@@ -39,9 +39,9 @@ def duplicates(view: View) -> Finding:
     figure = len(repeats) / len(examples)
     said = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
     if LIMIT.holds(figure):
-        return Finding(State.PASSED, said, figure, LIMIT, offenders=tuple(repeats))
+        return GateFinding(GateState.PASSED, said, figure, LIMIT, offenders=tuple(repeats))
     advice = "keep one of each, or make the wording say which document it asks of"
-    return Finding(State.FAILED, said, figure, LIMIT, advice, tuple(repeats))
+    return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, tuple(repeats))
 
 
 def _repeats(view: View, examples: tuple[Example, ...]) -> Iterator[Offender]:

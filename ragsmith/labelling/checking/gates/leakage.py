@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragsmith.datasets.groups import neighbours
 from ragsmith.datasets.splits import GIVEN, TANGLED, Split, leaks, split_apart
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
 
@@ -15,7 +15,7 @@ LIMIT = Limit(high=0.0)
     "Is the test unseen by the search?",
     paper="Kapoor and Narayanan (2023), Leakage and the reproducibility crisis in machine-learning-based science",
 )
-def leakage(view: View) -> Finding:
+def leakage(view: View) -> GateFinding:
     """Fail where a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
 
     A search is tuned on where gold lies: a test that asks for the next sentence is no test. Kapoor and Narayanan (2023)
@@ -36,11 +36,11 @@ def leakage(view: View) -> Finding:
     said = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
     figure = found.near / found.test
     if LIMIT.holds(figure):
-        return Finding(State.PASSED, said, figure, LIMIT)
+        return GateFinding(GateState.PASSED, said, figure, LIMIT)
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
     if split_apart(view.dataset) is None:
         advice = f"ask of more documents, or further apart: {TANGLED}"
-    return Finding(State.FAILED, said, figure, LIMIT, advice, _near(divided, gap))
+    return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, _near(divided, gap))
 
 
 def _near(divided: Split, gap: int) -> tuple[Offender, ...]:

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from ragsmith.labelling.checking.effects import MEDIUM_AUC
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import Columns, histogram
@@ -20,7 +20,7 @@ LEVEL = 0.01
 
 
 @gate("Does evidence lie in short chunks as well as in long ones?", paper="arXiv 1803.02324")
-def length(view: View) -> Finding:
+def length(view: View) -> GateFinding:
     """Fail where gold chunks are longer than the others of their document by a medium effect.
 
     The figure is the AUC of "the longer chunk is gold" within a document: how often a gold chunk is longer than another
@@ -66,7 +66,7 @@ def length(view: View) -> Finding:
         across="percent of the other chunks that are shorter",
     )
     if limit.holds(figure) or p >= LEVEL:
-        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, figure, limit, charts=(chart,))
     longest = sorted(found, key=lambda pair: (-pair[0], pair[1].id))
     offenders = tuple(
         Offender(gold[chunk.id], f"{chunk.id}, {len(chunk.text)} characters, is longer than {rank:.0%}")
@@ -74,7 +74,7 @@ def length(view: View) -> Finding:
         if rank > chance
     )
     advice = "ask for what stands in short paragraphs, lists and tables, too"
-    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return GateFinding(GateState.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def _rank(one: int, ordered: list[int]) -> float:

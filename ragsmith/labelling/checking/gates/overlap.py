@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import Columns, ForestPlot, ForestRow, histogram
@@ -11,7 +11,7 @@ LIMIT = Limit(high=0.85)
 
 
 @gate("Are questions worded otherwise than their evidence?", paper="arXiv 2104.08663")
-def overlap(view: View) -> Finding:
+def overlap(view: View) -> GateFinding:
     """Fail where, on average, more than 85 % of the words of a question stand in its evidence.
 
     Whoever writes a question with the passage before their eyes uses its words, and search by words wins: Thakur et al.
@@ -54,9 +54,9 @@ def overlap(view: View) -> Finding:
         ),
     )
     if passed:
-        return Finding(State.PASSED, said, figure, LIMIT, charts=charts)
+        return GateFinding(GateState.PASSED, said, figure, LIMIT, charts=charts)
     asked_by = {example.id: example.question for example in view.ranked}
     worst = sorted((one for one in shares if shares[one] > figure - 1e-9), key=lambda one: (-shares[one], one))
     offenders = tuple(Offender(one, f"{shares[one]:.0%} of its words: {asked_by[one]}") for one in worst)
     advice = "word questions as somebody would who has not read the documents"
-    return Finding(State.FAILED, said, figure, LIMIT, advice, offenders, charts)
+    return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, offenders, charts)

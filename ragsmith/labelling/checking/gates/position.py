@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, fsum, lgamma, log, log1p
 
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import Columns, histogram
@@ -18,7 +18,7 @@ LEVEL = 0.01
 
 
 @gate("Does the evidence lie all over the documents?", paper="arXiv 2004.14602")
-def position(view: View) -> Finding:
+def position(view: View) -> GateFinding:
     """Fail where far more evidence than chance gives lies in the first fifth of its document.
 
     Who writes questions reads from the top, and tires. A pipeline that prefers what comes first then looks good, and
@@ -63,9 +63,9 @@ def position(view: View) -> Finding:
         "percent of the document before it",
     )
     if limit.holds(figure) or p >= LEVEL:
-        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, figure, limit, charts=(chart,))
     advice = "ask for what stands further down: open each document in its middle and at its end"
-    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return GateFinding(GateState.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def _chance(span: Span, size: int) -> float:

@@ -9,7 +9,7 @@ from typing import Annotated
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.power import detectable, needed, variance
 from ragsmith.datasets.splits import MIN_QUESTIONS, crossfit
-from ragsmith.labelling.checking.finding import Finding, Limit, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, not_judged
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
@@ -22,7 +22,7 @@ FOLDS = 5
 
 
 @gate("Are there questions enough?", paper="Sakai (2016), Statistical significance, power, and sample sizes")
-def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> Finding:
+def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> GateFinding:
     """Fail below 20 questions, of which no test can be split off; warn where the test cannot show what it should.
 
     A test whose questions hang together in fewer than 8 groups shows nothing, however many they are: the groups are
@@ -40,7 +40,7 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
     if total < MIN_QUESTIONS:
         said = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
         advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft` proposes some"
-        return Finding(State.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
+        return GateFinding(GateState.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
     if len(view.ranked) < FEWEST:
         return not_judged(
             f"of {total} questions {len(view.ranked)} have evidence, so nothing is known of how pipelines differ"
@@ -53,7 +53,7 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
     counted = f"{here} {part}, in {in_groups(groups)}"
     if groups < FEWEST_GROUPS:
         said = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
-        return Finding(State.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
+        return GateFinding(GateState.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
     of_one = _variance(view)
     wanted = needed(of_one, difference)
     limit = Limit(low=float(wanted))
@@ -69,9 +69,9 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
         levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
     )
     if limit.holds(here):
-        return Finding(State.PASSED, said, float(here), limit, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, float(here), limit, charts=(chart,))
     advice = "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft` proposes some"
-    return Finding(State.WARNING, said, float(here), limit, advice, charts=(chart,))
+    return GateFinding(GateState.WARNING, said, float(here), limit, advice, charts=(chart,))
 
 
 def _more_groups(view: View) -> str:

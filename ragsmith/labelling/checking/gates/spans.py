@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
 from ragsmith.types import Span
@@ -12,7 +12,7 @@ COARSE = 0.2
 
 
 @gate("Does the evidence point at the text that it means?")
-def spans(view: View) -> Finding:
+def spans(view: View) -> GateFinding:
     """Fail where a span points nowhere, or where more than 5 % of the spans begin or end inside a word.
 
     A person or a program that marks a passage marks whole words. Offsets that were counted in another text (before an
@@ -42,14 +42,14 @@ def spans(view: View) -> Finding:
         advice = "offsets have moved: find the passages again; `ragsmith dataset validate` says where each text stands"
         if not view.broken and CUT.holds(figure):
             advice = "mark the text below the headings"
-        return Finding(State.FAILED, said, figure, CUT, advice, offenders)
+        return GateFinding(GateState.FAILED, said, figure, CUT, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > COARSE * len(view.located):
         said += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
         advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
-        return Finding(State.WARNING, said, figure, CUT, advice, (*offenders, *long))
-    return Finding(State.PASSED, said, figure, CUT, offenders=offenders)
+        return GateFinding(GateState.WARNING, said, figure, CUT, advice, (*offenders, *long))
+    return GateFinding(GateState.PASSED, said, figure, CUT, offenders=offenders)
 
 
 def _cuts(text: str, span: Span) -> bool:

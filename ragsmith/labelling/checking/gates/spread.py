@@ -6,7 +6,7 @@ from itertools import combinations
 
 from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip
 from ragsmith.labelling.checking.belonging import Belonging
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
@@ -20,7 +20,7 @@ FULL = 0.95
     "Do techniques differ on these questions?",
     paper="Sakai (2006), Evaluating evaluation metrics based on the bootstrap",
 )
-def spread(view: View) -> Finding:
+def spread(view: View) -> GateFinding:
     """Fail where the best of five cheap pipelines is not clearly above the worst, or where one has nothing to gain.
 
     A set is there to tell pipelines apart: one on which search by words, by meaning, by both, under headings and with
@@ -68,9 +68,9 @@ def spread(view: View) -> Finding:
             for e in view.ranked
             if all(ranks[name].quality[e.id] == 1 for name in PIPELINES)
         )
-        return Finding(State.FAILED, said, ranks[best].mean, Limit(high=FULL), advice, easy, (chart,))
+        return GateFinding(GateState.FAILED, said, ranks[best].mean, Limit(high=FULL), advice, easy, (chart,))
     if SHOWN.holds(p):
-        return Finding(State.PASSED, said, p, SHOWN, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, p, SHOWN, charts=(chart,))
     same = tuple(
         Offender(e.id, "all pipelines do the same")
         for e in view.ranked
@@ -78,4 +78,4 @@ def spread(view: View) -> Finding:
     )
     said += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
     advice = "more questions, or such as are neither found by every technique nor by none"
-    return Finding(State.FAILED, said, p, SHOWN, advice, same, (chart,))
+    return GateFinding(GateState.FAILED, said, p, SHOWN, advice, same, (chart,))

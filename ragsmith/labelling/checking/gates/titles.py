@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.relevance import Relevance
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import ForestPlot, ForestRow
@@ -18,7 +18,7 @@ SHARE = 0.8
 
 
 @gate("Does it take the text to find the evidence, more than titles and headings?", paper="arXiv 1808.04926")
-def titles(view: View) -> Finding:
+def titles(view: View) -> GateFinding:
     """Fail where a ranker that sees titles and headings only reaches four fifths of what one of the texts reaches.
 
     Questions made from headings ask for headings: they rank pipelines by how these treat titles, and say nothing of the
@@ -46,11 +46,11 @@ def titles(view: View) -> Finding:
         (ForestRow("titles and headings", title, marked=not limit.holds(figure)), ForestRow("texts", text)),
     )
     if limit.holds(figure):
-        return Finding(State.PASSED, said, figure, limit, charts=(chart,))
+        return GateFinding(GateState.PASSED, said, figure, limit, charts=(chart,))
     given = sorted((e for e in view.ranked if titled[e.id] > 0.5), key=lambda e: (texted[e.id] - titled[e.id], e.id))
     offenders = tuple(Offender(e.id, f"titles find it: {e.question}") for e in given)
     advice = "ask for what the text says, in words that its title and headings do not have"
-    return Finding(State.FAILED, said, figure, limit, advice, offenders, (chart,))
+    return GateFinding(GateState.FAILED, said, figure, limit, advice, offenders, (chart,))
 
 
 def recall_of_units(scores: NDArray[np.float64], ids: Sequence[str], gold: Relevance, k: int) -> float:

@@ -6,7 +6,7 @@ The check is after round-trip consistency (Alberti et al. 2019, https://arxiv.or
 from __future__ import annotations
 
 from ragsmith.labelling.drafting.draft import Draft
-from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.quotes import place_in
 from ragsmith.labelling.drafting.replies import chat_task, object_in, text_of
 from ragsmith.models.tasks import Task
@@ -49,7 +49,7 @@ def parse(reply: str) -> tuple[int, str]:
 ROUND_TRIP: Task[tuple[int, str]] = chat_task(NAME, PROMPT, parse, 256)
 
 
-def shown_for(draft: Draft, material: Material) -> tuple[Chunk, ...]:
+def shown_for(draft: Draft, material: DraftingCorpus) -> tuple[Chunk, ...]:
     """The passages that might answer a draft's question instead of its own; of a near-miss also its own."""
     spans = [quote.span for quote in draft.quotes]
     found = material.best(draft.question, SHOWN + 2 * len(spans))

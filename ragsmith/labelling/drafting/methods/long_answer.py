@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.registry import drafting_method
-from ragsmith.labelling.drafting.replies import FORM, MATERIAL, WORDING, Written, questions_in
+from ragsmith.labelling.drafting.replies import FORM, MATERIAL, WORDING, DraftReply, questions_in
 from ragsmith.text.words import words
 from ragsmith.types import Chunk
 
@@ -28,7 +28,7 @@ The answer has two to five sentences and every point; "quotes" has the words for
 """
 
 
-def parse(reply: str) -> tuple[Written, ...]:
+def parse(reply: str) -> tuple[DraftReply, ...]:
     """Read questions whose answers have `SHORTEST` words or more.
 
     Raises:

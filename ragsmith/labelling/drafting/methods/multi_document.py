@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.registry import drafting_method
-from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, Written, items_in, list_of, text_of
+from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, DraftReply, items_in, list_of, text_of
 from ragsmith.types import Chunk
 
 PROMPT = f"""Write questions that take both of these texts, which are of different documents: each has a part of the
@@ -27,7 +27,7 @@ character by character without the ">"; both texts have to be quoted. If the tex
 """  # noqa: E501  the form is one line, as a reply is
 
 
-def parse(reply: str) -> tuple[Written, ...]:
+def parse(reply: str) -> tuple[DraftReply, ...]:
     """Read questions that quote both texts.
 
     Raises:
@@ -38,7 +38,7 @@ def parse(reply: str) -> tuple[Written, ...]:
         quotes = tuple(_quote(entry) for entry in list_of(item, "quotes"))
         if {number for number, _ in quotes} != {1, 2}:
             raise ValueError("a question does not quote both texts")
-        found.append(Written(text_of(item["question"], "question"), text_of(item["answer"], "answer"), quotes))
+        found.append(DraftReply(text_of(item["question"], "question"), text_of(item["answer"], "answer"), quotes))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragsmith.digest import digest
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.registry import drafting_method
-from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, Written, items_in, text_of
+from ragsmith.labelling.drafting.replies import MATERIAL, WORDING, DraftReply, items_in, text_of
 from ragsmith.plugins import Count
 from ragsmith.types import Chunk
 
@@ -30,7 +30,7 @@ reply {{"questions": []}}
 """
 
 
-def parse(reply: str) -> tuple[Written, ...]:
+def parse(reply: str) -> tuple[DraftReply, ...]:
     """Read questions without an answer.
 
     Raises:
@@ -39,7 +39,7 @@ def parse(reply: str) -> tuple[Written, ...]:
     found = []
     for item in items_in(reply, ("question", "missing")):
         text_of(item["missing"], "missing")
-        found.append(Written(text_of(item["question"], "question"), ANSWER, ()))
+        found.append(DraftReply(text_of(item["question"], "question"), ANSWER, ()))
     return tuple(found)
 
 

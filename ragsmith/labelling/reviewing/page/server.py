@@ -23,7 +23,16 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from ragsmith.errors import UsageError
-from ragsmith.labelling.reviewing.decisions import REASONS, UNSAID, Accept, Decision, Mend, Quote, Reject, Unmendable
+from ragsmith.labelling.reviewing.decisions import (
+    REASONS,
+    UNSAID,
+    Accept,
+    Decision,
+    DecisionQuote,
+    Edit,
+    Reject,
+    UneditableDraft,
+)
 from ragsmith.labelling.reviewing.journal import Unapplied
 from ragsmith.labelling.reviewing.page.values import Values, brief, full
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, reviewer_name
@@ -98,7 +107,7 @@ def _digest(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
-class _Refused(UsageError):
+class _PageRefusal(UsageError):
     """A request is not answered."""
 
     def __init__(self, status: HTTPStatus, problem: str) -> None:
@@ -124,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, *page())
                 return
             if name not in looks:
-                raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
-        except _Refused as refused:
+                raise _PageRefusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+        except _PageRefusal as refused:
             self._say(refused.status, {"error": str(refused)})
             return
         self._answer(lambda: looks[name](asked))
@@ -142,9 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             name, _ = self._place()
             if name not in changes:
-                raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+                raise _PageRefusal(HTTPStatus.NOT_FOUND, "there is nothing here")
             body = self._body()
-        except _Refused as refused:
+        except _PageRefusal as refused:
             self._skip_body()
             self._say(refused.status, {"error": str(refused)})
             return
@@ -191,11 +200,13 @@ class _Handler(BaseHTTPRequestHandler):
         """What is asked for below the token, and with which parameters."""
         named = (self.headers.get("Host") or "").lower()
         if named not in {f"{host}:{self.server.port}" for host in (ADDRESS, "localhost")}:
-            raise _Refused(HTTPStatus.FORBIDDEN, "this machine alone is answered")
+            raise _PageRefusal(HTTPStatus.FORBIDDEN, "this machine alone is answered")
         parts = urlsplit(self.path)
         token, slash, name = parts.path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            raise _Refused(HTTPStatus.NOT_FOUND, "the address is that of no review; take the one that was printed last")
+            raise _PageRefusal(
+                HTTPStatus.NOT_FOUND, "the address is that of no review; take the one that was printed last"
+            )
         return name, {key: values[-1] for key, values in parse_qs(parts.query).items()}
 
     def _skip_body(self) -> None:
@@ -209,17 +220,19 @@ class _Handler(BaseHTTPRequestHandler):
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
         origin = self.headers.get("Origin")
         if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
-            raise _Refused(HTTPStatus.FORBIDDEN, "only the page itself may decide")
+            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may decide")
         length = self.headers.get("Content-Length") or ""
         if not _fits(length):
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"give at most {MOST_BYTES} bytes, and say how many")
+            raise _PageRefusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"give at most {MOST_BYTES} bytes, and say how many"
+            )
         self._read = True
         try:
             body = parse_json(self.rfile.read(int(length)).decode("utf-8"))
         except (TextError, UnicodeDecodeError) as error:
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"the request cannot be read: {error}") from None
+            raise _PageRefusal(HTTPStatus.BAD_REQUEST, f"the request cannot be read: {error}") from None
         if not isinstance(body, dict):
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the request is no object")
+            raise _PageRefusal(HTTPStatus.BAD_REQUEST, "the request is no object")
         return body
 
     def _answer(self, made: Callable[[], Values]) -> None:
@@ -228,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.OK, made())
         except DecidedMeanwhile as error:
             self._say(HTTPStatus.CONFLICT, {"error": str(error), "draft": brief(error.draft)})
-        except Unmendable as error:
+        except UneditableDraft as error:
             self._say(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "problems": list(error.problems)})
         except UsageError as error:
             self._say(HTTPStatus.BAD_REQUEST, {"error": str(error)})
@@ -281,19 +294,19 @@ def _decision(body: Body) -> Decision:
     raise UsageError(f"{body.get('decision')!r} is no decision: accept, mend or reject")
 
 
-def _mend(body: Body) -> Mend:
+def _mend(body: Body) -> Edit:
     question, answer, evidence = (body.get(key) for key in ("question", "answer", "evidence"))
     if not isinstance(question, str | None) or not isinstance(answer, str | None):
         raise UsageError("question and answer must be texts")
     if not isinstance(evidence, list | None):
         raise UsageError("evidence must be a list")
-    return Mend(question, answer, None if evidence is None else tuple(map(_kept_or_quoted, evidence)))
+    return Edit(question, answer, None if evidence is None else tuple(map(_kept_or_quoted, evidence)))
 
 
-def _kept_or_quoted(item: object) -> int | Quote:
+def _kept_or_quoted(item: object) -> int | DecisionQuote:
     if type(item) is int:
         return item
     doc, text, start = (item.get(key) for key in ("doc", "text", "start")) if isinstance(item, dict) else (0, 0, 0)
     if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
         raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
-    return Quote(doc, text, start)
+    return DecisionQuote(doc, text, start)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ragsmith.labelling.reviewing.decisions import origin_of
-from ragsmith.labelling.reviewing.passages import Passage
-from ragsmith.labelling.reviewing.review import Draft, Review
+from ragsmith.labelling.reviewing.passages import ReviewPassage
+from ragsmith.labelling.reviewing.review import Review, ReviewedDraft
 
 Values = dict[str, object]
 
 
-def brief(draft: Draft) -> Values:
+def brief(draft: ReviewedDraft) -> Values:
     """A draft as a line of the list."""
     return {
         "id": draft.id,
@@ -28,7 +28,7 @@ def brief(draft: Draft) -> Values:
     }
 
 
-def full(review: Review, draft: Draft, more: int = 0) -> Values:
+def full(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
     """A draft with everything that is needed to decide about it."""
     spans = review.spans(draft)
     placed = [number for number, span in enumerate(spans) if span is not None]  # marks count those that stand somewhere
@@ -55,7 +55,7 @@ def full(review: Review, draft: Draft, more: int = 0) -> Values:
     }
 
 
-def _passage(passage: Passage, placed: list[int]) -> Values:
+def _passage(passage: ReviewPassage, placed: list[int]) -> Values:
     return {
         "doc": passage.doc,
         "title": passage.title,

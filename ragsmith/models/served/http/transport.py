@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from ragsmith.errors import ModelError, RefusedContent, TooLong
-from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure, UnusableReply
 from ragsmith.models.usage import NOTHING
 from ragsmith.text.redaction import redact_logs, redacted
 
@@ -88,7 +88,7 @@ class BoundedClient(httpx2.AsyncClient):
             async for piece in response.aiter_bytes():
                 body += piece
                 if len(body) > self._largest:
-                    raise Unusable(f"the reply is larger than {self._largest:,} bytes")
+                    raise UnusableReply(f"the reply is larger than {self._largest:,} bytes")
         finally:
             await response.aclose()
         return bytes(body)
@@ -110,14 +110,14 @@ def _whole(response: Any, body: bytes) -> Any:
     return httpx2.Response(response.status_code, headers=headers, content=body, request=response.request)
 
 
-def _broken(error: Exception) -> Transient:
+def _broken(error: Exception) -> TransientFailure:
     """What a failure of the connection means to the user."""
     kind = type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return Transient(f"no answer; is the server running? ({kind})", kind="no connection")
+        return TransientFailure(f"no answer; is the server running? ({kind})", kind="no connection")
     if isinstance(error, httpx2.DecodingError):
-        return Unusable(f"the reply cannot be decompressed ({kind})")
-    return Transient(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NOTHING)
+        return UnusableReply(f"the reply cannot be decompressed ({kind})")
+    return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NOTHING)
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
@@ -126,16 +126,18 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptF
     quoted = said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "…"
     problem = f"HTTP {status}" + (f" ({quoted})" if said else "")
     if status == 403 and MODERATED.search(said):
-        return Rejected(f"{problem}: the server refuses the request")
+        return RequestRejected(f"{problem}: the server refuses the request")
     if status in REFUSED or (status in (400, 429) and NO_MORE_MONEY.search(said)):
-        return Refused(f"{problem}: the server refuses the key or the model")
+        return AccessRefused(f"{problem}: the server refuses the key or the model")
     if status in TRANSIENT or status >= 500:
-        return Transient(problem, retry_after(headers), kind=f"HTTP {status}")
+        return TransientFailure(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
-        return Rejected(f"{problem}: the server sends elsewhere, which is not followed: check the base URL", ModelError)
+        return RequestRejected(
+            f"{problem}: the server sends elsewhere, which is not followed: check the base URL", ModelError
+        )
     too_long = status == TOO_LARGE or TOO_LONG.search(said)
     error = TooLong if too_long else RefusedContent if status in OF_CONTENT else ModelError
-    return Rejected(f"{problem}: the server refuses the request", error)
+    return RequestRejected(f"{problem}: the server refuses the request", error)
 
 
 def _said(body: bytes) -> str:

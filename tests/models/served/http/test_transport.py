@@ -12,7 +12,7 @@ from fault_server import Fault, FaultServer
 
 from ragsmith.errors import ModelError, RefusedContent, TooLong
 from ragsmith.models.served.http.transport import BoundedClient, failure_of, retry_after
-from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure, UnusableReply
 
 KEY = "secret-0123456789"
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -48,24 +48,24 @@ def test_a_good_response_is_whole(server: FaultServer) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "problem"),
     [
-        (Fault("reset"), Transient, "the reply broke off"),
-        (Fault("cut"), Transient, "the reply broke off"),
-        (Fault("large"), Unusable, "the reply is larger than 10,485,760 bytes"),
-        (Fault("gzip_bomb"), Unusable, "the reply is larger than 10,485,760 bytes"),
-        (Fault("500"), Transient, "HTTP 500 (the server is busy)"),
-        (Fault("429"), Transient, "HTTP 429"),
-        (Fault("redirect"), Rejected, "HTTP 307: the server sends elsewhere"),
-        (Fault(status=400, said="too long"), Rejected, "HTTP 400 (too long): the server refuses the request"),
-        (Fault(status=401), Refused, "HTTP 401"),
-        (Fault(status=403), Refused, "HTTP 403"),
-        (Fault(status=403, said='Your input was flagged for "violence"'), Rejected, "HTTP 403"),
-        (Fault(status=404), Refused, "HTTP 404"),
-        (Fault(status=402), Refused, "HTTP 402"),
-        (Fault(status=429, said="insufficient_quota"), Refused, "HTTP 429"),
-        (Fault(status=400, said="Your credit balance is too low to access the API"), Refused, "HTTP 400"),
-        (Fault(status=400, said="Budget has been exceeded! Current cost: 10.1"), Refused, "HTTP 400"),
-        (Fault(status=413), Rejected, "HTTP 413"),
-        (Fault(status=599), Transient, "HTTP 599"),
+        (Fault("reset"), TransientFailure, "the reply broke off"),
+        (Fault("cut"), TransientFailure, "the reply broke off"),
+        (Fault("large"), UnusableReply, "the reply is larger than 10,485,760 bytes"),
+        (Fault("gzip_bomb"), UnusableReply, "the reply is larger than 10,485,760 bytes"),
+        (Fault("500"), TransientFailure, "HTTP 500 (the server is busy)"),
+        (Fault("429"), TransientFailure, "HTTP 429"),
+        (Fault("redirect"), RequestRejected, "HTTP 307: the server sends elsewhere"),
+        (Fault(status=400, said="too long"), RequestRejected, "HTTP 400 (too long): the server refuses the request"),
+        (Fault(status=401), AccessRefused, "HTTP 401"),
+        (Fault(status=403), AccessRefused, "HTTP 403"),
+        (Fault(status=403, said='Your input was flagged for "violence"'), RequestRejected, "HTTP 403"),
+        (Fault(status=404), AccessRefused, "HTTP 404"),
+        (Fault(status=402), AccessRefused, "HTTP 402"),
+        (Fault(status=429, said="insufficient_quota"), AccessRefused, "HTTP 429"),
+        (Fault(status=400, said="Your credit balance is too low to access the API"), AccessRefused, "HTTP 400"),
+        (Fault(status=400, said="Budget has been exceeded! Current cost: 10.1"), AccessRefused, "HTTP 400"),
+        (Fault(status=413), RequestRejected, "HTTP 413"),
+        (Fault(status=599), TransientFailure, "HTTP 599"),
     ],
     ids=lambda value: (
         getattr(value, "kind", "") + str(getattr(value, "status", "")) if isinstance(value, Fault) else ""
@@ -103,7 +103,7 @@ def test_a_failure_has_a_kind(server: FaultServer, fault: Fault, kind: type[Atte
 )
 def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, error: type[ModelError]) -> None:
     failure = failure_of(status, {}, json.dumps({"error": {"message": said}}).encode())
-    assert isinstance(failure, Rejected)
+    assert isinstance(failure, RequestRejected)
     assert failure.error is error
 
 
@@ -117,7 +117,7 @@ def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, er
     ],
 )
 def test_a_refused_account_is_told_from_a_refused_prompt_and_from_haste(status: int, error: dict[str, str]) -> None:
-    assert isinstance(failure_of(status, {}, json.dumps({"error": error}).encode()), Refused)
+    assert isinstance(failure_of(status, {}, json.dumps({"error": error}).encode()), AccessRefused)
 
 
 def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,213 @@
+"""Questions of an existing list: which of its columns are the question, the answer, the quotation, and so on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ragsmith.datasets.anchoring.sheets import Row, read_rows
+from ragsmith.datasets.evidence import KEYS
+from ragsmith.datasets.places import PLACES
+from ragsmith.datasets.questions import MAX_ID, SPLITS
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import FORBIDDEN, TextError, control, shown
+from ragsmith.text.jsonl import kind, parse_json
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import UNSPECIFIED
+
+NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "question": ("question", "query", "user input", "q", "prompt", "input", "questions", "user question"),
+        "answer": (
+            *("answer", "reference answer", "ground truth", "expected answer", "gold answer", "ground truth answer"),
+            *("reference", "expected output", "correct answer", "answers", "ground truths", "a", "response", "output"),
+        ),
+        "evidence": (
+            *("evidence", "quotation", "quote", "quotes", "evidences", "supporting text", "source text", "excerpt"),
+            *("reference contexts", "ground truth context", "ground truth contexts", "gold context", "gold contexts"),
+            *("contexts", "context", "reference context", "passage", "passages", "snippet", "support"),
+        ),
+        "doc": (
+            *("doc", "document", "doc id", "document id", "file", "filename", "file name", "source file"),
+            *("source", "source document", "document name", "doc name", "path"),
+        ),
+        "id": ("id", "question id", "qid", "query id", "uid", "number", "nr", "no"),
+        "type": ("type", "question type", "category", "kind", "evolution type", "synthesizer name"),
+        "split": ("split",),
+        "answerable": ("answerable",),
+    }
+)
+"""What columns are called, by what they hold: the first name that a list has is taken."""
+
+TRUTH: Mapping[str, bool] = MappingProxyType(
+    {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+)
+"""What cells say of whether a question can be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedEvidence:
+    """A text of the documents, in ``doc`` if that is known; ``place`` is evidence as a data set has it, if it is."""
+
+    text: str
+    doc: str | None = None
+    place: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedQuestion:
+    """A question as somebody wrote it down, on ``line`` of a list.
+
+    ``docs`` are names of documents that hold the answer; ``answer`` is blank, and ``type`` unspecified, where the list
+    has none.
+    """
+
+    line: int
+    id: str
+    question: str
+    answer: str = ""
+    type: str = UNSPECIFIED
+    quotations: tuple[QuotedEvidence, ...] = ()
+    docs: tuple[str, ...] = ()
+    split: str | None = None
+    answerable: bool = True
+
+
+def read_asked(path: Path, columns: Mapping[str, str] | None = None) -> list[ListedQuestion]:
+    """Return the questions of the list at ``path``, in order.
+
+    ``columns`` names columns by what they hold (the keys of `NAMES`) where they are called otherwise. Raises
+    ``DatasetError`` with every mistake of the list.
+    """
+    rows = read_rows(path)
+    named = recognised([name for _, row in rows for name in row], columns or {}, path)
+    asked: list[ListedQuestion] = []
+    mistakes: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            asked.append(_asked(row, named, f"q{number:0{max(3, len(str(len(rows))))}d}"))
+        except TextError as error:
+            mistakes.append(f"{path.name}:{row[0]}: {error.reason}")
+    mistakes += _repeated_ids(asked, path)
+    without, given = ([each.line for each in asked if bool(each.split) is said] for said in (False, True))
+    if without and given:
+        mistakes.append(f"{path.name}:{without[0]}: has no 'split', but line {given[0]} has; give all or none")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return asked
+
+
+def recognised(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the columns of a list by what they hold: as ``given``, else by the names they usually have.
+
+    Raises ``DatasetError`` when a column that is given is not there, when there are no questions, or neither answers
+    nor quotations.
+    """
+    columns = list(dict.fromkeys(found))
+    by_name = {_plain(column): column for column in reversed(columns)}
+    listed = ", ".join(map(repr, columns))
+    mistakes = [
+        f"{path.name}: has no column {shown(column)} for --{role}-column; {did_you_mean(column, columns)}"
+        for role, column in given.items()
+        if column not in columns
+    ]
+    named = dict(given)
+    for role, names in NAMES.items():
+        free = [by_name[name] for name in names if name in by_name and by_name[name] not in named.values()]
+        if role not in named and free:
+            named[role] = free[0]
+    if "question" not in named:
+        mistakes.append(f"{path.name}: no column is seen to hold the questions ({listed}); name it: --question-column")
+    elif "answer" not in named and "evidence" not in named:
+        said = "no column is seen to hold answers or quotations"
+        mistakes.append(f"{path.name}: {said} ({listed}); name one: --answer-column or --evidence-column")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return named
+
+
+def _plain(name: str) -> str:
+    """A column's name as it is compared: ``Ground_Truth`` is ``ground truth``."""
+    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name).casefold()))
+
+
+def _asked(row: Row, named: Mapping[str, str], unnamed: str) -> ListedQuestion:
+    line, record = row
+    values = {role: record.get(column) for role, column in named.items()}
+    question = _one(values.get("question"), "question")
+    if not question:
+        raise TextError("the question is blank; write it, or remove the row")
+    split = _one(values.get("split"), "split") or None
+    if split is not None and split not in SPLITS:
+        raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
+    id_ = _one(values.get("id"), "id") or unnamed
+    if not id_.isprintable() or len(id_) > MAX_ID:
+        raise TextError(f"the id must be one line of at most {MAX_ID} printable characters")
+    answerable = values.get("answerable")
+    said = "" if answerable is None else str(answerable).strip().casefold()
+    if said not in TRUTH:
+        raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
+    return ListedQuestion(
+        line,
+        id_,
+        question,
+        _one(values.get("answer"), "answer"),
+        _one(values.get("type"), "type") or UNSPECIFIED,
+        tuple(_quotations(values.get("evidence"))),
+        tuple(text for entry in _entries(values.get("doc")) if (text := _one(entry, "document"))),
+        split,
+        TRUTH[said],
+    )
+
+
+def _one(value: object, called: str) -> str:
+    """A text without white space around it; of a list with one entry, that; "" for nothing."""
+    if isinstance(value, list) and len(value) <= 1:
+        value = value[0] if value else None
+    if value is None:
+        return ""
+    if isinstance(value, bool | dict | list):
+        raise TextError(f"the {called} is {kind(value)}; write a text")
+    text = str(value).strip()
+    if found := FORBIDDEN.search(text):
+        raise TextError(f"the {called} has a {control(found.group())}; remove it")
+    return text
+
+
+def _entries(value: object) -> Sequence[object]:
+    """The entries of a list, also of one that a table's cell has as JSON or as Python writes it."""
+    if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
+        for read in (parse_json, ast.literal_eval):
+            try:
+                found = read(value.strip())
+            except (TextError, ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+            if isinstance(found, list) and all(isinstance(entry, str | dict) for entry in found):
+                return found
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _quotations(value: object) -> Iterator[QuotedEvidence]:
+    for entry in _entries(value):
+        if isinstance(entry, dict):
+            text, doc = _one(entry.get("text"), "evidence"), _one(entry.get("doc"), "document")
+            place = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}
+            found = QuotedEvidence(text, doc or None, place if doc else None)
+        else:
+            found = QuotedEvidence(_one(entry, "evidence"))
+        if found.text or found.place:
+            yield found
+
+
+def _repeated_ids(asked: Sequence[ListedQuestion], path: Path) -> Iterator[str]:
+    first: dict[str, int] = {}
+    for each in asked:
+        if first.setdefault(each.id, each.line) != each.line:
+            yield f"{path.name}:{each.line}: the id {shown(each.id)} is used on line {first[each.id]} already"

@@ -1,0 +1,72 @@
+"""What ``dataset.yaml`` says of documents that were converted: their titles, beside what a person wrote there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ragsmith.datasets.documents import Documents, default_title
+from ragsmith.datasets.ingest.naming import has_title, title_of
+from ragsmith.datasets.ingest.readers.part import FilePart
+from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, written
+from ragsmith.datasets.sources import SourceRecord
+from ragsmith.text.files import FORBIDDEN
+from ragsmith.text.markdown import BlockType, blocks
+
+
+def title_within(part: FilePart, source: str) -> str | None:
+    """Return the only heading of level 1, or what the file calls itself, or the first such heading, or its name.
+
+    A file often calls itself after its template, and has one heading that a person wrote; of several none is a title.
+    Of its name the words are taken.
+    """
+    if not has_title(part):
+        return None
+    prose = part.ending in (".md", ".txt")
+    heads = [b.heading for b in blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
+    own = " ".join(FORBIDDEN.sub("", part.title or "").split())
+    found = heads[0] if len(heads) == 1 or (heads and not own) else own
+    return " ".join(found.split()) or f"{title_of(source)}{part.name and ': '}{part.name}" or None
+
+
+def titles(
+    documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
+) -> dict[str, str]:
+    """Return the titles that documents do not say themselves; one that a person wrote into the manifest stays.
+
+    ``rows`` are those of the documents, and ``before`` what they were at the last intake.
+    """
+    converted = {row.doc: row for row in rows}
+    found: dict[str, str] = {}
+    for id_, document in documents.items():
+        row, old, own = converted.get(id_), before.get(id_), manifest.titles.get(id_)
+        if own is not None and (row is None or old is None or own != old.title):
+            found[id_] = own
+        elif row is not None and row.title and document is not None and row.title != default_title(document):
+            found[id_] = row.title
+    return found
+
+
+def manifest_text(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
+    """Return the text of a ``dataset.yaml`` in ``output``, whose name it has, for the documents of ``folder``."""
+    about = {
+        **dict.fromkeys(KEYS, ""),
+        "name": folder_name(output),
+        "title": title_of(folder.resolve().name) or "documents",
+    }
+    return written(about, titled)
+
+
+def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
+    """Return the ``text`` of a manifest with other titles, and without the languages of documents that are gone.
+
+    All else in it stays as a person wrote it, comments, too.
+    """
+    languages = {id_: language for id_, language in manifest.languages.items() if id_ in documents}
+    for key, said, there in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):
+        if dict(said) != dict(there):
+            kept = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
+            alone = (said, {}) if key == TITLES else ({}, said)
+            text = f"{kept}\n" + written(dict.fromkeys(KEYS, ""), *alone)
+    return text

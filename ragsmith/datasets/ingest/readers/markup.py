@@ -1,0 +1,100 @@
+"""HTML as Markdown: headings, lists, tables and code in their order; not what surrounds the text of a page."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import warnings
+from typing import Any
+
+from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.readers.packages import DAMAGED
+from ragsmith.datasets.ingest.readers.part import FilePart, reader
+from ragsmith.text.files import FORBIDDEN, TextError
+
+NEEDS = ("markdownify", "beautifulsoup4")
+
+_BESIDE = ("script", "style", "noscript", "template", "nav", "footer", "aside", "svg", "iframe", "form", "button")
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_WIDE = ("utf-16", "utf-32")
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def page(data: bytes | str) -> tuple[str, str | None]:
+    """Return a page as Markdown, and what its ``title`` says. The main part alone is read where a page names one.
+
+    Links and pictures are the words that stand for them: addresses are nothing to search or to quote.
+    """
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it remarks on pages that look like XML, or like the name of a file
+        soup = BeautifulSoup(data if isinstance(data, str) else _decoded(data), "html.parser")
+    title = " ".join(soup.title.get_text().split()) if soup.title else ""
+    for beside in soup(_BESIDE):
+        beside.decompose()
+    main: Any = soup.find_all(["main"]) or soup.find_all(attrs={"role": "main"}) or soup.find_all("article")
+    root = main[0] if len(main) == 1 else soup.body or soup
+    return markdown_of(root), title or None
+
+
+def markdown_of(root: Any) -> str:
+    """Return an element of a parsed page as Markdown."""
+    found = _converter().convert_soup(root)
+    text = _BLANK_LINES.sub("\n\n", _TRAILING.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
+    return f"{text}\n" if text else ""
+
+
+def _decoded(data: bytes) -> str:
+    """What the page says that it is decoded from, where that is so, and else what `decoded` finds.
+
+    What is readable as ASCII says that it is UTF-16 or UTF-32 in error: browsers read such a page as UTF-8, too.
+    """
+    if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_MARKS):
+        try:
+            codec = codecs.lookup(declared[1].decode()).name
+            if not codec.startswith(_WIDE):
+                return data.decode(codec)
+        except (UnicodeDecodeError, LookupError):
+            pass
+    return decoded(data)[0]
+
+
+def _converter() -> Any:
+    from markdownify import MarkdownConverter  # noqa: PLC0415
+
+    base: Any = MarkdownConverter
+
+    class Converter(base):
+        def convert_a(self, element: Any, text: str, parent_tags: Any) -> str:
+            return text
+
+        def convert_img(self, element: Any, text: str, parent_tags: Any) -> str:
+            return str(element.attrs.get("alt") or "")
+
+        def process_text(self, element: Any, parent_tags: Any = None) -> str:
+            text = str(super().process_text(element, parent_tags=parent_tags))
+            return text.replace("|", "\\|") if element.find_parent(("td", "th")) else text
+
+    return Converter(
+        heading_style="ATX",
+        bullets="-",
+        escape_asterisks=False,
+        escape_underscores=False,
+        escape_misc=False,
+        table_infer_header=True,
+    )
+
+
+@reader("HTML", suffixes=(".html", ".htm", ".xhtml"), edition=2, needs=NEEDS)
+def read_markup(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Web pages as Markdown."""
+    from bs4.exceptions import ParserRejectedMarkup  # noqa: PLC0415
+
+    try:
+        text, title = page(data)
+    except (*DAMAGED, ParserRejectedMarkup) as error:  # also pages that are nested too deeply
+        raise TextError(f"is not HTML that can be read ({type(error).__name__}); save it as text") from error
+    return (FilePart(text, title=title),)

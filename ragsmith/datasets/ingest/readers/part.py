@@ -1,0 +1,118 @@
+"""What readers return, what they need, and how a function becomes one.
+
+```python
+@reader("subtitles", suffixes=(".srt",))
+def read_subtitles(data: bytes, name: str) -> tuple[Part, ...]:
+    \"\"\"Subtitles: what is said, without times.\"\"\"
+```
+
+It takes the bytes and the name of a file, and raises ``TextError`` for what it cannot read. A reader in a file of one's
+own goes before those of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+
+from ragsmith.digest import fingerprint
+from ragsmith.errors import MissingExtra
+from ragsmith.extensions import Extension, Registry
+
+EXTRA = "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A text that a file holds, and the ending of the file that it is kept in.
+
+    Most files are one part, whose ``name`` is ""; a workbook has one for each sheet. ``title`` is what the file says
+    of itself, ``pages`` are the offsets at which pages start, and ``notes`` say what was changed or left out.
+    """
+
+    text: str
+    ending: str = ".md"
+    title: str | None = None
+    name: str = ""
+    pages: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+ReadParts = Callable[[bytes, str], tuple[FilePart, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader(Extension):
+    """A function that reads files of one kind: those whose names end in ``suffixes``, or archives with ``member``.
+
+    ``edition`` is counted up when the same file would give another text. ``needs`` are the packages, by the name of
+    their distribution, that the extra brings. Files that are not ``binary`` are texts, of which fewer bytes are read.
+    """
+
+    suffixes: Sequence[str] = ()
+    member: str = ""
+    binary: bool = False
+    edition: int = 1
+    needs: Sequence[str] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is none of this package."""
+        return not self.fn.__module__.startswith("ragsmith.")
+
+    def read(self, data: bytes, name: str) -> tuple[FilePart, ...]:
+        """The parts of a file with these bytes; raises ``TextError``."""
+        parts: tuple[FilePart, ...] = self.fn(data, name)
+        return parts
+
+    @cached_property
+    def converter(self) -> str:
+        """What the text depends on besides the file: ``ragsmith DOCX 1, mammoth 1.9.0``.
+
+        Raises:
+            MissingExtra: a package is not installed.
+        """
+        made_by = (
+            f"{self.name} {fingerprint(self.fn.__module__)}" if self.is_own else f"ragsmith {self.name} {self.edition}"
+        )
+        return ", ".join([made_by, *package_versions(self.needs)])
+
+    def describe(self) -> str:
+        """One line of help: what it reads, and the endings of their names."""
+        listed = [*self.suffixes[:4], *["..."] * (len(self.suffixes) > 4)]
+        return f"{self.summary}{f' ({chr(32).join(listed)})' if listed else ''}"
+
+
+READERS: Registry[Reader] = Registry("reader", "ragsmith.datasets.ingest.readers")
+
+
+def reader(
+    name: str,
+    *,
+    suffixes: Sequence[str] = (),
+    member: str = "",
+    binary: bool = False,
+    edition: int = 1,
+    needs: Sequence[str] = (),
+) -> Callable[[ReadParts], ReadParts]:
+    """Register the decorated function as the reader of files of the kind ``name``; see `Reader` for the arguments."""
+
+    def register(fn: ReadParts) -> ReadParts:
+        made = Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
+        READERS.add(made)
+        return fn
+
+    return register
+
+
+def package_versions(names: Sequence[str]) -> list[str]:
+    """The names of distributions with their versions; MissingExtra if one is not installed."""
+    found = []
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            raise MissingExtra(name, EXTRA) from None
+    return found

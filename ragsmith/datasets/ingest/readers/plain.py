@@ -1,0 +1,45 @@
+"""Markdown, plain text and source code: kept as they are, but for their encoding and line ends."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from ragsmith.datasets.document_types.document_types import SOURCE_SUFFIXES
+from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.readers.part import FilePart, reader
+
+_FRONT_MATTER = re.compile(r"---\n(.*?\n)---\n", re.DOTALL)
+_FRONT_TITLE = re.compile(r"""^title: *(["']?)(?P<title>.+?)\1 *$""", re.MULTILINE)
+_UNDERLINED = re.compile(r"^(?! {0,3}[#>|\-*+])(?P<title>\S.*)\n=+ *$", re.MULTILINE)
+
+
+@reader("Markdown", suffixes=(".md", ".markdown", ".mdown", ".mkd"))
+def read_markdown(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Markdown, as it is."""
+    text, notes = decoded(data)
+    return (FilePart(text, title=_title(text), notes=notes),)
+
+
+@reader("text", suffixes=(".txt",))
+def read_text(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Plain text, and whatever has no reader of its own."""
+    text, notes = decoded(data)
+    return (FilePart(text, ending=".txt", notes=notes),)
+
+
+@reader("source code", suffixes=[suffix for suffix in SOURCE_SUFFIXES if suffix != ".json"])
+def read_code(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Source code, as it is."""
+    text, notes = decoded(data)
+    return (FilePart(text, ending=PurePosixPath(name).suffix, notes=notes),)
+
+
+def _title(text: str) -> str | None:
+    """The title in the front matter, or a heading that is underlined; one with ``#`` is found as it is loaded."""
+    if front := _FRONT_MATTER.match(text):
+        found = _FRONT_TITLE.search(front[1])
+        if found:
+            return found["title"]
+    underlined = _UNDERLINED.search(text)
+    return underlined["title"].strip() if underlined else None

@@ -1,0 +1,111 @@
+"""reStructuredText as Markdown, by way of the HTML that docutils makes; nothing that it names is read from disk."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.readers import markup
+from ragsmith.datasets.ingest.readers.packages import DAMAGED
+from ragsmith.datasets.ingest.readers.part import FilePart, reader
+from ragsmith.text.files import TextError
+
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:\|[^|\n]+\| )?([A-Za-z][\w:.+-]*)::", re.MULTILINE)
+_TARGET = re.compile(r"\s*(?:<|\\x00<)[^<>]*>$")
+_ROLE = re.compile(r":([A-Za-z][\w:.+-]*):`")
+
+SETTINGS = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "report_level": 3,
+    "halt_level": 5,
+    "syntax_highlight": "none",
+    "initial_header_level": 2,
+    "math_output": "LaTeX",
+    "smart_quotes": False,
+    "toc_backlinks": False,
+    "sectsubtitle_xform": False,
+}
+
+
+@reader("RST", suffixes=(".rst",), edition=2, needs=("docutils", *markup.NEEDS))
+def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """reStructuredText as Markdown."""
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+    from docutils.core import publish_parts  # noqa: PLC0415
+
+    text, notes = decoded(data)
+    _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
+    try:
+        parts = publish_parts(text, writer=_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
+    except DAMAGED as error:
+        raise TextError(
+            f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
+        ) from error
+    body = BeautifulSoup(parts["html_body"], "html.parser")
+    kept = 0
+    for message in body(class_="system-message"):
+        source = message.find("pre")  # what could not be read, as a table whose cells are too wide
+        kept += source is not None
+        message.replace_with(*[source] if source else [])
+    for rest in body(class_="system-messages"):
+        rest.decompose()
+    if kept:
+        notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
+    return (FilePart(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
+
+
+def _writer() -> Any:
+    """The writer of HTML, which links pictures: ``:loading: embed`` would have it read them, and SVG is text."""
+    from docutils.writers import html5_polyglot  # noqa: PLC0415
+
+    class Translator(html5_polyglot.HTMLTranslator):
+        def visit_image(self, node: Any) -> None:
+            node.attributes.pop("loading", None)
+            super().visit_image(node)
+
+    writer = html5_polyglot.Writer()
+    writer.translator_class = Translator
+    return writer
+
+
+def _words(html: str) -> str:
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+
+    return " ".join(BeautifulSoup(html, "html.parser").get_text().split())
+
+
+def _pass_on(directives: set[str], roles: set[str]) -> None:
+    """Let what docutils does not know, as Sphinx's own, stand for the text that is in it: else the text would be lost.
+
+    The registry is docutils' own and there is one for the process; only names that it lacks are added.
+    """
+    from docutils import nodes  # noqa: PLC0415
+    from docutils.parsers.rst import Directive  # noqa: PLC0415
+    from docutils.parsers.rst.directives import _directive_registry, _directives, register_directive  # noqa: PLC0415
+    from docutils.parsers.rst.roles import _role_registry, _roles, register_canonical_role  # noqa: PLC0415
+
+    class Passed(Directive):
+        has_content = True
+        optional_arguments = 1
+        final_argument_whitespace = True
+
+        def run(self) -> list[nodes.Node]:
+            found = nodes.container()
+            if self.arguments:
+                found += nodes.paragraph("", self.arguments[0])
+            self.state.nested_parse(self.content, self.content_offset, found)
+            return [found]
+
+    def words(role: str, raw: str, text: str, *_: object, **__: object) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        return [nodes.inline(raw, _TARGET.sub("", text).lstrip("~!"))], []
+
+    for name in sorted(directives):
+        if name.lower() not in _directive_registry and name.lower() not in _directives:
+            register_directive(name.lower(), Passed)
+    for name in sorted(roles):
+        if name.lower() not in _role_registry and name.lower() not in _roles:
+            register_canonical_role(name.lower(), words)

@@ -1,0 +1,138 @@
+"""How much of a gold passage a stage still holds: by its characters, or by its words where a text was rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsmith.caches import bounded_cache
+from ragsmith.datasets.relevance import ChunkMap, overlap
+from ragsmith.index.index import Corpus, Index
+from ragsmith.text.content_words import read
+from ragsmith.types import Chunk, Hits, Passage, Passages, Span, ids_of
+
+HALF = 0.5
+"""The share of a gold passage that has to be there: what makes a chunk relevant, see `ragsmith.datasets.relevance`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCoverage:
+    """What can be read at some point of the way: stretches of documents as they stand, and texts made from some."""
+
+    spans: tuple[Span, ...]
+    rewritten: tuple[tuple[str, tuple[Span, ...]], ...] = ()
+
+
+class Places:
+    """Where the chunks of an index lie; built once, then asked about every question."""
+
+    def __init__(self, index: Index) -> None:
+        self._chunks: Mapping[str, Chunk] = {chunk.id: chunk for chunk in index.chunks}
+        self._map = ChunkMap(chunk for chunk in index.chunks if not chunk.level)
+        self._summaries = frozenset(chunk.id for chunk in index.chunks if chunk.level)
+        self._of_document: dict[str, list[Chunk]] = {}
+        for chunk in index.chunks:
+            if not chunk.level:
+                self._of_document.setdefault(chunk.doc, []).append(chunk)
+        self._around: dict[Span, dict[str, Span]] = {}
+
+    def around(self, gold: Span) -> Mapping[str, Span]:
+        """The chunks that share characters with ``gold``, by id, and where they lie."""
+        if gold not in self._around:
+            self._around[gold] = {chunk: self._chunks[chunk].span for chunk in self._map.overlaps(gold)}
+        return self._around[gold]
+
+    def is_whole(self, gold: Span) -> bool:
+        """Whether ``gold`` is all of a document that was cut into several chunks: it says which one, not where."""
+        chunks = self._of_document.get(gold.doc, ())
+        return len(chunks) > 1 and all(2 * overlap(gold, c.span) >= c.end - c.start for c in chunks)
+
+    def held(self, gold: Span, hits: Hits) -> EvidenceCoverage:
+        """What ``hits`` hold of ``gold``, their summaries among it."""
+        near, ids = self.around(gold), ids_of(hits)
+        spans = tuple(near[chunk] for chunk in ids if chunk in near)
+        if not self._summaries:
+            return EvidenceCoverage(spans)
+        summaries = (self._chunks[chunk] for chunk in ids if chunk in self._summaries)
+        return EvidenceCoverage(spans, tuple((chunk.text, chunk.sources) for chunk in summaries))
+
+    def rank(self, gold: Span, hits: Hits) -> int | None:
+        """How many of the first ``hits`` it takes to hold half of ``gold``; None where all of them do not."""
+        near = self.around(gold)
+        met: list[Span] = []
+        for place, chunk in enumerate(ids_of(hits), 1):
+            if chunk in near:
+                met.append(near[chunk])
+                if covered(gold, met) >= HALF:
+                    return place
+        return None
+
+
+def covered(gold: Span, spans: Iterable[Span]) -> float:
+    """The share of the characters of ``gold`` that lie in any of ``spans``."""
+    total, reached = 0, gold.start
+    for span in sorted((one for one in spans if overlap(one, gold)), key=lambda one: one.start):
+        total += max(0, min(span.end, gold.end) - max(span.start, reached))
+        reached = max(reached, span.end)
+    return total / max(1, gold.end - gold.start)
+
+
+def told(question: str, gold: str, text: str) -> float:
+    """The share of the content words and numbers of ``gold`` that ``text`` has, each once.
+
+    Those of the question do not count, unless there are no others: every text on the matter has them.
+    """
+    wanted = _items(gold) - _items(question) or _items(gold)
+    return len(wanted & _items(text)) / len(wanted) if wanted else 0.0
+
+
+@bounded_cache(1 << 13, key="a text")
+def _items(text: str) -> frozenset[str]:
+    return frozenset(read(text).counts)
+
+
+def share(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, whole: bool) -> float:
+    """How much of ``gold`` is ``held``, from 0 to 1: in the documents' own characters, or by words in a rewritten text.
+
+    The best rewritten text counts, of those made from any of the gold. Gold that is the ``whole`` of a document counts
+    as held by any part of it.
+    """
+    made = [text for text, sources in held.rewritten if any(overlap(source, gold) for source in sources)]
+    if whole:
+        return float(bool(made) or any(overlap(span, gold) for span in held.spans))
+    found = covered(gold, held.spans)
+    if made and found < 1:
+        evidence = corpus.text(gold)
+        found = max(found, *(told(question, evidence, text) for text in made))
+    return found
+
+
+def of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
+    """What ``passages`` hold: those that stand in a document word for word by their place, others by their text."""
+    spans: list[Span] = []
+    rewritten: list[tuple[str, tuple[Span, ...]]] = []
+    for passage in passages:
+        span = verbatim(passage, corpus)
+        if span is None:
+            rewritten.append((passage.text, passage.sources))
+        else:
+            spans.append(span)
+    return EvidenceCoverage(tuple(spans), tuple(rewritten))
+
+
+def verbatim(passage: Passage, corpus: Corpus) -> Span | None:
+    """Where a passage stands in its document, if it is a stretch of it or the beginning of one; else None."""
+    if len(passage.sources) != 1:
+        return None
+    source = passage.sources[0]
+    if source.doc not in corpus.documents or not corpus.text(source).startswith(passage.text):
+        return None
+    return Span(source.doc, source.start, source.start + len(passage.text))
+
+
+def until(passages: Passages, texts: Sequence[str]) -> Passages:
+    """The first of ``passages``, of which ``texts`` are all that is left."""
+    return tuple(
+        passage if len(text) >= len(passage.text.strip()) else Passage(text, passage.sources, passage.score)
+        for passage, text in zip(passages, texts, strict=False)
+    )

@@ -1,0 +1,361 @@
+"""A shelf of volumes: arrays that were derived from a corpus, in files that whoever needs them maps into memory.
+
+    FOLDER/<kind>-<who made it>/<what it was made from>/manifest.json, seal.json, NAME.npy ...
+
+A volume is found by what it is, never by a name that somebody gave it, and never changes: what a grown corpus needs is
+another volume, which takes over what it can (`ArtifactCache.recent`). It is written beside its place and renamed, so
+whenever a process is killed the volume is there whole or not at all, and of two that write it at once one wins. What is
+read is checked: the manifest by its own digest, the arrays against it, byte by byte wherever the file system says that
+a file is another one than was written or compared last. What fails is removed with a warning, and built anew; what only
+cannot be read now (too many open files, no memory, no permission) is left as it is.
+
+Nothing else in FOLDER is touched: what is removed bears a name that a shelf gives, and a volume that makes room for
+others has a manifest that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+from ragsmith.errors import Notice
+from ragsmith.text.writing import sync_folder
+
+FORMAT = 1
+"""Of the files; a volume of another format is left where it is, for the ragsmith that wrote it."""
+
+MOST_BYTES = 10 << 30
+"""What a shelf holds, unless it is told otherwise; beyond it the volumes that were used longest ago go."""
+
+_MANIFEST, _SEAL = "manifest.json", "seal.json"
+_DRAFT, _REMOVED = ".draft-", ".removed-"
+_FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f]{32}")
+"""Of the folders that `ArtifactKey` names."""
+_LEFT = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
+"""What killed processes leave in a family's folder: half a volume, before or after its time."""
+_LOOKED_THROUGH = 4
+_ABANDONED_SECONDS = 3600
+"""So long after its last change, a draft belongs to a process that is gone."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactKey:
+    """What a volume is: its ``kind``, what it was ``made_by`` (code, models), and what it was made ``of``."""
+
+    kind: str
+    made_by: str
+    of: str
+
+    @property
+    def family(self) -> str:
+        """The folder of all volumes of one kind and maker."""
+        return f"{self.kind}-{digest('volumes', FORMAT, self.kind, self.made_by)[:16]}"
+
+    @property
+    def name(self) -> str:
+        """The volume's own folder in it."""
+        return digest("volume", self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What was read from a shelf: arrays that cannot be written to, mapped from its files."""
+
+    address: ArtifactKey
+    arrays: Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactEntry:
+    """A volume as a list of them shows it: what it is, its size in bytes, and when it was last used (seconds, Unix)."""
+
+    address: ArtifactKey
+    size: int
+    used: float
+
+
+class ArtifactRefused(ValueError):
+    """A volume is not what it should be; the message says in what way."""
+
+
+class ArtifactCache:
+    """Volumes in ``folder``, up to ``most`` bytes in all."""
+
+    def __init__(self, folder: str | Path, most: int = MOST_BYTES) -> None:
+        self.folder = Path(folder)
+        self._most = most
+
+    def read(self, address: ArtifactKey) -> Artifact | None:
+        """The volume at ``address``; None if there is none, or, with a `Notice`, if it cannot be used."""
+        return self._opened(self.folder / address.family / address.name, address)
+
+    def holds(self, address: ArtifactKey) -> bool:
+        """Whether there is a volume at ``address``; it is not looked into."""
+        return (self.folder / address.family / address.name).is_dir()
+
+    def recent(self, address: ArtifactKey) -> Iterator[Artifact]:
+        """Volumes of the same kind and maker, the last used first, a few: what ``address`` may take parts from."""
+        places = sorted(self._places(address.family), key=_used, reverse=True)
+        for place in places[:_LOOKED_THROUGH]:
+            found = self._opened(place, None)
+            if found is not None and (found.address.kind, found.address.made_by) == (address.kind, address.made_by):
+                yield found
+
+    def write(self, address: ArtifactKey, arrays: Arrays) -> bool:
+        """Put a volume on the shelf; whether it is there now. A full disk is named in a `Notice`, and nothing is left.
+
+        One that is there already stays.
+        """
+        place = self.folder / address.family / address.name
+        draft = place.with_name(f"{_DRAFT}{address.name[:8]}-{os.getpid()}-{token_hex(4)}")
+        try:
+            draft.mkdir(parents=True)
+            _write(draft, address, arrays)
+            with suppress(FileExistsError):  # somebody else was faster: what is there is the same
+                _rename(draft, place)
+            sync_folder(place.parent)
+        except OSError as error:
+            what = error.strerror or type(error).__name__
+            warnings.warn(
+                f"the {address.kind} of the index cannot be kept in {self.folder}: {what}; they are built anew at the "
+                "next start",
+                Notice,
+                stacklevel=2,
+            )
+            return False
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        self._make_room(place)
+        return True
+
+    def listed(self) -> list[ArtifactEntry]:
+        """Every volume whose manifest can be read, the last used first."""
+        found = []
+        for place in self._places():
+            with suppress(OSError, ValueError):
+                found.append(ArtifactEntry(_manifest(place)[0], _size(place), _used(place)))
+        return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
+
+    def _places(self, family: str = "*") -> Iterator[Path]:
+        with suppress(OSError):  # of what cannot be listed now, nothing is used
+            for place in self.folder.glob(f"{family}/*"):
+                if _FAMILY.fullmatch(place.parent.name) and _NAME.fullmatch(place.name) and place.is_dir():
+                    yield place
+
+    def _opened(self, place: Path, address: ArtifactKey | None) -> Artifact | None:
+        folder = _number(place)
+        try:
+            if not place.is_dir():
+                return None
+            found, files = _manifest(place)
+            if address is not None and found != address:
+                raise ArtifactRefused("it is something else than its name says")
+            arrays = {name: _mapped(place, name, about) for name, about in files.items()}
+            _check(place, files, arrays)
+        except (OSError, ValueError) as error:
+            if _number(place) == folder:  # else somebody took it off the shelf this moment, or put it there anew
+                self._give_up(place, error)
+            return None
+        if address is not None:
+            with suppress(OSError):  # a shelf that may only be read
+                os.utime(place)
+        return Artifact(found, arrays)
+
+    def _give_up(self, place: Path, error: OSError | ValueError) -> None:
+        """Remove a volume if it is damaged; the trouble of a moment (handles, memory, permissions) leaves it there."""
+        why = str(error)
+        if isinstance(error, FileNotFoundError):
+            why = f"{Path(error.filename or '').name or 'a file'} is missing"
+        elif isinstance(error, OSError) and error.errno != errno.EIO:
+            why = error.strerror or type(error).__name__
+            warnings.warn(f"{place} cannot be read now, and is done without: {why}", Notice, stacklevel=4)
+            return
+        warnings.warn(f"{place} is damaged, and is built anew: {why}", Notice, stacklevel=4)
+        _remove(place)
+
+    def _make_room(self, newest: Path) -> None:
+        """Remove what killed processes left, and the volumes used longest ago that there is no room for."""
+        now = time.time()
+        with suppress(OSError):
+            for left in self.folder.glob("*/.*"):
+                if not (_FAMILY.fullmatch(left.parent.name) and _LEFT.fullmatch(left.name)):
+                    continue
+                if now - left.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
+        kept = 0
+        own = [place for place in self._places() if _is_volume(place)]
+        for place in sorted(own, key=lambda one: (one == newest, _used(one)), reverse=True):
+            kept += _size(place)
+            if kept > self._most and place != newest:
+                _remove(place)
+
+
+def packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Texts as bytes, one behind the other, and where each ends, in characters."""
+    whole = "".join(texts).encode("utf-8", "surrogatepass")
+    return np.frombuffer(whole, dtype=np.uint8), np.cumsum([len(text) for text in texts], dtype=np.int64)
+
+
+def unpacked(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
+    """Texts that `packed` packed."""
+    whole = content.tobytes().decode("utf-8", "surrogatepass")
+    return [whole[start:end] for start, end in pairwise([0, *ends.tolist()])]
+
+
+def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """A digest of each text, by which another volume finds its row: shape ``(texts, 16)``."""
+    found = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts])
+    return np.frombuffer(found, dtype=np.uint8).reshape(-1, 16)
+
+
+def found_in(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where each of ``rows`` stands in ``known``; -1 for one that does not."""
+    places = {bytes(row): place for place, row in enumerate(known.view("V16").reshape(-1).tolist())}
+    wanted = rows.view("V16").reshape(-1).tolist()
+    return np.array([places.get(bytes(row), -1) for row in wanted], dtype=np.int64)
+
+
+def _write(draft: Path, address: ArtifactKey, arrays: Arrays) -> None:
+    files: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        whole = np.ascontiguousarray(array)
+        with (draft / f"{name}.npy").open("xb") as file:
+            np.lib.format.write_array(file, whole, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        files[name] = {"dtype": whole.dtype.str, "shape": list(whole.shape), "digest": _bytes_digest(whole)}
+    about = {"kind": address.kind, "made_by": address.made_by, "of": address.of}
+    text = json.dumps({"format": FORMAT, **about, "files": files}, ensure_ascii=True)
+    _write_text(draft / _MANIFEST, f"{text}\n{_text_digest(text)}\n")
+    _write_text(draft / _SEAL, json.dumps(_states(draft, files)))
+    sync_folder(draft)
+
+
+def _write_text(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rename(draft: Path, place: Path) -> None:
+    """As `Path.rename`; raises FileExistsError whatever the system calls a folder that is there and not empty."""
+    try:
+        draft.rename(place)
+    except OSError:
+        if place.is_dir():
+            raise FileExistsError(place) from None
+        raise
+
+
+def _remove(place: Path) -> None:
+    """Take a volume off the shelf at once, then delete its files: nobody meets half of one, whenever this is killed."""
+    aside = place.with_name(f"{_REMOVED}{place.name[:8]}-{token_hex(4)}")
+    with suppress(OSError):
+        place.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _number(place: Path) -> int:
+    """By which the file system tells this folder from another one in its place; 0 if there is none."""
+    with suppress(OSError):
+        return place.stat().st_ino
+    return 0
+
+
+def _written(place: Path) -> dict[str, Any]:
+    """The manifest of a volume, of whatever format."""
+    text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
+    if end.strip() != _text_digest(text):
+        raise ArtifactRefused(f"{_MANIFEST} is not what was written")
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def _is_volume(place: Path) -> bool:
+    """Whether a shelf wrote this folder, as it says itself."""
+    with suppress(OSError, ValueError):
+        return "format" in _written(place)
+    return False
+
+
+def _manifest(place: Path) -> tuple[ArtifactKey, dict[str, dict[str, Any]]]:
+    read = _written(place)
+    if read["format"] != FORMAT:
+        raise ArtifactRefused(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
+    return ArtifactKey(read["kind"], read["made_by"], read["of"]), read["files"]
+
+
+def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
+    empty = 0 in about["shape"]  # of nothing, nothing can be mapped
+    try:
+        array = np.load(place / f"{name}.npy", mmap_mode=None if empty else "r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ArtifactRefused(f"{name}.npy cannot be read: {error}") from error
+    if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
+        raise ArtifactRefused(f"{name}.npy holds {array.dtype.str}{list(array.shape)}, not what was written")
+    plain: NDArray[Any] = np.asarray(array)
+    plain.flags.writeable = False
+    return plain
+
+
+def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) -> None:
+    """Compare every byte with the manifest, unless the files are those that were compared last time."""
+    states = _states(place, files)
+    with suppress(OSError, ValueError):
+        if json.loads((place / _SEAL).read_text(encoding="utf-8")) == states:
+            return
+    for name, about in files.items():
+        if _bytes_digest(arrays[name]) != about["digest"]:
+            raise ArtifactRefused(f"{name}.npy is not what was written")
+    with suppress(OSError):
+        draft = place / f"{_SEAL}.{token_hex(4)}"
+        draft.write_text(json.dumps(states), encoding="utf-8")
+        draft.replace(place / _SEAL)
+
+
+def _states(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
+    """What the file system says of the arrays; whoever changes a file cannot leave all of it as it was."""
+    found = {name: (place / f"{name}.npy").stat() for name in sorted(files)}
+    return [[name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for name, s in found.items()]
+
+
+def _bytes_digest(array: NDArray[Any]) -> str:
+    return blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+
+
+def _text_digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _used(place: Path) -> float:
+    with suppress(OSError):
+        return place.stat().st_mtime
+    return 0.0
+
+
+def _size(place: Path) -> int:
+    total = 0
+    with suppress(OSError):
+        for file in place.iterdir():
+            total += file.stat().st_size
+    return total

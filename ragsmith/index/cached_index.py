@@ -1,0 +1,198 @@
+"""An index whose words, vectors and chunk graph lie on a shelf: opened where they are there, else built and put there.
+
+What is built takes over from other volumes what did not change: the terms of a text, and its vector, depend on nothing
+but the text, so of a grown corpus only new texts are read and embedded. What depends on all texts (idf, lengths,
+postings) is worked out from these again. Words equal those of an index built anew bit for bit, and so do vectors of an
+embedder that embeds a text by itself; one that embeds texts in batches may differ in the last bits.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import fingerprint
+from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, found_in, packed, rows_of, unpacked
+from ragsmith.index.chunk_graph import ChunkGraph
+from ragsmith.index.exact import ExactVectors
+from ragsmith.index.index import Index
+from ragsmith.index.vector_store import OpenStore, TextPositions, VectorStore, as_kept, keys_name
+from ragsmith.models.protocols import Embedder
+from ragsmith.text.bm25 import BM25
+from ragsmith.text.languages import ENGLISH
+from ragsmith.text.words import terms, terms_among
+from ragsmith.types import Entries
+
+T = TypeVar("T")
+
+_CHUNK_GRAPH = "chunk graph "
+_CONSTANTS = 1.2, 0.75
+"""k1 and b, as `BM25` has them where nothing else is said."""
+
+
+class CachedIndex(Index):
+    """An `Index` that finds exactly what that finds."""
+
+    def __init__(self, entries: Entries, shelf: ArtifactCache, open_store: OpenStore = ExactVectors) -> None:
+        super().__init__(entries, open_store)
+        self._shelf = shelf
+
+    @cached_property
+    def _bm25(self) -> BM25:
+        languages = [entry.chunk.language for entry in self.entries for _ in entry.keys]
+        return kept_words(self.id, self.keys, languages, self._shelf)
+
+    def vectors(self, embedder: Embedder) -> NDArray[np.floating]:
+        """See `Index.vectors`; they cannot be written to."""
+        with self._lock:
+            if embedder.id not in self._vectors:
+                self._vectors[embedder.id] = kept_vectors(self.id, self.keys, embedder, self._shelf)
+            return self._vectors[embedder.id]
+
+    def vector_store(self, embedder: Embedder) -> VectorStore:
+        """See `Index.vector_store`; the store is told of the texts, so that it takes over what it has of them."""
+
+        def open_it() -> VectorStore:
+            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+            return self._open_store(keys, TextPositions(self.keys, embedder, partial(self._vectors_of, embedder)))
+
+        return super().derived(f"vector store {embedder.id}", open_it)
+
+    def derived(self, name: str, build: Callable[[], T]) -> T:
+        """See `Index.derived`."""
+        if not name.startswith(_CHUNK_GRAPH):
+            return super().derived(name, build)
+        made_by = f"{name} {fingerprint('ragsmith.index.chunk_graph', 'chunk_graph')}"
+        address = ArtifactKey("chunk graph", made_by, self.id)
+
+        def kept() -> T:
+            volume = self._shelf.read(address)
+            if volume is not None:
+                return cast(T, ChunkGraph(**volume.arrays))
+            graph = cast(ChunkGraph, build())
+            self._shelf.write(address, {field: getattr(graph, field) for field in ChunkGraph.__dataclass_fields__})
+            return cast(T, graph)
+
+        return super().derived(name, kept)
+
+
+def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache) -> NDArray[np.floating]:
+    """Vectors of ``keys``, of which ``of`` is the identity: from the shelf, or embedded as far as it has none."""
+    address = ArtifactKey("vectors", embedder.id, of)
+    volume = shelf.read(address)
+    if volume is None:
+        if not keys:
+            return as_kept(embedder.embed(keys))
+        made = _embedded(address, rows := rows_of(keys), keys, embedder, shelf)
+        if not shelf.write(address, {"rows": rows, "vectors": made}):
+            return made
+        volume = shelf.read(address)
+        if volume is None:
+            return made
+    return volume.arrays["vectors"]
+
+
+def _embedded(
+    address: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache
+) -> NDArray[np.floating]:
+    missing = np.ones(len(keys), dtype=np.bool_)
+    taken: list[tuple[NDArray[np.int64], NDArray[np.floating]]] = []
+    for other in shelf.recent(address):
+        wanted = np.flatnonzero(missing)
+        places = found_in(rows[wanted], other.arrays["rows"])
+        taken.append((wanted[places >= 0], other.arrays["vectors"][places[places >= 0]]))
+        missing[wanted[places >= 0]] = False
+        if not missing.any():
+            break
+    if missing.any():
+        wanted = np.flatnonzero(missing)
+        taken.append((wanted, embedder.embed([keys[i] for i in wanted.tolist()])))
+    found = np.empty((len(keys), taken[-1][1].shape[1]), dtype=taken[-1][1].dtype)
+    for places, vectors in taken:
+        found[places] = vectors
+    return as_kept(found)
+
+
+def kept_words(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
+    """BM25 over ``keys``, of which ``of`` is the identity: from the shelf, or read as far as it has none."""
+    made_by = f"{fingerprint('ragsmith.text.bm25', 'BM25')} {unicodedata.unidata_version}"  # what makes a word
+    address = ArtifactKey("words", made_by, of)
+    volume = shelf.read(address)
+    if volume is not None:
+        return _Words(volume.arrays, languages)
+    rows = rows_of([key if own == ENGLISH else f"{own}\0{key}" for key, own in zip(keys, languages, strict=True)])
+    vocabulary, tokens, counts = _read(address, rows, keys, languages, shelf)
+    words, ends = packed(vocabulary)
+    arrays: dict[str, NDArray[Any]] = {"rows": rows, "words": words, "ends": ends, "tokens": tokens, "counts": counts}
+    built = _Words(arrays, languages)
+    shelf.write(address, {**arrays, **built.postings})
+    return built
+
+
+class _Words(BM25):
+    """BM25 of texts that were read before."""
+
+    def __init__(self, arrays: Arrays, languages: Sequence[str]) -> None:
+        self._tokenise = terms_among(languages)
+        self._languages = tuple(sorted(set(languages)))
+        self._constants = _CONSTANTS
+        words = unpacked(arrays["words"], arrays["ends"])
+        self._vocabulary = dict(zip(words, range(len(words)), strict=True))
+        self._arrays = arrays
+        self._size = len(arrays["counts"])
+        if "gains" in arrays:
+            self._gains, self._rows, self._cuts = arrays["gains"], arrays["columns"], arrays["cuts"]
+            self._tokens, self._texts = arrays["tokens"], arrays["texts"]
+        else:
+            texts = np.repeat(np.arange(self._size, dtype=np.int32), arrays["counts"])
+            self._index(arrays["tokens"], texts, self._size)
+
+    @property
+    def postings(self) -> dict[str, NDArray[Any]]:
+        """What was worked out from all texts."""
+        return {"gains": self._gains, "columns": self._rows, "cuts": self._cuts, "texts": self._texts}
+
+
+def _read(
+    address: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache
+) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
+    """The words of all texts in the order in which they first occur, their numbers text by text, and how many each."""
+    ids: dict[str, int] = {}
+    parts: list[NDArray[np.int32] | None] = [None] * len(keys)
+    missing = np.arange(len(keys))
+    for other in shelf.recent(address):
+        arrays = other.arrays
+        words = unpacked(arrays["words"], arrays["ends"])
+        renamed = np.array([ids.setdefault(word, len(ids)) for word in words], dtype=np.int32)
+        tokens = renamed[arrays["tokens"]] if len(renamed) else arrays["tokens"]
+        ends = np.cumsum(arrays["counts"])
+        places = found_in(rows[missing], arrays["rows"])
+        for text, place in zip(missing.tolist(), places.tolist(), strict=True):
+            if place >= 0:
+                parts[text] = tokens[ends[place] - arrays["counts"][place] : ends[place]]
+        missing = missing[places < 0]
+        if not len(missing):
+            break
+    for text in missing.tolist():
+        read = terms(keys[text]) if languages[text] == ENGLISH else terms(keys[text], languages[text])
+        parts[text] = np.array([ids.setdefault(word, len(ids)) for word in read], dtype=np.int32)
+    whole = [part for part in parts if part is not None]
+    counts = np.array([len(part) for part in whole], dtype=np.int64)
+    tokens = np.concatenate(whole) if whole else np.zeros(0, dtype=np.int32)
+    return *_in_order(list(ids), tokens), counts
+
+
+def _in_order(words: list[str], tokens: NDArray[np.int32]) -> tuple[list[str], NDArray[np.int32]]:
+    """``words`` that occur, in the order in which they first do, and ``tokens`` by their numbers in it."""
+    first = np.full(len(words), len(tokens), dtype=np.int64)
+    first[tokens[::-1]] = np.arange(len(tokens))[::-1]  # of several places, the last written is the first
+    order = np.argsort(first, kind="stable")[: int((first < len(tokens)).sum())]
+    numbers = np.zeros(len(words), dtype=np.int32)
+    numbers[order] = np.arange(len(order), dtype=np.int32)
+    return [words[i] for i in order.tolist()], numbers[tokens]

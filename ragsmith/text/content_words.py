@@ -1,0 +1,156 @@
+"""A text as it is compared: content words by their stems, numbers by their values, and where something is denied."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from ragsmith.caches import bounded_cache
+from ragsmith.text.languages import stem
+from ragsmith.text.words import STOP_WORDS
+
+_BELOW_TWENTY = """
+    one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen
+    """
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: n for n, word in enumerate(_BELOW_TWENTY.split(), start=1)} | {
+    word: 10 * n for n, word in enumerate(_TENS.split(), start=2)
+}
+_LARGE = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
+_SHARES = frozenset(("half", "third", "thirds", "quarter", "quarters", "twice"))
+_FROM_FOURTH = "fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_NAMED = {word: str(n) for n, word in enumerate(_FROM_FOURTH.split(), start=4)} | {word: word for word in _SHARES}
+"""What number a word is that stands for one alone; "first" and "second" are words like others."""
+
+_DENIALS = frozenset(
+    ("no", "not", "never", "neither", "none", "nobody", "nothing", "nowhere", "cannot", "without", "unless")
+)
+_DENYING = re.compile(
+    r"\b(?=[fduner])(?:fail(?:s|ed|ing)? to|refus(?:e|es|ed|ing) to|declin(?:e|es|ed|ing) to|unable to|unwilling to"
+    r"|refrain(?:s|ed|ing)? from|except(?= (?:if|when|where|that)\b)|nor(?<=[.!?;:\n] nor))\b"
+)
+"""What denies in more than one word, or only at the beginning of a sentence; in lower case."""
+
+_TOKEN = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)|\w+|[.!?;:\n]+")
+_NTH = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_WHOLE = re.compile(r"(\d+)\.0+")
+_WORD = re.compile(r"\w")
+_VERDICT = re.compile(r"\W*(?:(yes)|no|not yet)\b(?!\s+\w)")
+
+END = "."
+"""What stands in a reading where a sentence, or a part that can stand alone, begins or ends."""
+
+NUMBER = "#"
+"""What stands for any number."""
+
+
+class ContentWords:
+    """A text without its function words, as `read` returns it.
+
+    ``items`` are stems and values of numbers in order, with `END` at both ends and between sentences; ``shapes`` are
+    the same with `NUMBER` for each number that is no code. ``numbers`` and ``denied`` are positions in them, ascending;
+    a denial stands in front of its position, and several may. ``counts`` says how often each item but `END` occurs.
+    ``verdict`` is the "yes" or "no" that opens the text and stands alone, or "".
+    """
+
+    def __init__(self, text: str) -> None:
+        text = text.lower()
+        opened = _VERDICT.match(text)
+        self.verdict = "" if not opened else "yes" if opened[1] else "no"
+        self.items, self.shapes = [END], [END]
+        self.numbers: list[int] = []
+        self.denied: list[int] = []
+        if opened:
+            self._add("word", self.verdict)
+        written: list[str] = []  # words of one number
+        for token in _TOKEN.findall(_plain(text[opened.end() :] if opened else text)):
+            kind, value = _classified(token)
+            if kind == "written" or (token == "and" and written and written[-1] in _LARGE):
+                written.append(token)
+                continue
+            if written:
+                self._add_written(written)
+                written = []
+            if kind:
+                self._add(kind, value)
+        self._add_written(written)
+        self._add("end", END)
+        self.counts = Counter(self.items)
+        del self.counts[END]
+        self.values = frozenset([self.items[at] for at in self.numbers])
+
+    def _add(self, kind: str, value: str) -> None:
+        if kind == "denial":
+            self.denied.append(len(self.items))
+        elif value != END or self.items[-1] != END or len(self.items) in self.denied:
+            if kind in {"number", "code"}:
+                self.numbers.append(len(self.items))
+            self.items.append(value)
+            self.shapes.append(NUMBER if kind == "number" else value)
+
+    def _add_written(self, words: list[str]) -> None:
+        """Add the value of ``one hundred and thirty one``; of several numbers that follow each other, each of them."""
+        total = part = 0
+        least = 1 << 30  # what comes next must be smaller to belong to the same number
+        for word in words:
+            if word in _LARGE:
+                part = max(part, 1) * _LARGE[word]
+                if _LARGE[word] > 100:
+                    total, part = total + part, 0
+                least = _LARGE[word]
+            elif word in _SMALL:
+                if _SMALL[word] >= least:
+                    self._add("number", str(total + part))
+                    total = part = 0
+                part += _SMALL[word]
+                least = 10 if _SMALL[word] >= 20 else 1
+        if words:
+            self._add("number", str(total + part))
+
+
+@bounded_cache(1 << 13, key="a text")
+def read(text: str) -> ContentWords:
+    """Read ``text``; equal texts share a reading, which nobody changes.
+
+    A number is written in figures or in English words ("1,200", "forty-one", "fourth"), or is a code that has a digit
+    ("E14"); separators of thousands and decimals that are all 0 do not count. Denials are words such as "not", "n't"
+    and "without", and "fails to", "unable to" and their like; that a word denies by its meaning ("forbidden") is not
+    seen.
+    """
+    return ContentWords(text)
+
+
+def numbers(text: str) -> frozenset[str]:
+    """The values of the numbers in a text."""
+    return read(text).values
+
+
+def denies(text: str) -> bool:
+    """Whether a text denies something."""
+    reading = read(text)
+    return bool(reading.denied) or reading.verdict == "no"
+
+
+def _plain(text: str) -> str:
+    """``text`` with "not" for other ways to deny."""
+    if "n't" in (text := text.replace("’", "'")):
+        text = text.replace("can't", "cannot").replace("won't", "not").replace("shan't", "not").replace("n't", " not")
+    return _DENYING.sub("not", text)
+
+
+@bounded_cache(1 << 15, key="a token")
+def _classified(token: str) -> tuple[str, str]:
+    """Kind and value of a token; function words have the kind ""."""
+    if token in _SMALL or token in _LARGE:
+        return "written", ""
+    if token in _NAMED:
+        return "number", _NAMED[token]
+    if token in _DENIALS or token in STOP_WORDS:
+        return "denial" if token in _DENIALS else "", ""
+    if any(map(str.isdecimal, token)):
+        plain = token.replace(",", "")
+        whole = _NTH.fullmatch(plain) or _WHOLE.fullmatch(plain)
+        plain = whole[1] if whole else plain
+        return "number" if plain.replace(".", "").isdecimal() else "code", plain
+    return ("word", stem(token)) if _WORD.match(token) else ("end", END)

@@ -1,0 +1,101 @@
+"""An entity graph that was kept finds what the one finds that is built."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.errors import Notice
+from ragsmith.index.artifact_cache import ArtifactCache
+from ragsmith.index.cached_graph import CachedGraph, kept_graph
+from ragsmith.index.entity_graph import EntityGraph, Triple, build_graph
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.testing import example_chunks
+from ragsmith.types import Chunk, Chunks
+
+NAMES = ["Oswin Tarrel", "Salt Guild", "the salt guilds", "salt pans", "North", "...", "Ærø", "", "42"]
+QUERIES = ["Who led the Salt Gild?", "salt pans of Oswin Tarel", "Ærø", "nothing of it", ""]
+
+triples = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["led", "owns", ""]), st.sampled_from(NAMES)))
+
+
+def chunks_of(number: int) -> Chunks:
+    texts = [f"Passage {i} of the Salt Guild, which {'owns pans' if i % 2 else 'is led'}." for i in range(number)]
+    found = tuple(Chunk(f"d:{i}", "d", i, 0, len(text), text) for i, text in enumerate(texts))
+    return found[::-1]  # a graph has them by identifier
+
+
+def never() -> Sequence[Sequence[Triple]]:
+    raise AssertionError("relations were asked for that are in a graph which is kept")
+
+
+def plain(value: object) -> object:
+    if isinstance(value, dict):
+        return [(key, plain(held)) for key, held in value.items()]
+    return (value.dtype.str, value.tolist()) if isinstance(value, np.ndarray) else value
+
+
+def same(kept: EntityGraph, built: EntityGraph) -> None:
+    for name in vars(built):
+        assert plain(getattr(kept, name)) == plain(getattr(built, name)), name
+    for query in QUERIES:
+        assert kept.search(query, 5) == built.search(query, 5)
+        assert kept.facts(query) == built.facts(query)
+        assert kept.match(query) == built.match(query)
+    assert [kept.neighbours(entity) for entity in built.entities] == [built.neighbours(e) for e in built.entities]
+
+
+@given(st.lists(triples, max_size=6))
+def test_a_kept_graph_is_the_one_that_was_built(extracted: list[list[Triple]]) -> None:
+    chunks = chunks_of(len(extracted))
+    with TemporaryDirectory() as folder:
+        first = kept_graph("corpus", chunks, "model", ArtifactCache(folder), lambda: extracted)
+        again = kept_graph("corpus", chunks, "model", ArtifactCache(folder), never)
+        assert isinstance(again, CachedGraph)
+        for graph in (first, again, pickle.loads(pickle.dumps(again))):
+            same(graph, EntityGraph(chunks, extracted))
+
+
+def test_of_a_corpus_with_many_names(tmp_path: Path) -> None:
+    chunks = example_chunks()
+    built = build_graph(chunks, ExtractiveModel([chunk.text for chunk in chunks], WordLlamaEmbedder()))
+    found: dict[str, list[Triple]] = {chunk.id: [] for chunk in chunks}
+    for relation in built.relations:
+        ends = built.entities[relation.subject], built.entities[relation.object]
+        found[relation.chunk].append((ends[0], relation.label, ends[1]))
+    extracted = list(found.values())
+    kept_graph("corpus", chunks, "model", ArtifactCache(tmp_path), lambda: extracted)
+    kept = kept_graph("corpus", chunks, "model", ArtifactCache(tmp_path), never)
+    assert len(kept.relations) == len(built.relations) > 20
+    same(kept, EntityGraph(chunks, extracted))
+
+
+@pytest.mark.parametrize("other", [("another corpus", "model"), ("corpus", "another model")])
+def test_another_corpus_or_model_has_a_graph_of_its_own(other: tuple[str, str], tmp_path: Path) -> None:
+    chunks, shelf = chunks_of(2), ArtifactCache(tmp_path)
+    old: list[list[Triple]] = [[("Oswin Tarrel", "led", "Salt Guild")], []]
+    new: list[list[Triple]] = [[], [("Salt Guild", "owns", "salt pans")]]
+    kept_graph("corpus", chunks, "model", shelf, lambda: old)
+    same(kept_graph(other[0], chunks, other[1], shelf, lambda: new), EntityGraph(chunks, new))
+    same(kept_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, old))
+
+
+def test_a_damaged_graph_is_built_again(tmp_path: Path) -> None:
+    chunks, shelf = chunks_of(1), ArtifactCache(tmp_path)
+    extracted: list[list[Triple]] = [[("Oswin Tarrel", "led", "Salt Guild")]]
+    kept_graph("corpus", chunks, "model", shelf, lambda: extracted)
+    file: Any = next(tmp_path.glob("*/*/sentences.npy"))
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.warns(Notice, match="is damaged, and is built anew"):
+        again = kept_graph("corpus", chunks, "model", shelf, lambda: extracted)
+    same(again, EntityGraph(chunks, extracted))
+    same(kept_graph("corpus", chunks, "model", shelf, never), EntityGraph(chunks, extracted))

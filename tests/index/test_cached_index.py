@@ -1,0 +1,122 @@
+"""An index on a shelf finds what one built anew finds, whatever was there before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.index.artifact_cache import ArtifactCache
+from ragsmith.index.cached_index import CachedIndex
+from ragsmith.index.chunk_graph import chunk_graph
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Vectors
+from ragsmith.types import Chunk, Entries, IndexEntry
+
+VOCABULARY = ("salt", "bell", "dues", "wall", "oath", "mud")
+
+
+class Words:
+    """A text's vector: how often it has each of a few words, length 1; it notes what it was asked."""
+
+    id = "words"
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded += texts
+        rows = np.array([[text.count(word) for word in VOCABULARY] for text in texts]).reshape(-1, len(VOCABULARY))
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        vectors: Vectors = np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0).astype(np.float32)
+        return vectors
+
+
+def entries(texts: dict[str, str], language: str = "en") -> Entries:
+    return tuple(
+        IndexEntry((text,), Chunk(f"{name}#0", name, 0, 0, len(text), text, language=language))
+        for name, text in sorted(texts.items())
+    )
+
+
+sentences = st.lists(st.sampled_from([*VOCABULARY, "tower", "Tides", "fees"]), max_size=6).map(" ".join)
+collections = st.lists(
+    st.dictionaries(st.sampled_from("abcdefg"), sentences.filter(bool), max_size=6), min_size=1, max_size=5
+)
+"""Collections, one after the other: from each to the next, documents are added, changed and removed."""
+
+
+@settings(max_examples=40)
+@given(collections, sentences)
+def test_through_any_changes_it_equals_an_index_built_anew(states: list[dict[str, str]], query: str) -> None:
+    with TemporaryDirectory() as folder:
+        for texts in states:
+            kept, plain = CachedIndex(entries(texts), ArtifactCache(folder)), Index(entries(texts))
+            for index in (
+                kept,
+                CachedIndex(entries(texts), ArtifactCache(folder)),
+            ):  # as it was built, and as it was read
+                assert index.by_words([query], 5) == plain.by_words([query], 5)
+                assert index.by_vector([query], 5, Words()) == plain.by_vector([query], 5, Words())
+                assert np.array_equal(index.vectors(Words()), plain.vectors(Words()))
+                assert vars(index._bm25)["_vocabulary"] == vars(plain._bm25)["_vocabulary"]
+                for name in ("_gains", "_rows", "_cuts", "_tokens", "_texts"):
+                    assert np.array_equal(vars(index._bm25)[name], vars(plain._bm25)[name]), name
+
+
+def test_only_texts_that_are_new_are_embedded(tmp_path: Path) -> None:
+    first, second = Words(), Words()
+    CachedIndex(entries({"a": "salt", "b": "bell dues", "c": "mud"}), ArtifactCache(tmp_path)).vectors(first)
+    assert len(first.embedded) == 3
+    grown = CachedIndex(entries({"a": "salt", "b": "bell oath", "d": "wall"}), ArtifactCache(tmp_path))
+    grown.vectors(second)
+    assert second.embedded == ["bell oath", "wall"]
+    again = Words()
+    CachedIndex(grown.entries, ArtifactCache(tmp_path)).vectors(again)
+    assert again.embedded == []
+
+
+def test_texts_may_come_from_several_earlier_collections(tmp_path: Path) -> None:
+    for texts in ({"a": "salt"}, {"b": "bell"}):
+        CachedIndex(entries(texts), ArtifactCache(tmp_path)).vectors(Words())
+    both = Words()
+    CachedIndex(entries({"a": "salt", "b": "bell", "c": "mud"}), ArtifactCache(tmp_path)).vectors(both)
+    assert both.embedded == ["mud"]
+
+
+def test_the_same_text_in_another_language_is_read_anew(tmp_path: Path) -> None:
+    text = {"a": "die Gebühren der Häuser"}
+    for language in ("en", "de"):
+        found, plain = CachedIndex(entries(text, language), ArtifactCache(tmp_path)), Index(entries(text, language))
+        assert vars(found._bm25)["_vocabulary"] == vars(plain._bm25)["_vocabulary"]
+
+
+def test_words_of_several_chunks_are_joined_as_ever(tmp_path: Path) -> None:
+    texts = {"a": "salt dues", "b": "bell dues", "c": "salt"}
+    units = np.array([0, 0, 1])
+    for _ in range(2):
+        joined = CachedIndex(entries(texts), ArtifactCache(tmp_path)).joined_words(units)
+        assert np.array_equal(joined.scores("salt dues"), Index(entries(texts)).joined_words(units).scores("salt dues"))
+
+
+def test_a_chunk_graph_is_kept(tmp_path: Path) -> None:
+    texts = {"a": "salt dues", "b": "salt dues dues", "c": "bell"}
+    built = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
+    assert any(one.address.kind == "chunk graph" for one in ArtifactCache(tmp_path).listed())
+    read = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
+    plain = chunk_graph(Index(entries(texts)), Words())
+    for graph in (built, read):
+        for name in ("starts", "ends", "weights", "kinds", "degrees"):
+            assert np.array_equal(getattr(graph, name), getattr(plain, name)), name
+
+
+def test_arrays_of_an_open_index_are_mapped_not_copied(tmp_path: Path) -> None:
+    texts = {"a": "salt dues", "b": "bell"}
+    CachedIndex(entries(texts), ArtifactCache(tmp_path)).vectors(Words())
+    vectors = CachedIndex(entries(texts), ArtifactCache(tmp_path)).vectors(Words())
+    assert isinstance(vectors.base, np.memmap)
+    assert not vectors.flags.writeable

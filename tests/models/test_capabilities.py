@@ -1,0 +1,82 @@
+"""What is learnt of a model, by many threads at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ragsmith.models.capabilities import FIRST_SECONDS, CapabilityLearner, ModelCapabilities
+
+
+def test_traits_join_and_come_back_as_they_were_kept() -> None:
+    both = ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(frozenset({"temperature"}), 64)
+    assert both == ModelCapabilities(frozenset({"seed", "temperature"}), 512)
+    assert (both | ModelCapabilities(begins_in_thought=True)) == ModelCapabilities(both.refuses, 512, True)
+    for traits in (both, ModelCapabilities(begins_in_thought=True)):
+        assert ModelCapabilities.read(traits.plain()) == traits
+    assert ModelCapabilities.read(both.plain()) == both
+
+
+def test_only_what_is_new_is_kept() -> None:
+    learner, kept = CapabilityLearner(), []
+    learner.keep = kept.append
+    for traits in (
+        ModelCapabilities(),
+        ModelCapabilities(),
+        ModelCapabilities(thinking_tokens=64),
+        ModelCapabilities(thinking_tokens=32),
+    ):
+        learner.learn(traits)
+    assert kept == [ModelCapabilities(), ModelCapabilities(thinking_tokens=64)]  # that it refuses nothing is news once
+    known = CapabilityLearner()
+    known.keep = kept.append
+    known.restore(ModelCapabilities(thinking_tokens=64))
+    known.learn(ModelCapabilities(thinking_tokens=64))
+    assert len(kept) == 2
+
+
+def ask_from_many_threads(learner: CapabilityLearner, first_takes: threading.Event) -> list[bool]:
+    """Whether each of 16 requests began when the first one had its answer."""
+    answered = threading.Event()
+    order = threading.Lock()
+    began: list[bool] = []
+
+    def ask(_: int) -> None:
+        with learner.request():
+            with order:
+                is_first = not began
+                began.append(answered.is_set())
+            if is_first:
+                first_takes.wait(10)
+                answered.set()
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(ask, range(16)))
+    return began
+
+
+def test_the_first_request_goes_ahead_of_the_others() -> None:
+    soon = threading.Event()
+    threading.Timer(0.2, soon.set).start()
+    assert ask_from_many_threads(CapabilityLearner(), soon) == [False] + [True] * 15
+
+
+def test_nobody_waits_where_something_is_known() -> None:
+    learner = CapabilityLearner()
+    learner.restore(ModelCapabilities())
+    never = threading.Event()
+    threading.Timer(0.3, never.set).start()
+    assert not all(ask_from_many_threads(learner, never)[1:])
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_a_first_request_that_fails_holds_nobody_up(kind: type[BaseException]) -> None:
+    learner = CapabilityLearner()
+    with pytest.raises(kind), learner.request():
+        raise kind
+    began = time.monotonic()
+    with learner.request():
+        assert time.monotonic() - began < FIRST_SECONDS / 2

@@ -1,0 +1,88 @@
+"""How a text is read to be compared: words, numbers, denials."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.text.content_words import denies, numbers, read
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("M 1,200 or 2.5 %", {"1200", "2.5"}),
+        ("1,200.00 crowns, 60.0 turns, version 1.10.0", {"1200", "60", "1.10.0"}),
+        ("forty-one periods", {"41"}),
+        ("one hundred and thirty-one days", {"131"}),
+        ("three thousand two hundred and six", {"3206"}),
+        ("nineteen hundred and five", {"1905"}),
+        ("two million five hundred thousand", {"2500000"}),
+        ("twenty, twenty-five or thirty", {"20", "25", "30"}),
+        ("five six", {"5", "6"}),
+        ("the 3rd of May and the fourth of June", {"3", "4"}),
+        ("two thirds and a half", {"2", "thirds", "half"}),
+        ("E14 and the cable CB-USB-1.5", {"e14", "1.5"}),
+        ("a hundred miles and a day", {"100"}),
+        ("no number, not even anyone", set()),
+    ],
+)
+def test_numbers_have_their_values_however_they_are_written(text: str, values: set[str]) -> None:
+    assert numbers(text) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It does not rain.",
+        "It doesn't rain.",
+        "It doesn’t rain.",
+        "It can't, it won't.",
+        "It no longer rains.",
+        "He fails to pay.",
+        "She refused to sign.",
+        "They are unable to see.",
+        "No.",
+        "Not yet.",
+        "It holds unless it rains.",
+        "It is open. Nor does it close.",
+        "It is open except when it rains.",
+        "Neither of them came.",
+    ],
+)
+def test_what_denies(text: str) -> None:
+    assert denies(text)
+
+
+@pytest.mark.parametrize("text", ["It rains.", "A knot.", "The north.", "It failed.", "Everyone except Ann came.", ""])
+def test_what_does_not(text: str) -> None:
+    assert not denies(text)
+
+
+def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape() -> None:
+    reading = read("The 12 guilds do not sell E14. Salt stays.")
+    assert reading.items == [".", "12", "guild", "sell", "e14", ".", "salt", "stay", "."]
+    assert reading.shapes == [".", "#", "guild", "sell", "e14", ".", "salt", "stay", "."]
+    assert reading.numbers == [1, 4]
+    assert reading.denied == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [("Yes; it is.", "yes"), ("No.", "no"), ("Not yet: wait.", "no"), ("No one came.", ""), ("Yesterday.", "")],
+)
+def test_an_answer_may_open_with_a_verdict(text: str, verdict: str) -> None:
+    assert read(text).verdict == verdict
+
+
+def test_neither_nor_denies_once() -> None:
+    assert len(read("It is neither red nor green.").denied) == 1
+
+
+@given(st.text(alphabet="no t'one.hundred and 7,5\n", max_size=60))
+@settings(max_examples=200)
+def test_every_text_can_be_read(text: str) -> None:
+    reading = read(text)
+    assert len(reading.items) == len(reading.shapes)
+    assert all(0 < at < len(reading.items) for at in [*reading.numbers, *reading.denied])
