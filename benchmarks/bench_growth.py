@@ -225,7 +225,7 @@ def in_a_process(*arguments: object) -> dict[str, float]:
 
 RANDOM = ("--strategy", "random", "--no-race")
 SEARCHES = {"default search": (), "60 pipelines": (*RANDOM, "--max-evaluations", "60")}
-ALONE = (*RANDOM, "--objective", "retrieval", "--no-probes", "--begin-with-nothing", "--no-simplify")
+ALONE = (*RANDOM, "--objective", "retrieval", "--no-probes", "--no-warm-start", "--no-simplify")
 FEW = 18
 """Questions on which pipelines are tried: 12 of them for the search."""
 SEARCHED = {"questions": (100, 300, 1_000, 3_000), "pipelines": (10, 100, 1_000, 10_000), "workers": (1, 2, 3, 4)}

@@ -204,7 +204,7 @@ ARGUMENTS = (
     "random",
     "--no-race",
     "--no-probes",
-    "--begin-with-nothing",
+    "--no-warm-start",
     "--no-simplify",
     "--workers",
     "2",

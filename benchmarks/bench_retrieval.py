@@ -195,7 +195,7 @@ def ranked(setup: Experiment, engine: Engine, candidates: Sequence[Candidate]) -
 
 def searched(folder: Path, dataset: Path, space: Path, workers: int) -> float:
     """(c): CPU seconds of a whole search over ``space``."""
-    flags = "--objective retrieval --strategy exhaustive --no-race --no-probes --begin-with-nothing --no-simplify"
+    flags = "--objective retrieval --strategy exhaustive --no-race --no-probes --no-warm-start --no-simplify"
     place = Path(tempfile.mkdtemp(dir=folder))
     named = ("--dataset", str(dataset), "--space", str(space), "--workers", str(workers))
     ran = ragsmith("search", *named, *flags.split(), "--max-evaluations", "1000", "--quiet", folder=place)

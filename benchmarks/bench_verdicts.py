@@ -281,7 +281,7 @@ def power(worlds: int = 300) -> None:
 
 
 def _searching(seed: int, most: int = 12) -> RunSettings:
-    return RunSettings(seed=seed, max_evaluations=most, begin_with_known=False, strategy="random")
+    return RunSettings(seed=seed, max_evaluations=most, warm_start=False, strategy="random")
 
 
 def null(searches: int = 200) -> None:

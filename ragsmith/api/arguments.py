@@ -134,12 +134,12 @@ class SettingChanges(TypedDict, total=False):
         bool | None,
         Flag("Drop candidates that are shown to be behind after some questions.", ("--race/--no-race",)),
     ]
-    begin_with_known: Annotated[
+    warm_start: Annotated[
         bool | None,
         Flag(
             "Begin with what other data sets let one expect of pipelines, and with the one that `ragsmith "
             "recommend` names.",
-            ("--begin-with-known/--begin-with-nothing",),
+            ("--warm-start/--no-warm-start",),
         ),
     ]
     probes: Annotated[bool | None, Flag("First try every option alone in naive RAG.", ("--probes/--no-probes",))]

@@ -82,7 +82,7 @@ class RunSettings:
     fitness: Fitness = field(default_factory=Fitness)
     racing: Racing | None = field(default_factory=Racing)
     """How candidates are raced on the search questions; None lets each meet all of them."""
-    begin_with_known: bool = True
+    warm_start: bool = True
     """Whether what other data sets taught names a pipeline to begin with, and to beat."""
     probes: bool = True
     """Whether to try, first, every option alone in naive RAG."""
@@ -163,7 +163,7 @@ class RunSettings:
             return cls(
                 genetic=PRESETS[name],
                 racing=None,
-                begin_with_known=False,
+                warm_start=False,
                 probes=False,
                 choose="mean",
                 simplify=False,

@@ -148,7 +148,7 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     divided = setup.divided
     parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
-    known = what_is_known() if settings.begin_with_known or settings.choose == "estimate" else ""
+    known = what_is_known() if settings.warm_start or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
     asked = models, [measure.identity for measure in setup.measures]
     signals = {gene.technique.identity: gene for genes in space.options for gene in genes if gene.technique.signals}
@@ -377,7 +377,7 @@ class Run:
 
     def _search(self) -> Evaluation | None:
         known = self._known()
-        expected = self._prior if self._settings.begin_with_known else None
+        expected = self._prior if self._settings.warm_start else None
         proposed = self._search_loop(
             self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known
         )
@@ -481,9 +481,9 @@ class Run:
     def _prior(self) -> Prior | None:
         """The prior over pipelines before any is evaluated; None where none is used, or too little is known."""
         settings = self._settings
-        if not settings.begin_with_known and settings.choose == "mean":
+        if not settings.warm_start and settings.choose == "mean":
             return None
-        return prior_of(self._setup, self._space, settings.fitness, learned=settings.begin_with_known)
+        return prior_of(self._setup, self._space, settings.fitness, learned=settings.warm_start)
 
     def _strategy(self, name: str, most: int | None, prior: Prior | None = None) -> Strategy:
         settings, space = self._settings, self._space
@@ -533,7 +533,7 @@ class Run:
 
     def _recommended(self) -> Candidate | None:
         """The pipeline that other data sets name for these documents; None where they name none of this space."""
-        if not self._settings.begin_with_known:
+        if not self._settings.warm_start:
             return None
         before = self._store.run(self.key)
         if before and (key := RunRecord.read(before.value).recommended) and (stored := self._store.evaluation(key)):

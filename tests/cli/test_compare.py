@@ -56,7 +56,7 @@ def search(ragsmith: Command, *more: object) -> Path:
     """Search the data set for a winner, whose file keeps its scores."""
     ended = ragsmith(
         *("search", "--dataset", "facts", "--space", "quick", "--max-evaluations", 2, "--no-probes", "--quiet"),
-        *("--begin-with-nothing", "--workers", 1, *more),
+        *("--no-warm-start", "--workers", 1, *more),
     )
     assert ended.code == 0, ended.err
     return Path("reports/facts/winner.yaml")

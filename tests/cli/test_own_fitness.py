@@ -92,7 +92,7 @@ def test_search_report_csv_export_and_verify_rank_alike(
     Path("my_fitness.py").write_text(FITNESS)
     Path("halves.yaml").write_text(SPACE)
     flags = ("--space", "halves.yaml", "--strategy", "exhaustive", "--fitness", "my_fitness.py:geometric")
-    flags += ("--no-race", "--no-probes", "--no-simplify", "--begin-with-nothing")
+    flags += ("--no-race", "--no-probes", "--no-simplify", "--no-warm-start")
     searched = ragsmith(*search_arguments(*flags, "--workers", 1, "--quiet"))
     assert searched.code == 0, searched.err
 

@@ -104,7 +104,7 @@ def test_questions_that_all_chose_the_winner_test_nobody(
     tmp_path: Path, ragsmith: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    few = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--begin-with-nothing", "--workers", 1, "--quiet")
+    few = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--no-warm-start", "--workers", 1, "--quiet")
     facts_folder(tmp_path / "facts"), facts_folder(tmp_path / "others", "others")
     rows = (tmp_path / "others" / "questions.jsonl").read_text()
     (tmp_path / "others" / "questions.jsonl").write_text(rows.replace("When was", "In which year was"))

@@ -102,7 +102,7 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
     options |= {"retrieval": "vector, bm25", "passage_filter": "top_k, keep_nothing", "prompt_maker": "listing"}
     file = tmp_path / "space.yaml"
     file.write_text("families:\n" + "".join(f"  {name}: [{listed}]\n" for name, listed in options.items()))
-    settings = RunSettings(strategy="exhaustive", racing=None, begin_with_known=False, simplify=False)
+    settings = RunSettings(strategy="exhaustive", racing=None, warm_start=False, simplify=False)
     key = Run(tiny_setup, load_space(file), store, settings).go().key
     domain = load_report(store, tiny_setup.dataset.name)
     assert domain.ranking[-1].scores["retrieval"].mean == 0

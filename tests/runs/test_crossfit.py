@@ -33,7 +33,7 @@ from ragsmith.text import numbers
 FOLDS = 3
 SETTINGS = RunSettings(
     genetic=GeneticSettings(population=4, generations=1, elitism=1),
-    begin_with_known=False,
+    warm_start=False,
     probes=False,
     verdict=CROSSFIT,
     folds=FOLDS,

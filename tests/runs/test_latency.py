@@ -56,7 +56,7 @@ SETTINGS = RunSettings(
     racing=None,
     seed=7,
     genetic=GeneticSettings(population=4, generations=2, elitism=2),
-    begin_with_known=False,
+    warm_start=False,
     probes=False,
     machine="a machine for tests",
 )

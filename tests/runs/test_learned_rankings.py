@@ -160,7 +160,7 @@ def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_wh
     able = searchable(tiny_setup, space, ranks=False)
     assert [str(gene) for gene in able.options[2]] == ["vector", "bm25", "mine(weights=fitted)"]
     assert run_key(tiny_setup, able, SETTINGS)
-    outcome = Run(tiny_setup, able, store, replace(SETTINGS, begin_with_known=False, probes=False)).go()
+    outcome = Run(tiny_setup, able, store, replace(SETTINGS, warm_start=False, probes=False)).go()
     assert outcome.state == "finished"
     fitted = able.options[2][2]
     naive = able.candidate((0,) * len(able.sizes))

@@ -12,7 +12,7 @@ from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
-SETTINGS = RunSettings(strategy="random", max_evaluations=3, begin_with_known=False, probes=False, racing=None)
+SETTINGS = RunSettings(strategy="random", max_evaluations=3, warm_start=False, probes=False, racing=None)
 
 
 def searched(cache: Path, setup: Experiment, space: Space, settings: RunSettings = SETTINGS) -> RunRecord:

@@ -268,7 +268,7 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
 
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
 def test_a_limit_of_evaluations_is_kept(tiny_setup: Experiment, space: Space, store: Store, strategy: str) -> None:
-    known = {"probes": False, "begin_with_known": False}
+    known = {"probes": False, "warm_start": False}
     settings = replace(SETTINGS, strategy=strategy, max_evaluations=5, racing=None, **known)
     outcome = Run(tiny_setup, space, store, settings).go()
     assert outcome.state == "finished"
@@ -486,7 +486,7 @@ def with_depth(setup: Experiment, store: Store, depth: int) -> tuple[RunOutcome,
     naive = baseline("naive")
     space = Space("depths", "", tuple((gene,) if i != 3 else reranking for i, gene in enumerate(naive)))
     settings = RunSettings(
-        strategy="exhaustive", max_evaluations=1, probes=False, racing=None, begin_with_known=False, choose="mean"
+        strategy="exhaustive", max_evaluations=1, probes=False, racing=None, warm_start=False, choose="mean"
     )
     outcome = Run(setup, space, store, settings).go()
     return outcome, recorded(store, outcome), space

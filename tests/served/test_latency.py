@@ -22,7 +22,7 @@ SETTINGS = RunSettings(
     max_evaluations=6,
     probes=False,
     simplify=False,
-    begin_with_known=False,
+    warm_start=False,
 )
 
 

@@ -39,7 +39,7 @@ corpus: {chunk_size: [100, 200]}
 models: {language_model: ["openai:first", "openai:second"]}
 """
 
-SETTINGS = RunSettings(racing=None, probes=False, simplify=False, begin_with_known=False)
+SETTINGS = RunSettings(racing=None, probes=False, simplify=False, warm_start=False)
 
 
 @pytest.fixture

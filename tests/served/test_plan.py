@@ -27,7 +27,7 @@ from ragsmith.runs.plan import SearchPlan, plan
 from ragsmith.runs.run import Execution, Run
 from ragsmith.store.store import Store
 
-SETTINGS = RunSettings(max_evaluations=4, racing=None, probes=False, simplify=False, begin_with_known=False)
+SETTINGS = RunSettings(max_evaluations=4, racing=None, probes=False, simplify=False, warm_start=False)
 
 DEAR = """
 families:
@@ -100,7 +100,7 @@ def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
-    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    settings = RunSettings(probes=False, simplify=False, warm_start=False, racing=Racing(block=4, front=1))
     with FaultServer() as server:
         found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
         whole = plan(asked(server, tiny_setup), space, store, replace(settings, racing=None), sample=1000)
@@ -116,7 +116,7 @@ def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
-    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    settings = RunSettings(probes=False, simplify=False, warm_start=False, racing=Racing(block=4, front=1))
     settings = replace(settings, fitness=Fitness().about("retrieval"))
     with FaultServer() as server:
         found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
@@ -131,7 +131,7 @@ def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
     space = load_space(tmp_path / "dear.yaml")
-    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    settings = RunSettings(probes=False, simplify=False, warm_start=False, racing=Racing(block=4, front=1))
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
 
