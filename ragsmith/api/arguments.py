@@ -1,6 +1,6 @@
-"""The arguments that public functions share, each declared once; the command line makes its flags of the same lines.
+"""Arguments that several public functions share, each declared once; the command line derives its options from them.
 
-`Flag` says what the command line adds to an argument. Nothing slow is imported here: ``ragsmith --help`` reads it.
+`Flag` describes the option of an argument. Nothing slow is imported here, because ``ragsmith --help`` reads this file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 if TYPE_CHECKING:
-    from ragsmith.api.resources import GivenFitness, GivenModels, GivenPrices
+    from ragsmith.api.resources import FitnessSpec, ModelSpec, PriceSpec
     from ragsmith.pipelines.space import Space
     from ragsmith.records.record import RunSettings
     from ragsmith.store.store import Store
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flag:
-    """How an argument is given on a command line: its help, its ``names`` if others than its own, and its type there.
+    """The command-line option of an argument.
 
-    Without a ``kind`` the type is that of the argument.
+    ``names`` defaults to the name of the argument, and ``kind``, the type of the option, to the type of the argument.
     """
 
     help: str
@@ -30,27 +30,27 @@ class Flag:
 
 
 class ModelArguments(TypedDict, total=False):
-    """Which models a call asks, and where.
+    """Models, their server, the vector store, and Python files with extensions.
 
-    ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
-    the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on; or a YAML file.
-    ``base_url`` is where ``openai:`` models are asked, and ``vector_store`` where vectors lie. ``imports`` are Python
-    files of your own: the techniques, measures and providers of models that they define are known by name.
+    ``models`` is a `ModelNames`, a YAML file, or a mapping from roles to names or objects. An object is a LlamaIndex
+    ``LLM`` or ``BaseEmbedding``, or implements the protocol of its role in `ragsmith.models`; its ``id`` has to
+    identify everything that its results depend on. ``base_url`` is the server of ``openai:`` models. ``imports`` are
+    Python files that define techniques, measures or model providers, which can then be referred to by name.
     """
 
-    models: GivenModels
-    base_url: Annotated[str | None, Flag("An OpenAI-compatible server, for openai: models.")]
+    models: ModelSpec
+    base_url: Annotated[str | None, Flag("URL of the OpenAI-compatible server of openai: models.")]
     vector_store: Annotated[
         str | None,
         Flag(
-            "Where vectors lie: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, or "
+            "Vector store: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, or "
             "postgresql://USER@HOST/DATABASE. [default: auto]"
         ),
     ]
     imports: Annotated[
         Sequence[str | Path],
         Flag(
-            "A Python file with extensions of your own, as techniques or models; may be given several times.",
+            "Python file with extensions, such as techniques or models; may be repeated.",
             ("--import",),
             list[Path],
         ),
@@ -58,146 +58,157 @@ class ModelArguments(TypedDict, total=False):
 
 
 class CacheArguments(ModelArguments, total=False):
-    """The same, and where results are kept: ``cache`` is a file, a SQLAlchemy URL, or an open `Store`."""
+    """Model arguments and ``cache``, where results are stored: a file, a SQLAlchemy URL, or an open `Store`."""
 
-    cache: Annotated[Store | str | Path, Flag("Where results are kept: a file, or any SQLAlchemy URL.", kind=str)]
+    cache: Annotated[Store | str | Path, Flag("Cache of results: a file, or any SQLAlchemy URL.", kind=str)]
 
 
 class WorkArguments(CacheArguments, total=False):
-    """The same, and how many ``workers`` there are.
+    """Cache arguments and ``workers``, the number of concurrent workers; results do not depend on it.
 
-    They are questions in flight for models that are elsewhere, and processes for the embedded ones: every core unless
-    given. Results do not depend on it.
+    Workers are processes if all models are embedded (default: one per core), else questions in flight.
     """
 
-    workers: Annotated[int | None, Flag("Processes, or questions in flight.")]
+    workers: Annotated[int | None, Flag("Number of processes, or of questions in flight.")]
 
 
 class SettingChanges(TypedDict, total=False):
-    """Single settings of a search; None leaves one as it is. See `RunSettings` and `GeneticSettings`."""
+    """Settings of a search by name; None keeps the value of the preset. See `RunSettings` and `GeneticSettings`."""
 
     strategy: Annotated[
         str | None,
-        Flag("genetic, model, tpe, greedy, random, exhaustive or nsga2. [default: genetic, or nsga2 if it weighs]"),
+        Flag(
+            "Search strategy: genetic, model, tpe, greedy, random, exhaustive or nsga2. "
+            "[default: genetic, or nsga2 with several objectives]"
+        ),
     ]
     objectives: Annotated[
         str | Sequence[str] | None,
-        Flag("quality, and any of calls, latency, money: weigh them. [default: quality]", kind=str),
+        Flag("Objectives, comma-separated: quality, calls, latency, money. [default: quality]", kind=str),
     ]
-    margin: Annotated[float | None, Flag("Fitness by which the cheapest may be behind the winner. [default: 0.02]")]
+    margin: Annotated[
+        float | None,
+        Flag("Loss of fitness up to which the cheapest pipeline is as good as the winner. [default: 0.02]"),
+    ]
     verdict: Annotated[
         str | None,
         Flag(
-            "held-out: the winner is tested on questions held out; crossfit: the search is, on all of them, for "
-            "as many searches more as there are folds. [default: held-out]"
+            "What is tested: held-out, the winner on held-out questions; or crossfit, the search itself on all "
+            "questions, with one more search per fold. [default: held-out]"
         ),
     ]
-    folds: Annotated[int | None, Flag("Folds of a crossfit. [default: 5]")]
-    population: Annotated[int | None, Flag("Candidates in a generation.")]
-    generations: Annotated[int | None, Flag("Generations after the first.")]
-    crossover: Annotated[str | None, Flag("single_point, multi_point, uniform, order or segment.")]
-    mutation: Annotated[str | None, Flag("random, adaptive, categorical, swap, inversion or composite.")]
-    selection: Annotated[str | None, Flag("tournament, roulette, rank or elite.")]
+    folds: Annotated[int | None, Flag("Number of folds of a crossfit. [default: 5]")]
+    population: Annotated[int | None, Flag("Population size.")]
+    generations: Annotated[int | None, Flag("Number of generations after the initial population.")]
+    crossover: Annotated[str | None, Flag("Crossover operator: single_point, multi_point, uniform, order or segment.")]
+    mutation: Annotated[
+        str | None, Flag("Mutation operator: random, adaptive, categorical, swap, inversion or composite.")
+    ]
+    selection: Annotated[str | None, Flag("Selection operator: tournament, roulette, rank or elite.")]
     breeding: Annotated[
-        str | None, Flag("The pool of parents: elites, the best of the generation, or of all that is known.")
+        str | None,
+        Flag("Parent pool: elites of the last generation, the best of it, or known: the best evaluated so far."),
     ]
-    elitism: Annotated[int | None, Flag("Best candidates that survive. [default: in proportion]")]
-    tournament: Annotated[int | None, Flag("Candidates in a tournament.")]
+    elitism: Annotated[int | None, Flag("Number of elites that survive. [default: in proportion to the population]")]
+    tournament: Annotated[int | None, Flag("Tournament size.")]
     unseen: Annotated[
-        bool | None, Flag("Breed children that are known again, until they are new.", ("--unseen/--no-unseen",))
+        bool | None,
+        Flag("Replace offspring that were evaluated before by new ones.", ("--unseen/--no-unseen",)),
     ]
-    screening: Annotated[int | None, Flag("Children bred for each that a model of what is known picks out.")]
-    local_search: Annotated[float | None, Flag("Share of the budget that goes to changes of single genes, at the end.")]
-    convergence: Annotated[int | None, Flag("Stop after so many steps without a better candidate.")]
+    screening: Annotated[int | None, Flag("Offspring per evaluation, of which a surrogate model preselects one.")]
+    local_search: Annotated[
+        float | None, Flag("Share of the budget for a final local search, which changes single genes.")
+    ]
+    convergence: Annotated[int | None, Flag("Stop after this number of steps without improvement.")]
     target: Annotated[float | None, Flag("Stop at this fitness.")]
-    crossover_rate: Annotated[float | None, Flag("Share of the pairs of parents that are crossed.")]
-    mutation_rate: Annotated[float | None, Flag("Share of the genes that mutate; adaptive mutation varies it.")]
-    mutation_min: Annotated[float | None, Flag("Least rate of adaptive mutation.")]
-    mutation_max: Annotated[float | None, Flag("Greatest rate of adaptive mutation.")]
+    crossover_rate: Annotated[float | None, Flag("Probability that a pair of parents is crossed.")]
+    mutation_rate: Annotated[
+        float | None, Flag("Probability that a gene mutates; the initial one with adaptive mutation.")
+    ]
+    mutation_min: Annotated[float | None, Flag("Minimum rate of adaptive mutation.")]
+    mutation_max: Annotated[float | None, Flag("Maximum rate of adaptive mutation.")]
     objective: Annotated[
-        str | None, Flag("What is tuned: quality, or retrieval alone, which needs no answers. [default: quality]")
+        str | None,
+        Flag("What is tuned: quality, or retrieval alone, which needs no reference answers. [default: quality]"),
     ]
     fitness: Annotated[
-        GivenFitness,
-        Flag("paper, reading, or FILE.py:function of a question's measures. [default: paper]", kind=str),
+        FitnessSpec,
+        Flag("Fitness: paper, reading, or FILE.py:function of the measures of a question. [default: paper]", kind=str),
     ]
-    seed: Annotated[int | None, Flag("Seed of the search.")]
+    seed: Annotated[int | None, Flag("Random seed of the search.")]
     max_evaluations: Annotated[
         int | None,
         Flag(
-            "Candidates that the search may propose. Baselines, each option alone, and what simplifies the winner "
-            "and takes it apart come on top: --max-calls and --max-cost bound all. [default: the preset's]"
+            "Maximum number of candidates that the search proposes. Baselines, probes, simplification and ablation of "
+            "the winner are not counted; --max-calls and --max-cost limit everything. [default: the preset's]"
         ),
     ]
-    may_miss: Annotated[float | None, Flag("Share of questions that a candidate may fail on. [default: 0.1]")]
+    may_miss: Annotated[float | None, Flag("Maximum failure rate of a candidate. [default: 0.1]")]
     race: Annotated[
         bool | None,
-        Flag("Drop candidates that are shown to be behind after some questions.", ("--race/--no-race",)),
+        Flag("Drop a candidate early, once it is significantly worse.", ("--race/--no-race",)),
     ]
     warm_start: Annotated[
         bool | None,
         Flag(
-            "Begin with what other data sets let one expect of pipelines, and with the one that `ragsmith "
-            "recommend` names.",
+            "Start from what was learned on other data sets, and from the pipeline of `ragsmith recommend`.",
             ("--warm-start/--no-warm-start",),
         ),
     ]
-    probes: Annotated[bool | None, Flag("First try every option alone in naive RAG.", ("--probes/--no-probes",))]
-    choose: Annotated[
-        str | None,
-        Flag("The winner has the highest mean, or is what is best by an estimate: mean, estimate. [default: mean]"),
+    probes: Annotated[bool | None, Flag("First evaluate each option alone in naive RAG.", ("--probes/--no-probes",))]
+    choose: Annotated[str | None, Flag("How the winner is chosen: by mean, or by estimate of a model. [default: mean]")]
+    simplify: Annotated[bool | None, Flag("Remove parts of the winner that do not pay.", ("--simplify/--no-simplify",))]
+    control: Annotated[
+        str | None, Flag("Control: random evaluates as many random candidates for comparison. [default: none]")
     ]
-    simplify: Annotated[bool | None, Flag("Leave out of the winner what does not pay.", ("--simplify/--no-simplify",))]
-    control: Annotated[str | None, Flag("random: compare with as many random candidates. [default: none]")]
-    time_limit: Annotated[float | None, Flag("Pause after so many seconds; resumable.")]
+    time_limit: Annotated[float | None, Flag("Pause after this number of seconds; the search can be resumed.")]
 
 
 class RunArguments(SettingChanges, total=False):
-    """What decides where a search goes, besides data and models: a space, a preset, and settings by name.
+    """The search space, the preset and its settings.
 
-    ``preset`` is ``default``, ``paper`` or ``quick``. ``space`` is the one of the preset unless given; ``without``
-    lists what to leave out of it, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``faithfulness`` checks
-    answers claim by claim: unless given, where the judge costs nothing. Documents are cut into chunks of at most
-    ``chunk_size`` characters.
+    ``preset`` is ``default``, ``paper`` or ``quick``. ``space`` defaults to that of the preset; ``without`` lists
+    options to exclude from it, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``. ``faithfulness`` checks answers
+    claim by claim, by default if the judge is embedded. ``chunk_size`` is the maximum number of characters of a chunk.
     """
 
     space: Annotated[
         Space | str | Path | None,
-        Flag("A bundled search space by name, or a YAML file. [default: the preset's]", kind=str),
+        Flag("Search space: a bundled name, or a YAML file. [default: the preset's]", kind=str),
     ]
     without: Annotated[
         Sequence[str] | None,
         Flag(
-            "Leave out of the space: FAMILY (all but none) or FAMILY.OPTION; may be given several times.",
+            "Exclude from the space: FAMILY (all but none) or FAMILY.OPTION; may be repeated.",
             kind=list[str],
         ),
     ]
-    preset: Annotated[
-        str | None, Flag("Numbers and parts of the genetic algorithm: default, paper or quick. [default: default]")
-    ]
+    preset: Annotated[str | None, Flag("Preset of settings: default, paper or quick. [default: default]")]
     faithfulness: Annotated[
         bool | None,
         Flag(
-            "Check answers claim by claim, two judge calls each. [default: if embedded]",
+            "Check answers claim by claim, with two judge calls each. [default: if the judge is embedded]",
             ("--faithfulness/--no-faithfulness",),
         ),
     ]
-    chunk_size: Annotated[int | None, Flag("Characters in a chunk, at most.")]
+    chunk_size: Annotated[int | None, Flag("Maximum number of characters of a chunk.")]
 
 
 class SearchArguments(WorkArguments, RunArguments, total=False):
-    """What `search` and `plan` take beside a data set.
+    """The arguments that `search` and `plan` share, apart from the data set.
 
-    ``settings`` says how the search goes in the place of ``preset``. ``prices`` are a mapping or a YAML file.
+    ``settings`` replaces ``preset``. ``prices`` is a mapping or a YAML file.
     """
 
     settings: RunSettings | None
-    prices: Annotated[GivenPrices, Flag("YAML: 'openai:MODEL: {input: ..., output: ...}' a million tokens.", kind=Path)]
+    prices: Annotated[
+        PriceSpec, Flag("Price file, YAML: 'openai:MODEL: {input: ..., output: ...}' per million tokens.", kind=Path)
+    ]
 
 
 def flags_of(arguments: Any) -> dict[str, tuple[Any, Flag]]:
-    """The arguments of a `TypedDict` of this file that are flags, by name, each with its type on a command line."""
-    slow = ("GivenFitness", "GivenModels", "GivenPrices", "RunSettings", "Space", "Store")
+    """The options of a `TypedDict` of this file: the type on the command line and the `Flag` of each argument."""
+    slow = ("FitnessSpec", "ModelSpec", "PriceSpec", "RunSettings", "Space", "Store")
     hints = get_type_hints(arguments, localns=dict.fromkeys(slow, Any), include_extras=True)
     found: dict[str, tuple[Any, Flag]] = {}
     for name, hint in hints.items():

@@ -9,8 +9,8 @@ from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import (
-    GivenFitness,
-    GivenModels,
+    FitnessSpec,
+    ModelSpec,
     Resources,
     refuse_twice,
     space_of,
@@ -33,7 +33,7 @@ from ragsmith.types import Dataset
 
 
 def check_models(
-    models: GivenModels = None,
+    models: ModelSpec = None,
     *,
     space: Space | str | Path = "default",
     base_url: str | None = None,
@@ -94,7 +94,7 @@ def audit(
     space: Space | str | Path = "seeds",
     sample: int = 50,
     seed: int = 0,
-    fitness: GivenFitness = None,
+    fitness: FitnessSpec = None,
     chunk_size: int | None = None,
     output: str | Path | None = None,
     **given: Unpack[WorkArguments],
@@ -126,7 +126,7 @@ def audits(
     space: Space | str | Path = "seeds",
     sample: int = 50,
     seed: int = 0,
-    fitness: GivenFitness = None,
+    fitness: FitnessSpec = None,
     chunk_size: int | None = None,
     output: str | Path | None = None,
     **given: Unpack[WorkArguments],

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.api.resources import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
+from ragsmith.api.resources import CACHE, ModelSpec, PriceSpec, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
@@ -34,10 +34,10 @@ def draft_questions(
     questions: int = 100,
     methods: Sequence[str] = (),
     seed: int = 0,
-    models: GivenModels = None,
+    models: ModelSpec = None,
     base_url: str | None = None,
     limits: Limits | None = None,
-    prices: GivenPrices = None,
+    prices: PriceSpec = None,
     accept_spent: Spent | str | None = None,
     imports: Sequence[str | Path] = (),
     retry_failed: bool = False,

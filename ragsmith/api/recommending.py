@@ -7,7 +7,7 @@ from typing import Unpack
 
 from ragsmith.api.arguments import ModelArguments
 from ragsmith.api.resources import (
-    GivenFitness,
+    FitnessSpec,
     Resources,
     say_what_is_not_covered,
     space_of,
@@ -31,7 +31,7 @@ def recommend(
     *,
     calls: int | None = None,
     space: Space | str | Path = "default",
-    fitness: GivenFitness = None,
+    fitness: FitnessSpec = None,
     chunk_size: int | None = None,
     effects: Knowledge | str | Path | None = None,
     output: str | Path | None = None,

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 CACHE = "cache.sqlite"
 
-GivenModels = ModelNames | Mapping[str, Any] | str | Path | None
+ModelSpec = ModelNames | Mapping[str, Any] | str | Path | None
 """Models as `ragsmith.search` takes them."""
 
-GivenFitness = Fitness | Weights | str | Callable[..., float] | None
+FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
 """A fitness as `ragsmith.search` takes it: a name, weights, ``FILE.py:function``, or the function of a file."""
 
-GivenPrices = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
+PriceSpec = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
 """Prices as `ragsmith.search` takes them."""
 
 
-def by_role(models: GivenModels) -> Mapping[str, Any]:
+def by_role(models: ModelSpec) -> Mapping[str, Any]:
     """The models that are named, by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
@@ -55,7 +55,7 @@ class Resources:
     Files are imported as soon as it is made.
     """
 
-    models: GivenModels = None
+    models: ModelSpec = None
     base_url: str | None = None
     vector_store: str | None = None
     imports: Sequence[str | Path] = ()
@@ -157,7 +157,7 @@ def existing(pipeline: str | Path) -> Path:
     return Path(pipeline)
 
 
-def read_given_prices(prices: GivenPrices) -> Prices:
+def read_given_prices(prices: PriceSpec) -> Prices:
     """Prices, of whatever form they were given in."""
     return prices if isinstance(prices, Prices) else read_prices(prices or {})
 
@@ -197,7 +197,7 @@ def space_of(space: Space | str | Path | None, preset: str | None, without: Sequ
     return space.leaving_out(without or ())
 
 
-def refuse_twice(space: Space, chunk_size: int | None, models: GivenModels) -> None:
+def refuse_twice(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
     """Raise UsageError where the space searches over what is given."""
     given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
     if isinstance(models, ModelNames):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
-from ragsmith.api.resources import GivenPrices, Resources, read_given_prices
+from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score
 from ragsmith.datasets.changes import still_answerable
@@ -22,7 +22,7 @@ def evaluate(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
     latency: bool = False,
-    prices: GivenPrices = None,
+    prices: PriceSpec = None,
     **given: Unpack[WorkArguments],
 ) -> PipelineScores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.

@@ -62,7 +62,7 @@ def ablate(
         pairs=pairs,
         latency=latency,
         part=part,
-        **models.given(),
+        **models.arguments(),
         workers=workers,
         cache=cache,
         on_plan=planned,

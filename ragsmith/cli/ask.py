@@ -42,7 +42,7 @@ def ask(
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
     reply = ragsmith.ask(
-        pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.given(), cache=cache
+        pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.arguments(), cache=cache
     )
     if documents is not None or indexed:
         _note_changes(reply.changes)
@@ -112,7 +112,7 @@ def evaluate(
         pipeline,
         dataset=dataset,
         documents=documents,
-        **models.given(),
+        **models.arguments(),
         workers=workers,
         latency=latency,
         prices=prices,
@@ -169,7 +169,7 @@ def verify(
     """Run a pipeline again and compare with the scores it was exported with."""
     from ragsmith.exported.verification import TOLERANCE
 
-    found = ragsmith.verify(pipeline, **models.given(), cache=cache)
+    found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
     for role, (then, now) in found.changed_models.items():
         note(f"the {role.replace('_', ' ')} is not what it was: {then} then, {now} now")
     if as_json:

@@ -58,7 +58,7 @@ def audit(
         space=space,
         sample=sample,
         seed=seed,
-        **models.given(),
+        **models.arguments(),
         fitness=fitness,
         chunk_size=chunk_size,
         workers=workers,

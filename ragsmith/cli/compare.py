@@ -60,7 +60,7 @@ def compare(
     if top < 0:
         raise WrongOption("top", f"is {top}: give a number of questions from 0 on")
     found = ragsmith.compare(
-        first, second, dataset=dataset, split=split, **models.given(), workers=workers, cache=cache
+        first, second, dataset=dataset, split=split, **models.arguments(), workers=workers, cache=cache
     )
     if csv is not None:
         write_file(pairwise_csv(found), csv, telling=True)
@@ -102,7 +102,7 @@ def gate(
         against=against,
         min_effect=min_effect,
         split=split,
-        **models.given(),
+        **models.arguments(),
         workers=workers,
         junit=junit,
         cache=cache,

@@ -73,11 +73,11 @@ def explain(
     if (question is None) != interventions:
         raise UsageError("give a question, by its id or its text, or --interventions, which is about all of them")
     if question is None:
-        given = {"dataset": dataset, **models.given(), "workers": workers, "cache": cache}
+        given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
         found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _planned(answers, only=plan))
         _say_interventions(found, as_json=as_json)
         return
-    way = ragsmith.explain(pipeline, question, dataset=dataset, **models.given(), cache=cache)
+    way = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
     if way.note:
         note(way.note)
     if as_json:

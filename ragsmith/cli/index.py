@@ -38,7 +38,9 @@ def build(
     as_json: JsonOption = False,
 ) -> None:
     """Build the index on the pipeline's documents, or on those in a folder; ask it with  ragsmith ask --indexed."""
-    _say(ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.given(), cache=cache), as_json)
+    _say(
+        ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache), as_json
+    )
 
 
 @commands.command()
@@ -52,7 +54,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Add documents; those of the same names are replaced. Only their texts are read and embedded."""
-    _say(ragsmith.add_to_index(pipeline, paths, **models.given(), cache=cache), as_json)
+    _say(ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache), as_json)
 
 
 @commands.command()
@@ -66,7 +68,7 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Remove documents, by identifier: a file's name without its ending, for text; the files are left alone."""
-    _say(ragsmith.remove_from_index(pipeline, documents, **models.given(), cache=cache), as_json)
+    _say(ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache), as_json)
 
 
 @commands.command()

@@ -1,9 +1,8 @@
-"""The flags that several commands have, each declared once.
+"""Options that several commands have, each declared once.
 
-Those of arguments that public functions share are made of `ragsmith.api.arguments`: see `option`. A group of flags is a
-dataclass whose fields are declared as the parameters of a command are, or a `TypedDict` of that file. A command names
-the group as the type of one of its parameters; `merged` gives it the flags of the group instead, and hands it the
-object:
+Options of arguments that public functions share come from `ragsmith.api.arguments`: see `option`. A group of options is
+a dataclass whose fields are declared like parameters of a command, or a `TypedDict` of that file. A command uses the
+group as the type of a parameter; `merged` replaces the parameter by the options of the group and passes the object:
 
     @app.command()
     @merged
@@ -26,7 +25,7 @@ from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits
-    from ragsmith.models.names import ModelName, ModelNames
+    from ragsmith.models.names import ModelName
 
 CACHE = Path("cache.sqlite")
 REPORTS = Path("reports")
@@ -34,7 +33,7 @@ FLAGS = flags_of(SearchArguments)
 
 
 def option(name: str, **more: Any) -> Any:
-    """The flag of an argument that public functions share."""
+    """The option of an argument that public functions share."""
     return _option(name, FLAGS[name][1], **more)
 
 
@@ -53,22 +52,22 @@ def _import(files: list[Path] | None) -> list[Path] | None:
 BaseUrlOption = Annotated[str | None, option("base_url")]
 CacheOption = Annotated[str, option("cache", show_default=True)]
 ChunkSizeOption = Annotated[int | None, option("chunk_size")]
-DatasetOption = Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")]
+DatasetOption = Annotated[str, typer.Option("--dataset", help="Data set: a bundled name, or a folder.")]
 FaithfulnessOption = Annotated[bool | None, option("faithfulness")]
 FitnessOption = Annotated[str | None, option("fitness")]
 ImportsOption = Annotated[list[Path] | None, option("imports", callback=_import, is_eager=True)]
-"""Files are imported while flags are read, so that everything that a command does knows what they define."""
+"""Files are imported while options are parsed, before the command uses anything that they define."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PricesOption = Annotated[Path | None, option("prices")]
 ThinkingOption = Annotated[
     int | None,
-    typer.Option("--thinking-tokens", help="Tokens that the --llm may use to think. [default: what is learnt]"),
+    typer.Option("--thinking-tokens", help="Reasoning tokens that the --llm may use. [default: learned]"),
 ]
 WorkersOption = Annotated[int | None, option("workers")]
 
 
 def merged(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` for Typer: each parameter whose type is a group of flags is replaced by the flags of the group."""
+    """``command`` for Typer, with each parameter whose type is a group replaced by the options of the group."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, list[inspect.Parameter]]] = {}
     parameters: list[inspect.Parameter] = []
@@ -90,7 +89,7 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flags(group: Any) -> list[inspect.Parameter]:
-    """The flags of a group; none where it is no group."""
+    """The options of a group; none if ``group`` is another type."""
     if is_typeddict(group):
         return [
             inspect.Parameter(
@@ -105,9 +104,9 @@ def _flags(group: Any) -> list[inspect.Parameter]:
 
 @dataclass(frozen=True)
 class RoleFlags:
-    """Which model plays each role, the server that ``openai:`` models are asked at, and files that define more.
+    """The model of each role, the server of ``openai:`` models, and files with extensions.
 
-    A command that reads a winner has the models of its file for defaults.
+    Commands that read an exported pipeline default to the models of its file.
     """
 
     imports: ImportsOption = None
@@ -115,55 +114,50 @@ class RoleFlags:
         Path | None,
         typer.Option(
             "--models",
-            help="A YAML file: models by role, and where and how they are asked. Flags go before it; both go "
-            "before the models that a winner's file names.",
+            help="YAML file with the model of each role, its server and options. Flags override it, and it overrides "
+            "the models of an exported pipeline.",
         ),
     ] = None
     llm: Annotated[
         str | None,
         typer.Option(
             "--llm",
-            help="What writes answers, as openai:MODEL; see  ragsmith models list. [default: extractive, embedded]",
+            help="Model that generates answers, such as openai:MODEL; see  ragsmith models list. "
+            "[default: extractive, embedded]",
         ),
     ] = None
     controller: Annotated[
         str | None,
-        typer.Option("--controller", help="What techniques ask for plans and rewrites. [default: the --llm]"),
+        typer.Option("--controller", help="Model that plans and rewrites queries for techniques. [default: the --llm]"),
     ] = None
-    judge: Annotated[
-        str | None, typer.Option("--judge", help="The model that judges answers. [default: the --llm]")
-    ] = None
+    judge: Annotated[str | None, typer.Option("--judge", help="Model that judges answers. [default: the --llm]")] = None
     embedder: Annotated[
         str | None,
-        typer.Option(
-            "--embedder",
-            help="What embeds texts; see  ragsmith models list. [default: wordllama, embedded]",
-        ),
+        typer.Option("--embedder", help="Embedding model; see  ragsmith models list. [default: wordllama, embedded]"),
     ] = None
     reranker: Annotated[
         str | None,
         typer.Option(
             "--reranker",
-            help="What reranks, or none; see  ragsmith models list. [default: late_interaction, embedded]",
+            help="Reranker, or none; see  ragsmith models list. [default: late_interaction, embedded]",
         ),
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
     cut_answers: Annotated[
         bool,
-        typer.Option("--score-cut-answers", help="Score answers of the --llm that reach their limit on tokens, too."),
+        typer.Option("--score-cut-answers", help="Also score answers that the token limit of the --llm cut off."),
     ] = False
 
     def by_role(self) -> dict[str, str | ModelName]:
-        """The models of the file, if there is one, but for those that flags name otherwise.
+        """The models by role; options override the file.
 
         Raises:
-            UsageError: the file is wrong.
+            UsageError: the file is invalid.
         """
         from ragsmith.models.file import read_models
         from ragsmith.models.names import ModelName
 
-        filed = {} if self.models is None else read_models(self.models)
         flags = {
             "language_model": self.llm,
             "controller": self.controller,
@@ -171,57 +165,45 @@ class RoleFlags:
             "embedder": self.embedder,
             "cross_encoder": self.reranker,
         }
-        named = {role: name for role, name in flags.items() if name is not None}
-        found: dict[str, str | ModelName] = {
-            **filed,
-            **{role: name for role, name in named.items() if role not in filed or filed[role].name != name},
-        }
-        own = {"thinking_tokens": self.thinking_tokens, "cut_answers": self.cut_answers or None}
-        if own := {option: value for option, value in own.items() if value is not None}:
-            if (writer := found.get("language_model")) is None:
-                flag = "--thinking-tokens" if "thinking_tokens" in own else "--score-cut-answers"
-                raise UsageError(f"{flag} is about a chat model that writes answers: name it with --llm")
-            found["language_model"] = (ModelName(writer) if isinstance(writer, str) else writer).changed(**own)
-        return found
-
-    def chosen(self) -> ModelNames:
-        """The models of a run: the embedded ones, but for those that the file or the flags name.
-
-        Raises:
-            UsageError: a name is unknown, or the file wrong.
-        """
-        from ragsmith.models.names import ModelNames
-
-        chosen = ModelNames().overridden(self.by_role(), self.base_url, getattr(self, "vector_store", None))
-        chosen.check()
-        return chosen
+        models: dict[str, str | ModelName] = {} if self.models is None else dict(read_models(self.models))
+        for role, name in flags.items():
+            filed = models.get(role)
+            if name is not None and not (isinstance(filed, ModelName) and filed.name == name):  # keep its options
+                models[role] = name
+        options = {"thinking_tokens": self.thinking_tokens, "cut_answers": self.cut_answers or None}
+        if options := {option: value for option, value in options.items() if value is not None}:
+            if (llm := models.get("language_model")) is None:
+                flag = "--thinking-tokens" if "thinking_tokens" in options else "--score-cut-answers"
+                raise UsageError(f"{flag} is an option of the chat model that generates answers: name it with --llm")
+            models["language_model"] = (ModelName(llm) if isinstance(llm, str) else llm).changed(**options)
+        return models
 
 
 @dataclass(frozen=True)
 class ModelFlags(RoleFlags):
-    """Which model plays each role, how it is asked, and where vectors lie."""
+    """The model of each role, and the vector store."""
 
     vector_store: Annotated[str | None, option("vector_store")] = None
 
-    def given(self) -> dict[str, Any]:
-        """The arguments of a public function that say which models there are."""
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of a public function."""
         return {"models": self.by_role(), "base_url": self.base_url, "vector_store": self.vector_store}
 
 
 @dataclass(frozen=True)
 class BudgetFlags:
-    """What a run may spend."""
+    """Spending limits, and the prices that they are computed with."""
 
     max_calls: Annotated[
-        int | None,
-        typer.Option("--max-calls", help="Most requests to send to servers, over all resumes."),
+        int | None, typer.Option("--max-calls", help="Maximum number of requests to servers, over all resumes.")
     ] = None
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", help="Most tokens that servers may read and write, over all resumes."),
+        typer.Option("--max-tokens", help="Maximum number of input and output tokens of servers, over all resumes."),
     ] = None
     max_cost: Annotated[
-        float | None, typer.Option("--max-cost", help="Most money to spend, in the currency of the price file.")
+        float | None,
+        typer.Option("--max-cost", help="Maximum cost in the currency of the price file, over all resumes."),
     ] = None
     prices: PricesOption = None
     accept_spent: Annotated[
@@ -229,15 +211,15 @@ class BudgetFlags:
         typer.Option(
             "--accept-spent",
             metavar="calls=N,tokens=N,cost=X",
-            help="What was spent so far, where the cache was damaged and does not know any more.",
+            help="What was spent so far, if the cache is damaged and no longer knows.",
         ),
     ] = None
 
     def limits(self) -> Limits:
-        """The limits that flags name.
+        """The limits.
 
         Raises:
-            UsageError: one is not above 0.
+            UsageError: a limit is not positive.
         """
         from ragsmith.gateway.budget import Limits
 

@@ -51,7 +51,7 @@ def plan(
     found = ragsmith.plan(
         dataset,
         **run,
-        **models.given(),
+        **models.arguments(),
         prices=prices,
         latency=latency,
         in_flight=in_flight,

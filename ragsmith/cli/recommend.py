@@ -42,7 +42,7 @@ def recommend(
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
     most = None if calls == "any" else int(calls)
-    found = ragsmith.recommend(folder, output=output, calls=most, space=space, effects=effects, **models.given())
+    found = ragsmith.recommend(folder, output=output, calls=most, space=space, effects=effects, **models.arguments())
     if as_json:
         say_json({**found.plain(), "winner": str(output)})
         return

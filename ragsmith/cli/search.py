@@ -79,7 +79,7 @@ def search(
     show_building(voice.building)
     arguments = {
         **run,
-        **models.given(),
+        **models.arguments(),
         "limits": budget.limits(),
         "prices": budget.prices,
         "retry_failed": retry_failed,

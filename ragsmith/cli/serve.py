@@ -71,7 +71,7 @@ def serve(
         dataset=dataset,
         documents=documents,
         indexed=indexed,
-        **models.given(),
+        **models.arguments(),
         cache=cache,
         host=host,
         port=port,
