@@ -17,7 +17,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
 from ragsmith.labelling.drafting.registry import METHODS
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
 from ragsmith.store.store import Store, opened
@@ -68,7 +68,7 @@ def draft_questions(
         ModelUnavailable: the model refuses the key or is down; its replies are kept, and no row is written.
     """
     names, given = Resources(models, base_url, imports=imports).named()
-    chosen = names.of("language_model")
+    chosen = names.for_role("language_model")
     if chosen.name == EXTRACTIVE:
         raise UsageError(NEEDS_MODEL.format(folder=shlex.quote(str(folder))))
     used = [METHODS.parse(method) for method in methods] or list(METHODS)
@@ -76,7 +76,7 @@ def draft_questions(
         if method.package:
             method.package.check()
     model = Loader({"language_model": chosen}, (), given).model("language_model")
-    if not completes(model):
+    if not is_chat_model(model):
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
     known = read_given_prices(prices)
     if limits and limits.cost is not None:

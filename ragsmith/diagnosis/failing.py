@@ -21,7 +21,7 @@ from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
 from ragsmith.gateway.asking import prompted
 from ragsmith.measures.agreement import contradiction
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import CUT
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 from ragsmith.pipelines.engine import Engine
@@ -112,7 +112,7 @@ class Followed:
 
 def well_from(judge: Any) -> float:
     """The mark from which an answer is a good one, by what the judge is: one that reads, or one that compares words."""
-    return WELL_BY_SCALE if completes(judge) else WELL_BY_WORDS
+    return WELL_BY_SCALE if is_chat_model(judge) else WELL_BY_WORDS
 
 
 def followed(engine: Engine, candidate: Candidate, trace: Trace, example: Example) -> Followed:

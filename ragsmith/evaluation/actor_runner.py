@@ -59,7 +59,7 @@ from ragsmith.gateway.remote import (
     is_asked_in_one_place,
     stand_in,
 )
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.usage import Meter
 from ragsmith.models.vector_address import APPROXIMATE, serves_one_process
@@ -477,10 +477,10 @@ def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, 
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
         for role in names.named:
-            name, model = names.of(role), getattr(loaded, role)
+            name, model = names.for_role(role), getattr(loaded, role)
             if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
                 continue
-            if completes(model):
+            if is_chat_model(model):
                 engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
             models[role, name] = model
             remote[role, name] = stand_in(model, (role, name))

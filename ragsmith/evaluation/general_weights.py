@@ -205,7 +205,7 @@ def shipped(embedder: str = STATIC) -> GeneralWeights:
 
 def class_of(models: ModelNames) -> str:
     """The class of the embedder of ``models``."""
-    declared = providers("embedder").get(models.of("embedder").kind)
+    declared = providers("embedder").get(models.for_role("embedder").kind)
     return TRANSFORMER if declared is None or declared.served or declared.heavy else STATIC
 
 

@@ -16,7 +16,7 @@ from ragsmith.errors import ModelError
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.unit_vectors import say_scaled, scaled
+from ragsmith.models.unit_vectors import normalize_rows, warn_normalized
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
 
 T = TypeVar("T")
@@ -99,9 +99,9 @@ def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
         rows = np.asarray("")
     if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
         raise ModelError(f"{model}: not a row of finite numbers for each of {n} texts came back")
-    of_length_1, changed = scaled(rows)
+    of_length_1, changed = normalize_rows(rows)
     if changed.any():
-        say_scaled(model)
+        warn_normalized(model)
     return np.where(changed[:, np.newaxis], of_length_1, rows).astype(np.float32, copy=False)
 
 

@@ -13,7 +13,7 @@ from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.failures import Asker, FailedCall
 from ragsmith.gateway.limits import most_tokens, whole
 from ragsmith.gateway.memo import EvictionPolicy, Memo
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Usage
@@ -49,7 +49,7 @@ class CompletionMemo:
         reply is one for both.
         """
         identity = (model.id, prompt, task.max_tokens, sample)
-        cut_too = task.usable_cut and takes_cut_answers(model)
+        cut_too = task.usable_cut and accepts_cut_answers(model)
         key, failures = completion_key(*identity, cut=cut_too), self.desk.failures
 
         def ask() -> Completion:
@@ -116,7 +116,7 @@ class CompletionMemo:
                 self._count("language_model", made=1)
                 return completion
 
-            return whole(model, task, asked, send, cut_too=task.usable_cut and takes_cut_answers(model))
+            return whole(model, task, asked, send, cut_too=task.usable_cut and accepts_cut_answers(model))
 
         found = readable(task, prompt, complete)
         if isinstance(found, str):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
-from ragsmith.models.registry import SPOKEN
+from ragsmith.models.registry import ROLE_LABELS
 from ragsmith.text.redaction import redacted
 
 IN_VAIN = 20
@@ -198,6 +198,7 @@ class Failures:
                 return
         place = f" at {asker.place}" if asker.place else ""
         raise ModelUnavailable(
-            f"the {SPOKEN[asker.role]} {asker.model}{place} has not given one reply of use to {len(requests)} requests "
+            f"the {ROLE_LABELS[asker.role]} {asker.model}{place} has not given one reply of use to "
+            f"{len(requests)} requests "
             f"(the last: {problem}): mend that, and run the same command with --retry-failed"
         ) from None

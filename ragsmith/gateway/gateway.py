@@ -21,8 +21,8 @@ from ragsmith.gateway.failures import Failures, asker_of
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.metered import MeteredChat, MeteredCrossEncoder, MeteredEmbedder, MeteredTasks
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
-from ragsmith.models.calls import ChatModel, completes
-from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, learner_of
+from ragsmith.models.calls import ChatModel, is_chat_model
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.served.provider import Provider, ProviderActivity
 from ragsmith.models.usage import Meter
@@ -80,7 +80,7 @@ class Gateway:
         """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""
         self._watch(model)
         asker = asker_of(role, model) if role else None
-        return (MeteredChat if completes(model) else MeteredTasks)(self._replies, model, meter, asker)
+        return (MeteredChat if is_chat_model(model) else MeteredTasks)(self._replies, model, meter, asker)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
@@ -130,7 +130,7 @@ class Gateway:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
             provider.on_lost = lost_attempt
-        learner = learner_of(model)
+        learner = find_learner(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.models.calls import ChatModel, Completion
-from ragsmith.models.capabilities import ModelCapabilities, learner_of, thinking_tokens
+from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinking_tokens
 from ragsmith.models.tasks import Task
 from ragsmith.models.usage import tokens_at_most
 
@@ -81,7 +81,7 @@ def _room(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:
 
 def _learn(model: ChatModel, more: int, at_most: int) -> None:
     """Keep in mind that a reply took ``more`` tokens than its task has a model write."""
-    learner = learner_of(model)
+    learner = find_learner(model)
     if learner is not None and more > 0:
         twice = 1 << (2 * more - 1).bit_length()
         learner.learn(ModelCapabilities(thinking_tokens=min(at_most, max(LEAST_ALLOWANCE, twice))))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.models.calls import ChatModel, Completion, completes, costs, takes_cut_answers
+from ragsmith.models.calls import ChatModel, Completion, accepts_cut_answers, is_chat_model, is_costly
 from ragsmith.models.names import ModelName
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task
@@ -78,13 +78,13 @@ class RemoteChat(RemoteModel):
 def stand_in(model: Any, chosen: Chosen) -> RemoteModel:
     """What stands in other processes for ``model``, which is ``chosen``."""
     window = getattr(model, "context_window", None)
-    kind = RemoteChat if completes(model) else RemoteModel
-    return kind(model.id, chosen, window, cut_answers=takes_cut_answers(model))
+    kind = RemoteChat if is_chat_model(model) else RemoteModel
+    return kind(model.id, chosen, window, cut_answers=accepts_cut_answers(model))
 
 
 def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
     """Whether a model is asked by one process: it costs something, or is an object that no other process has."""
-    return was_given or costs(model)
+    return was_given or is_costly(model)
 
 
 def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:

@@ -15,7 +15,7 @@ from ragsmith.gateway.failures import asker_of
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.metered import MeteredChat, MeteredEmbedder
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo
-from ragsmith.models.calls import ChatModel, completes
+from ragsmith.models.calls import ChatModel, is_chat_model
 from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
 from ragsmith.models.usage import Meter
 
@@ -35,7 +35,7 @@ class TimingGateway(Gateway):
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """See `Gateway.language_model`."""
-        if completes(model):
+        if is_chat_model(model):
             return MeteredChat(self._warm._replies, model, meter, asker_of(role, model) if role else None)
         return super().language_model(model, meter, role)
 

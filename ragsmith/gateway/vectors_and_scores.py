@@ -16,7 +16,7 @@ from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.call_context import CallContext
 from ragsmith.gateway.failures import Asker, asker_of
 from ragsmith.gateway.memo import EvictionPolicy, Memo
-from ragsmith.models.calls import keeps
+from ragsmith.models.calls import is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
 from ragsmith.models.usage import Usage, tokens_at_most
 
@@ -51,7 +51,7 @@ class EmbeddingMemo:
         kind, embed = embedding(model, as_queries)
 
         def made(wanted: Sequence[str]) -> Sequence[Any] | Vectors:
-            if not keeps(model):
+            if not is_stored(model):
                 self._count("embedder", made=len(wanted))
                 return unit(model.id, embed(wanted), len(wanted))
             asker = asker_of("embedder", model)
@@ -86,7 +86,7 @@ class EmbeddingMemo:
         del first
         vectors = np.empty((len(texts), 0), dtype=np.float32)
         building = Building("embedding texts", len(distinct))
-        step = KEPT_BLOCK_TEXTS if keeps(model) else BLOCK_TEXTS
+        step = KEPT_BLOCK_TEXTS if is_stored(model) else BLOCK_TEXTS
         for start in range(0, len(distinct), step):
             block = made(distinct[start : start + step])
             failed = next((value for value in block if isinstance(value, ModelError)), None)
@@ -132,7 +132,7 @@ class ScoreMemo:
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[float | ModelError]:
             wanted = [text for _, _, text in missing]
-            if not keeps(model):
+            if not is_stored(model):
                 self._count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
             asker = asker_of("cross_encoder", model)

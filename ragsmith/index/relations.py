@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from itertools import combinations
 
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
 from ragsmith.text.words import STOP_WORDS, words
 
 Triple = tuple[str, str, str]
@@ -106,7 +106,7 @@ def triples(reply: str) -> tuple[Triple, ...]:
     Raises:
         ValueError: a line has another form, or there is none.
     """
-    kept = [line.strip() for line in clean(reply).splitlines()]
+    kept = [line.strip() for line in clean_reply(reply).splitlines()]
     kept = [line for line in kept if set(line) - set("`|-: ") and not _AROUND.fullmatch(line)]
     if len(kept) == 1 and _NONE.fullmatch(kept[0]):
         return ()

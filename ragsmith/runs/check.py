@@ -26,10 +26,10 @@ from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibrated, Calibration
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.measures.judge_check import asked as verdicts
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
-from ragsmith.models.capabilities import ModelCapabilities, learner_of
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
+from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
-from ragsmith.models.names import NONE, ModelName, ModelNames, read_name
+from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.tasks import Input, Task
@@ -174,10 +174,10 @@ class _ModelChecker:
             for gene in genes[1:]
             if gene.technique.family in ROLES
         ]
-        others = [(role, names.overridden({role: read_name(value)})) for role, value in listed]
+        others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_CheckedTasks(role, names.of(role)) for role in names.named),
-            *(_CheckedTasks(role, models.of(role), marks=False) for role, models in others),
+            *(_CheckedTasks(role, names.for_role(role)) for role in names.named),
+            *(_CheckedTasks(role, models.for_role(role), marks=False) for role, models in others),
         )
 
     def asked(self, one: _CheckedTasks) -> ModelCheck:
@@ -220,7 +220,7 @@ class _ModelChecker:
 
         The first one goes ahead: a server that does not answer it is not asked for the others.
         """
-        learner = learner_of(model)
+        learner = find_learner(model)
         if learner is not None and self._store is not None:
             learner.restore(self._store.traits(model.id) or ModelCapabilities())
             learner.keep = partial(self._store.put_traits, model.id)
@@ -228,7 +228,7 @@ class _ModelChecker:
         first = [ask(task, alone=True) for task in asked[:1]]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
-        return checked, learner.traits if learner is not None else ModelCapabilities()
+        return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
     def _held_against_known(
         self, model: LanguageModel | ChatModel, role: str, chosen: ModelName
@@ -284,7 +284,7 @@ class _ModelChecker:
         problem = ""
         try:
             with failing_as("task", task.name):
-                if completes(model):
+                if is_chat_model(model):
                     problem = self._complete(model, task, inputs, replies)
                 else:
                     performer: Any = model

@@ -31,7 +31,7 @@ from ragsmith.gateway.timing import TimingGateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import StoredCall, completes, costs
+from ragsmith.models.calls import StoredCall, is_chat_model, is_costly
 from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
@@ -228,7 +228,7 @@ def plan(
     setup = setup.searching(space.settings).scoring(settings.fitness)
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
-    if not any(costs(model) for model in each_model.values()):
+    if not any(is_costly(model) for model in each_model.values()):
         about, searched = about_pipelines(space, settings), len(setup.split.search)
         return SearchPlan(
             None,
@@ -240,7 +240,7 @@ def plan(
             proposed=_proposed(space, settings),
         )
     stored = {}
-    for model in filter(completes, each_model.values()):
+    for model in filter(is_chat_model, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
         stored[model.id] = store.some_calls(model.id, REPLIES)
     if settings.racing:
@@ -265,7 +265,7 @@ def plan(
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
-    again = {asked: tally for asked, tally in timed.tallies.items() if not completes(each_model[asked[0]])}
+    again = {asked: tally for asked, tally in timed.tallies.items() if not is_chat_model(each_model[asked[0]])}
     questions = timed.pipelines * min(TIMED, len(setup.split.search)) / len(samples)
     if questions:  # as many for each pipeline, however many questions there are
         times = _lines(again, expected, timed.questions / questions, prices or Prices())
@@ -520,7 +520,7 @@ def _choices(
             asked.add(RERANKED)
         if any(gene.technique.name == "none" for gene in options):
             yield from _choice_of(family.purpose, f"--without {family.name}", lines, asked)
-    if completes(setup.loaded_models.judge):
+    if is_chat_model(setup.loaded_models.judge):
         yield from _choice_of("the judge", "--judge extractive", lines, {JUDGE.name})
         yield from _choice_of("claims checked", "--no-faithfulness", lines, {CLAIMS.name, supporting(1).name})
 

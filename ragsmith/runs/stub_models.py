@@ -20,7 +20,7 @@ from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import ChatModel, Json, StoredCall, completes, completion_key, keeps, result_key
+from ragsmith.models.calls import ChatModel, Json, StoredCall, completion_key, is_chat_model, is_stored, result_key
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -297,7 +297,7 @@ def stub_models(
     named = collection_requests(), _tasks_where(lambda family: family.name == "query_expansion")
 
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
-        if not completes(model):
+        if not is_chat_model(model):
             return embedded
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
@@ -306,9 +306,9 @@ def stub_models(
 
     return Models(
         language_model=language_model(real.language_model),
-        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if keeps(real.embedder) else embedder,
+        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if is_stored(real.embedder) else embedder,
         cross_encoder=_RerankerStub(real.cross_encoder, reranker, store, tallies)
-        if keeps(real.cross_encoder)
+        if is_stored(real.cross_encoder)
         else reranker,
         judge=language_model(real.judge),
         controller=language_model(real.controller) if real.controller else None,

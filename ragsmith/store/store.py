@@ -343,13 +343,14 @@ class Store:
 
     def traits(self, model: str) -> ModelCapabilities | None:
         """What is known of the model of this id."""
-        return next((ModelCapabilities.read(value) for _, value in self._keyed(TRAITS, [model], column="model")), None)
+        rows = self._keyed(TRAITS, [model], column="model")
+        return next((ModelCapabilities.from_dict(value) for _, value in rows), None)
 
     def put_traits(self, model: str, traits: ModelCapabilities) -> None:
         """Add to what is known of the model of this id."""
         with self._database.writing_alone("traits", model) as connection:
             known = self.traits(model) or ModelCapabilities()
-            self._database.put(connection, TRAITS, [(model, (known | traits).plain())], replacing=True)
+            self._database.put(connection, TRAITS, [(model, (known | traits).to_dict())], replacing=True)
 
     # Data sets and evaluations
 

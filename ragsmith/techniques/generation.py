@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.text.blocks import blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Prompt, Question
@@ -56,7 +56,7 @@ def cited_text(reply: str, n: int) -> Cited:
         cited.update(dict.fromkeys(positions))
         return "" if positions else mark[0]
 
-    text = _CITATION.sub(taken_out, clean(reply, "answer")).strip()
+    text = _CITATION.sub(taken_out, clean_reply(reply, "answer")).strip()
     if not text:
         raise ValueError("the reply has no text; expected an answer")
     return text, tuple(cited)

@@ -25,7 +25,7 @@ from ragsmith.gateway.budget import (
 )
 from ragsmith.gateway.call_context import CallContext
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.policy import PROBE, Policy, TransientFailure, UnusableReply
+from ragsmith.models.served.policy import PROBE_USAGE, Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.store.store import Store
@@ -339,7 +339,7 @@ def test_a_probe_is_paid_for_and_so_reserved() -> None:
     served.provider.on_attempt, served.provider.on_lost = desk.before_attempt, lost_attempt
     with pytest.raises(ModelError), desk.paid(served, "x" * 11, 10):
         served.provider.send(attempt, what="a model", probe=probe)
-    assert (PROBE.input_tokens, PROBE.output_tokens) == (32, 16)
+    assert (PROBE_USAGE.input_tokens, PROBE_USAGE.output_tokens) == (32, 16)
     assert probes == [14 + 48]
     assert budget.spent.tokens == 14 + 48
 

@@ -17,11 +17,11 @@ from ragsmith.gateway.failures import IN_VAIN, FailedCall, Failures, asker_of
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
-SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
+SAY = Task("say", "Say {what}.", parse_text, lambda model, *, sample, what: what)
 HOPELESS = [RefusedContent, Unreadable, CutReply, TooLong]
 
 

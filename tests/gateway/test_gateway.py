@@ -25,7 +25,7 @@ from ragsmith.gateway.vectors_and_scores import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.protocols import LanguageModel, Vectors
-from ragsmith.models.tasks import Input, Task, text
+from ragsmith.models.tasks import Input, Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 
 WAIT = 10
@@ -36,7 +36,7 @@ def number(reply: str) -> int:
 
 
 SUM = Task("sum", "Add {a} and {b}.", number, lambda model, *, sample, a, b: a + b, max_tokens=8)
-SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
+SAY = Task("say", "Say {what}.", parse_text, lambda model, *, sample, what: what)
 
 
 class Chat:
@@ -279,7 +279,7 @@ def test_a_reply_asked_for_again_is_paid_once_only(store: Any) -> None:
 
 
 def test_a_reply_that_one_task_can_read_and_another_cannot_is_an_error_of_the_model() -> None:
-    worded = Task("worded", SUM.prompt, text, SUM.offline, max_tokens=8)
+    worded = Task("worded", SUM.prompt, parse_text, SUM.offline, max_tokens=8)
     gateway = Gateway()
     chat = Chat("five", "6")
     assert gateway.language_model(chat, Meter()).run(worded, a=2, b=3) == "five"
@@ -537,4 +537,4 @@ def test_what_is_learnt_of_a_model_is_kept_and_known_to_the_next_process() -> No
     first.learner.learn(ModelCapabilities(frozenset({"seed"})))  # type: ignore[attr-defined]
     first.learner.learn(ModelCapabilities(thinking_tokens=512))  # type: ignore[attr-defined]
     Gateway(calls).language_model(second, Meter())
-    assert second.learner.traits == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]
+    assert second.learner.capabilities == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]

@@ -13,12 +13,12 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
-SAY = Task("say", "{word}", text, lambda model, **_: "", max_tokens=64)
-ANSWER = Task("answer", "{word}", text, lambda model, **_: "", max_tokens=64, usable_cut=True)
+SAY = Task("say", "{word}", parse_text, lambda model, **_: "", max_tokens=64)
+ANSWER = Task("answer", "{word}", parse_text, lambda model, **_: "", max_tokens=64, usable_cut=True)
 
 
 class Thinker:
@@ -34,7 +34,7 @@ class Thinker:
 
     @property
     def thinking_tokens(self) -> int:
-        return self.learner.traits.thinking_tokens
+        return self.learner.capabilities.thinking_tokens
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         if max_tokens > self.largest:
@@ -51,7 +51,7 @@ def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learn
     view = Gateway().language_model(model, meter)
     assert [view.run(SAY, word=word) for word in ("first", "second")] == ["first", "second"]
     assert model.limits == [64, 64 + LEAST_RAISE, 64 + 2048]  # 646 more were needed: twice that, as a power of two
-    assert model.learner.traits == ModelCapabilities(thinking_tokens=2048)
+    assert model.learner.capabilities == ModelCapabilities(thinking_tokens=2048)
     # both replies have the bill that they would have had, had it been known before
     assert (meter.calls, meter.output_tokens) == (2, 2 * 710)
 
@@ -76,7 +76,7 @@ def test_a_reply_that_is_always_cut_fails_and_says_what_to_do() -> None:
     assert (raised.value.calls, raised.value.output_tokens) == (2, 64 + 4160)
     with pytest.raises(CutReply, match="--score-cut-answers"):
         view.run(ANSWER, word="first")
-    assert model.learner.traits.thinking_tokens == 0  # nothing was seen to be enough
+    assert model.learner.capabilities.thinking_tokens == 0  # nothing was seen to be enough
 
 
 def test_a_server_that_takes_no_larger_limit_leaves_a_cut_reply() -> None:

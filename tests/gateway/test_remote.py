@@ -10,10 +10,10 @@ from ragsmith.evaluation.actors import NodeSetup
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answered
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter
 
-SAY = Task("say", "Say {word}.", text, lambda model, **_: "", max_tokens=64)
+SAY = Task("say", "Say {word}.", parse_text, lambda model, **_: "", max_tokens=64)
 
 
 def test_roles_with_one_id_and_other_options_each_have_their_own_model(

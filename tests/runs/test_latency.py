@@ -28,7 +28,7 @@ from ragsmith.exported.winner import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.model_objects import apart
+from ragsmith.models.model_objects import partition_models
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
@@ -130,7 +130,7 @@ def world(tiny_folder: Path) -> World:
 
 def made(folder: Path) -> World:
     chat, words, reranker = Chat(), Words(), Reranker()
-    names, given = apart({"language_model": chat, "embedder": words, "cross_encoder": reranker})
+    names, given = partition_models({"language_model": chat, "embedder": words, "cross_encoder": reranker})
     setup = Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
     return World(setup, chat, words, reranker)
 

@@ -16,7 +16,7 @@ from ragsmith.models.protocols import Vectors
 _GRID = np.float32(2**11)
 
 
-def fixed_point(vectors: NDArray[np.floating]) -> Vectors:
+def round_to_grid(vectors: NDArray[np.floating]) -> Vectors:
     """Round each coordinate of ``vectors``, rows of length at most 1, to the nearest multiple of 2^-11."""
     scaled: Vectors = np.multiply(vectors, _GRID, dtype=np.float32)
     np.rint(scaled, out=scaled)  # in place from here: a vocabulary of vectors is large

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.embedded.fixed_point import fixed_point
+from ragsmith.models.embedded.fixed_point import round_to_grid
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
 from ragsmith.text.words import STOP_WORDS
@@ -114,7 +114,7 @@ class LateInteractionScorer:
 
     @cached_property
     def _vectors(self) -> Vectors:
-        return fixed_point(self._embedder.vocabulary_vectors())
+        return round_to_grid(self._embedder.vocabulary_vectors())
 
     @cached_property
     def _reciprocal_lengths(self) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
-from ragsmith.models.embedded.fixed_point import fixed_point
+from ragsmith.models.embedded.fixed_point import round_to_grid
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.models.protocols import Embedder, Vectors
 
@@ -39,7 +39,7 @@ class Thesaurus:
         if not own or not spellings:
             return ()
         floor = RELATED if all(term in self._lexicon.counts for term in own) else RELATED_TO_NEW
-        vector = fixed_point(self._embedder.embed([self._as_spelled(word)]))[0]
+        vector = round_to_grid(self._embedder.embed([self._as_spelled(word)]))[0]
         # einsum, not @: as fast here, and the threads of a BLAS cost milliseconds where others use the cores too
         cosines: NDArray[np.float32] = np.einsum("ij,j->i", vectors, vector)
         near = np.flatnonzero(cosines >= floor)
@@ -60,4 +60,4 @@ class Thesaurus:
         """Terms, their spellings and the vectors of those, in alphabetical order of the terms."""
         pairs = sorted((term, form) for term, form in self._lexicon.surfaces.items() if is_wordlike(form))
         spellings = tuple(form for _, form in pairs)
-        return tuple(term for term, _ in pairs), spellings, fixed_point(self._embedder.embed(spellings))
+        return tuple(term for term, _ in pairs), spellings, round_to_grid(self._embedder.embed(spellings))

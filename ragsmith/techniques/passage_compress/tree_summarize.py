@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Input, OfflineModel, Task, text
+from ragsmith.models.tasks import Input, OfflineModel, Task, parse_text
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passage, Passages, Question
@@ -29,7 +29,7 @@ DIVERSITY = 0.3
 """Share of novelty in the choice of sentences: passages that were found together often say the same thing."""
 
 
-summary_of = partial(text, label="summary")
+summary_of = partial(parse_text, label="summary")
 """Parses a reply that is one summary; a blank one raises `ValueError`."""
 
 

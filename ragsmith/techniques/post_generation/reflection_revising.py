@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
@@ -63,7 +63,7 @@ def feedback(reply: str) -> Feedback:
     Raises:
         ValueError: it does not have one verdict, or the verdict and the list of points contradict each other.
     """
-    lines = [line.strip() for line in clean(reply).splitlines()]
+    lines = [line.strip() for line in clean_reply(reply).splitlines()]
     verdicts = {match[1].lower()[:2] for line in lines if (match := _VERDICT.fullmatch(line))}
     if len(verdicts) != 1:
         raise ValueError("the review does not have one verdict; expected 'Verdict: ok' or 'Verdict: revise'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, content_words
@@ -66,7 +66,7 @@ ASK_QUESTIONS = Task(
         "Write {n} different questions that a reader could answer from this passage alone. Each must make sense "
         "without it: name people, things and rules instead of pointing at them. One question a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=questions_offline,
 )
 

@@ -13,7 +13,7 @@ from ragsmith.digest import digest
 from ragsmith.extensions import Package
 from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
@@ -43,7 +43,7 @@ SUMMARISE = Task(
         "the answer here: what connects them, and what each adds. Keep names, numbers, dates and conditions exactly "
         "as the passages have them, and add nothing of your own. Reply with the summary alone.\n"
     ),
-    parse=partial(told, label="summary"),
+    parse=partial(parse_search_text, label="summary"),
     offline=cluster_offline,
     max_tokens=1024,
 )

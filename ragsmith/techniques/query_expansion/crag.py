@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.controlling import FITTED, GIVEN, least
 from ragsmith.techniques.families import query_expansion
@@ -37,7 +37,7 @@ def score(reply: str) -> float:
         ValueError: no line is a score, lines give different ones, or it is out of range. To take an unreadable
             judgement for 100 would let a judge that does not work accept everything.
     """
-    lines = clean(reply).splitlines()
+    lines = clean_reply(reply).splitlines()
     labelled = [line for line in lines if _LABELLED.search(line)]
     matches = [(_SCORE if labelled else _BARE).fullmatch(line) for line in labelled or lines]
     scores = {float(match[1]) for match in matches if match}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
@@ -52,7 +52,7 @@ NOTE = Task(
         "and which names, facts or conditions are still missing, in the terms that documents about them would use. "
         "Reply with the note alone."
     ),
-    parse=partial(told, label="note"),
+    parse=partial(parse_search_text, label="note"),
     offline=note_offline,
     max_tokens=256,
 )

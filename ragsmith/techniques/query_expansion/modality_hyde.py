@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, told
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, highest_score, reciprocal_rank_fusion
@@ -39,7 +39,7 @@ def hypothesis(reply: str, label: str) -> str:
     Raises:
         ValueError: the reply is blank or a refusal.
     """
-    return "" if _NONE.fullmatch(clean(reply, label)) else told(reply, label)
+    return "" if _NONE.fullmatch(clean_reply(reply, label)) else parse_search_text(reply, label)
 
 
 def imagined_code(reply: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.searching import weighted_search
@@ -53,7 +53,7 @@ PARAPHRASE = Task(
         "different words: synonyms, technical and plain terms, another sentence structure. Keep names and numbers as "
         "they are. One wording a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=paraphrases_offline,
     max_tokens=256,
 )

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
 from ragsmith.plugins import Amount, Count, Share
 from ragsmith.techniques.controlling import FITTED, GIVEN, least
 from ragsmith.techniques.families import query_expansion
@@ -49,7 +49,7 @@ def read_decision(reply: str) -> bool:
         ValueError: neither word is there, it says ``not insufficient``, or two lines differ. To take an unreadable
             verdict for ``Sufficient`` would hide a controller that does not work.
     """
-    said = _OPEN_QUESTION.sub("", clean(reply))
+    said = _OPEN_QUESTION.sub("", clean_reply(reply))
     labels = [match for line in said.splitlines() if (match := _ALONE.fullmatch(line))]
     labels = labels or [match for match in (_LABEL.search(said),) if match]
     verdicts = {None if label[1] and label[2] else not (label[1] or label[2]) for label in labels}
@@ -130,7 +130,7 @@ def sampled(reply: str) -> Candidates:
         ValueError: no block is left.
     """
     found = []
-    for block in _OPEN.split(clean(reply))[1:]:
+    for block in _OPEN.split(clean_reply(reply))[1:]:
         if match := _BLOCK.match(block):
             query, number = " ".join(unmarked(match[1]).split()), float(match[2].replace(",", "."))
             if any(map(str.isalnum, query)):

@@ -6,7 +6,7 @@ from collections import Counter
 
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.query_rewriting import specificity
@@ -59,7 +59,7 @@ STEP_BACK = Task(
         "Take a step back: write one broader question about the rule, principle or background that this question is a "
         "case of. Leave out particular names, dates and amounts. Reply with that question alone."
     ),
-    parse=query,
+    parse=parse_query,
     offline=broader_offline,
     max_tokens=96,
 )

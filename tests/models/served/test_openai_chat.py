@@ -110,7 +110,7 @@ def test_what_is_cut_is_thoughts_once_a_reply_has_ended_thoughts_that_it_had_not
     assert ask(chat).text == "Is it three? Or"  # nothing is known yet
     server.answer = lambda path, body: completion("Is it three?</think>Four.")
     assert ask(chat).text == "Four."
-    assert chat.learner.traits == ModelCapabilities(begins_in_thought=True)
+    assert chat.learner.capabilities == ModelCapabilities(begins_in_thought=True)
     server.answer = lambda path, body: completion("Is it three? Or", finish_reason="length")
     assert (ask(chat).text, ask(chat).cut_at) == ("", 7)
 
@@ -149,7 +149,7 @@ def test_each_parameter_is_refused_once_however_many_ask(
         assert server.requests == 3 + 128
         assert kept == [ModelCapabilities(frozenset(REFUSED))]
         assert [str(said.message) for said in recwarn] == [
-            "openai:tiny refuses temperature 0: its replies may differ from one time to the next."
+            "openai:tiny refuses temperature 0: its replies may differ between requests."
         ]
         second = OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK))
         second.learner.restore(kept[-1])
@@ -164,7 +164,7 @@ def test_a_refusal_that_was_about_something_else_teaches_nothing(chat: OpenAICha
     with pytest.raises(ModelError, match="HTTP 400"):
         ask(chat)
     assert [("seed" in request.body) for request in server.log] == [True, False]
-    assert chat.learner.traits == ModelCapabilities()
+    assert chat.learner.capabilities == ModelCapabilities()
 
 
 def test_a_limit_that_is_too_large_is_no_refusal_of_its_name(chat: OpenAIChat, server: FaultServer) -> None:
@@ -174,7 +174,7 @@ def test_a_limit_that_is_too_large_is_no_refusal_of_its_name(chat: OpenAIChat, s
         ask(chat)
     ask(chat)
     assert ["max_tokens" in request.body for request in server.log] == [True, True]
-    assert chat.learner.traits == ModelCapabilities()
+    assert chat.learner.capabilities == ModelCapabilities()
 
 
 def test_the_newer_name_of_the_limit_is_learnt(chat: OpenAIChat, server: FaultServer) -> None:
