@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FEWEST_CHARACTERS_A_TOKEN = 3
 """For upper bounds on tokens of ASCII text: tokenisers seldom need more, so cutting or reserving by this is safe."""
@@ -38,7 +38,7 @@ class Usage:
     def shares(self, n: int) -> list[Usage]:
         """Split evenly over ``n``; the first share gets the remainders."""
         *counts, seconds, _ = _values(self)
-        each = Usage(*(count // n for count in counts), seconds=seconds / n)
+        each = replace(Usage(*(count // n for count in counts)), seconds=seconds / n)
         return [each + Usage(*(count % n for count in counts)), *[each] * (n - 1)]
 
 

@@ -227,7 +227,7 @@ def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:
 
 def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> None:
     names = ModelNames(embedder=ModelName("openai:e", dimensions=256))
-    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).of("embedder")
+    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).for_role("embedder")
     assert again == ModelName("openai:e", dimensions=256, base_url="http://here")
     assert names.overridden({"embedder": "openai:e"}) == names
     assert names.overridden({"embedder": "openai:f"}).of("embedder") == ModelName("openai:f")

@@ -33,6 +33,8 @@ class Breaker:
         self._failing: set[object] = set()
         self._since: float | None
         self._opened: float | None
+        self._paused: float
+        self._pause_until: float
         self._reset()
 
     def answered(self, now: float) -> None:

@@ -298,5 +298,6 @@ class Provider:
 
 def _outage(trouble: AttemptFailed) -> str:
     """Return the kind of a failure that suggests that the provider is down, or ""."""
-    is_outage = isinstance(trouble, TransientFailure) and not isinstance(trouble, UnusableReply)
-    return redacted(trouble.kind) if is_outage else ""
+    if not isinstance(trouble, TransientFailure) or isinstance(trouble, UnusableReply):
+        return ""
+    return redacted(trouble.kind)
