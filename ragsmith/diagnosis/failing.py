@@ -27,7 +27,7 @@ from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.generation import answering
+from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import blocks
 from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
@@ -244,7 +244,7 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     window = getattr(engine.models.language_model, "context_window", None)
     if window is None or not prompt.passages:
         return None
-    task = answering(len(prompt.passages))
+    task = answer_task(len(prompt.passages))
     inputs = {"question": question.text, "context": prompt.text}
     _, was_cut = prompted(task, inputs, window)
     if not was_cut:

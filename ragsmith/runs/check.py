@@ -37,7 +37,7 @@ from ragsmith.models.usage import NOTHING, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.task_lookup import PASSAGES, tasks, tasks_named
+from ragsmith.techniques.task_lookup import PASSAGES, find_tasks, find_tasks_of
 from ragsmith.text.blocks import numbered, quoted
 from ragsmith.text.redaction import redacted
 
@@ -332,14 +332,14 @@ class _ModelChecker:
     @cached_property
     def _tasks_by_role(self) -> dict[str, Sequence[Task[Any]]]:
         techniques = {gene.technique.name: gene.technique for genes in self._space.options for gene in genes}
-        of_techniques = [task for technique in techniques.values() for task in tasks(technique)]
+        of_techniques = [task for technique in techniques.values() for task in find_tasks(technique)]
         if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
             of_techniques.append(EXTRACT_RELATIONS)
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
         return {
-            "language_model": tasks_named(generate),
+            "language_model": find_tasks_of(generate),
             "controller": of_techniques,
-            "judge": tasks_named(*by_judge),
+            "judge": find_tasks_of(*by_judge),
         }
 
     # --- what it is about --------------------------------------------------------------------------------------------

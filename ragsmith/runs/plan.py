@@ -50,7 +50,7 @@ from ragsmith.runs.stub_models import (
 from ragsmith.runs.token_estimates import TokenEstimate, token_estimate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Example
 
 ANSWERS = 5_000
@@ -515,7 +515,7 @@ def _choices(
         )
     for family, options in zip(FAMILIES, space.options, strict=False):
         techniques = [gene.technique for gene in options]
-        asked = {task.name for technique in techniques for task in tasks(technique)}
+        asked = {task.name for technique in techniques for task in find_tasks(technique)}
         if any("cross_encoder" in technique.tools.values() for technique in techniques):
             asked.add(RERANKED)
         if any(gene.technique.name == "none" for gene in options):

@@ -30,7 +30,7 @@ from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.query_expansion.srr import sampled
 from ragsmith.techniques.registry import Family
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 
 T = TypeVar("T")
 Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)
@@ -323,4 +323,4 @@ def collection_requests() -> frozenset[str]:
 def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:
     """Names of the tasks that the techniques of some families ask."""
     techniques = (technique for family in FAMILIES if is_meant(family) for technique in family.techniques.values())
-    return frozenset(task.name for technique in techniques for task in tasks(technique))
+    return frozenset(task.name for technique in techniques for task in find_tasks(technique))

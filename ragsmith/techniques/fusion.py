@@ -18,10 +18,10 @@ from ragsmith.types import Hit, Hits, LazyHits, Scale, Survival
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
 
 FUSIONS = ("convex", "rrf", "borda", "dbsf")
-"""The ways of `fused`."""
+"""The ways of `fuse`."""
 
 
-def ranked(hits: Iterable[Hit]) -> Hits:
+def rank(hits: Iterable[Hit]) -> Hits:
     """Return ``hits`` best first; raise ``ScaleError`` if their scales differ."""
     if isinstance(hits, LazyHits):
         return hits
@@ -35,12 +35,12 @@ def best_per_chunk(hits: Iterable[Hit]) -> Hits:
     if isinstance(hits, LazyHits):
         return hits
     best: dict[str, Hit] = {}
-    for hit in ranked(hits):
+    for hit in rank(hits):
         best.setdefault(hit.chunk.id, hit)
     return tuple(best.values())
 
 
-def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
+def normalize(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
     """Return one normalised score for each hit, in the order given.
 
     ``minmax``, ``dbsf`` and ``rank`` lie on [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` keeps the
@@ -87,7 +87,7 @@ def convex_combination(
     if norm == "none":
         _same_scale([hit for hits in lists for hit in hits])
     shares = _shares([1.0] * len(lists) if weights is None else weights, len(lists))
-    votes = [[share * score for score in normalised(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
+    votes = [[share * score for score in normalize(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
     return _fused(lists, votes, Scale.CONVEX)
 
 
@@ -115,10 +115,10 @@ def highest_score(rankings: Iterable[Iterable[Hit]]) -> Hits:
     from the list that ranks it best. Min-max scores would not do, since the first of every list would tie.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
-    return _fused(lists, [normalised(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
+    return _fused(lists, [normalize(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
 
 
-def fused(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
+def fuse(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
     """Fuse in one of the `FUSIONS`.
 
     ``convex`` and ``dbsf`` add scores by ``weights``, normalised by their range or by their distribution (Mazzeschi

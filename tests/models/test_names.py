@@ -230,7 +230,7 @@ def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> 
     again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).for_role("embedder")
     assert again == ModelName("openai:e", dimensions=256, base_url="http://here")
     assert names.overridden({"embedder": "openai:e"}) == names
-    assert names.overridden({"embedder": "openai:f"}).of("embedder") == ModelName("openai:f")
+    assert names.overridden({"embedder": "openai:f"}).for_role("embedder") == ModelName("openai:f")
 
 
 @pytest.mark.parametrize(

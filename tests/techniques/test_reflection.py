@@ -16,9 +16,9 @@ from ragsmith.techniques.reflection import (
     Round,
     confidence,
     converged,
-    kept,
     most_probable,
     reflect,
+    select_hits,
 )
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Hits, Scale
@@ -152,9 +152,9 @@ def test_two_searches_that_find_nothing_have_converged() -> None:
 def test_what_is_kept_without_sufficient_evidence() -> None:
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
     reflection = Reflection((Round("Q", flat, (), False), Round("Q+", steep, (), False)), "budget")
-    assert kept(reflection, "last") == steep
-    assert kept(reflection, "best_conf") == flat
-    union = kept(reflection, "rrf_union")
+    assert select_hits(reflection, "last") == steep
+    assert select_hits(reflection, "best_conf") == flat
+    union = select_hits(reflection, "rrf_union")
     # chunk 2 is third, then first: 1 / 63 + 1 / 61
     assert (union[0].chunk, union[0].scale) == (CHUNKS[2], Scale.RRF)
     assert union[0].score == pytest.approx(1 / 63 + 1 / 61)
@@ -164,8 +164,10 @@ def test_what_is_kept_without_sufficient_evidence() -> None:
 @pytest.mark.parametrize("keep", ["last", "best_conf", "rrf_union"])
 def test_sufficient_evidence_is_kept_as_it_is(keep: str) -> None:
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
-    assert kept(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
-    assert kept(Reflection((Round("Q", flat, (), False),), "no candidate"), keep) == flat
+    assert (
+        select_hits(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
+    )
+    assert select_hits(Reflection((Round("Q", flat, (), False),), "no candidate"), keep) == flat
 
 
 # --- the next query --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ragsmith.index.index import queries_of
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.types import Hits, Question
 
 Matrix = Sequence[Sequence[float]]
@@ -55,7 +55,7 @@ def nr(
     three, on the search questions of each of seven data sets. ``keep_at_most`` is ours, and by default more than a list
     has: the 10 that other filters keep cut 20 candidates so short that ``count`` and ``nucleus`` kept the same.
     """
-    order = ranked(hits)
+    order = rank(hits)
     texts = [hit.chunk.text for hit in order]
     relevance = cosines_with(embedder, question.text, texts)
     kept = chosen(relevance, cosines(embedder, texts), mode, share, alpha, divisor, keep_at_most)

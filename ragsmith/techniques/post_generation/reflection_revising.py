@@ -11,7 +11,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
-from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
+from ragsmith.techniques.generation import Cited, make_answer, parse_citations, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
 
 Feedback = tuple[str, ...]
@@ -221,7 +221,7 @@ def revising(n: int) -> Task[Cited]:
     return Task(
         name="revise_answer",
         prompt=REVISE_PROMPT,
-        parse=partial(cited_text, n=n),
+        parse=partial(parse_citations, n=n),
         offline=revise_offline,
         max_tokens=1024,
     )
@@ -251,5 +251,5 @@ def reflection_revising(
             answer=answer.text,
             feedback=listed,
         )
-        answer = answer_of(revised, prompt)
+        answer = make_answer(revised, prompt)
     return answer

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.plugins import Count, Range
-from ragsmith.techniques.controlling import FITTED, GIVEN, least
+from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
@@ -110,7 +110,7 @@ def solve(observations: Sequence[Sequence[Any]]) -> dict[str, float]:
     seen = [(value, right) for value, right in filter(None, observations)]
     if not seen:
         raise ValueError("query_expansion.crag: no calibration question has gold; label some")
-    return {"lower": least(seen, LOWEST, HIGHEST + 1)}
+    return {"lower": fit_least(seen, LOWEST, HIGHEST + 1)}
 
 
 # --- the technique ---------------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from typing import Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
 from ragsmith.plugins import Amount, Count, Share
-from ragsmith.techniques.controlling import FITTED, GIVEN, least
+from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.iterative import missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
-from ragsmith.techniques.reflection import Candidates, Round, change, converged, kept, reflect
+from ragsmith.techniques.reflection import Candidates, Round, change, converged, reflect, select_hits
 from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import content_words
@@ -260,8 +260,8 @@ def solve(observations: Sequence[Mapping[str, Any]], *, beta: float, tau: float)
     if not seen:
         raise ValueError("query_expansion.srr: no calibration question has gold; label some")
     return {
-        "sufficient": least(seen, 0.0, 2.0),
-        "tau": least(changes, 0.0, 2.0 + beta) if changes else tau,
+        "sufficient": fit_least(seen, 0.0, 2.0),
+        "tau": fit_least(changes, 0.0, 2.0 + beta) if changes else tau,
     }
 
 
@@ -326,7 +326,7 @@ def srr(
     look = _Looking(question, search, language_model, snippets, max_characters, depth, sufficient)
     settled = partial(converged, rule=stop_rule, beta=beta, tau=tau)
     propose = _proposer(question, language_model, candidates)
-    return kept(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
+    return select_hits(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
 
 
 @dataclass(frozen=True, slots=True)

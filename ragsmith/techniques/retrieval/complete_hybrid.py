@@ -5,7 +5,7 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import FUSIONS, fused
+from ragsmith.techniques.fusion import FUSIONS, fuse
 from ragsmith.types import Queries, Rankings
 
 
@@ -42,4 +42,4 @@ def complete_hybrid(
     sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), graph, strict=True)
     rest = 1 - graph_weight
     shares = [rest * weight, rest * (1 - weight), graph_weight]
-    return tuple(fused(lists, fusion, shares)[:k] for lists in sides)
+    return tuple(fuse(lists, fusion, shares)[:k] for lists in sides)

@@ -10,7 +10,7 @@ from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Range, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import convex_combination, ranked
+from ragsmith.techniques.fusion import convex_combination, rank
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 
@@ -84,7 +84,7 @@ def _blended(hits: Hits, walked: Hits, weight: float) -> Hits:
     candidates = {hit.chunk.id for hit in hits}
     fused = convex_combination([hits, walked], [1 - weight, weight])
     # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
-    return ranked(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
+    return rank(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
 
 
 def _reserved(hits: Hits, walked: Hits) -> Hits:

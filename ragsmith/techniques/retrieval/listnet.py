@@ -16,7 +16,7 @@ from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.listwise import PAPER, Array, observed, scores_of, solve, standardised
+from ragsmith.techniques.listwise import PAPER, Array, make_observation, score_rows, solve, standardize
 from ragsmith.techniques.registry import Fitting, Signals
 from ragsmith.text.bm25 import Occurrences
 from ragsmith.text.words import terms
@@ -53,7 +53,7 @@ def observe(index: Index, queries: Queries, *, embedder: Embedder, gold: Gold, p
     chunks = [index.chunks[position] for position in found.positions.tolist()]
     relevant = [chunk.id in gold.relevant for chunk in chunks]
     group = next((chunk.doc for chunk, right in zip(chunks, relevant, strict=True) if right), "")
-    return observed(queries[0], found.signals, relevant, group)
+    return make_observation(queries[0], found.signals, relevant, group)
 
 
 def signals(index: Index, queries: Queries, *, embedder: Embedder, pool: int) -> Signals:
@@ -91,7 +91,7 @@ def listnet(
     """
     found = _candidates(index, queries, embedder, pool)
     return tuple(
-        _ranked(index, one, scores_of(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
+        _ranked(index, one, score_rows(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
     )
 
 
@@ -141,7 +141,7 @@ def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, poo
         *_words_shared(seen, owner, _names(query, seen, headed)),
         *(column[of_section] for column in _in_headings(seen, headed)),
     ]
-    return _Candidates(found, standardised(columns))
+    return _Candidates(found, standardize(columns))
 
 
 def _positions(index: Index, hits: Hits) -> Positions:

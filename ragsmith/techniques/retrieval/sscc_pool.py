@@ -9,7 +9,7 @@ from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count
-from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, thresholds_of
+from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, fit_thresholds
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
@@ -34,7 +34,7 @@ def observe(
 
 def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -> dict[str, Any]:
     """Fit one threshold for each scale; a scale of which nothing should be dropped has none."""
-    return {"thresholds": thresholds_of(observations, thresholds)}
+    return {"thresholds": fit_thresholds(observations, thresholds)}
 
 
 @retrieval(
