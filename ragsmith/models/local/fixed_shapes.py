@@ -1,9 +1,9 @@
-"""Running a neural network so that what it makes of a text depends on nothing but the text.
+"""Reproducible inference of neural networks: a text's result depends only on the text.
 
-The last bits of a matrix product change with the shape that is multiplied and with the number of threads (measured for
-all-MiniLM-L6-v2: 1e-7 in a coordinate, enough to move the sixth decimal of a cosine). So the shape a text is computed
-in follows from its own length, and every product is one thread's work. Cores are used by working on several texts at
-once, which is no slower on a CPU: padding to the longest of a batch costs more than batches gain.
+The last bits of a matrix product depend on its shape and the number of threads (1e-7 in a coordinate of
+all-MiniLM-L6-v2, which may change the sixth decimal of a cosine). So the shape for a text depends only on its length,
+and each product uses one thread. Several texts are computed in parallel, which is no slower on a CPU than padded
+batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ACCELERATOR_ROWS = 32
 
 
 def equal_lengths(lengths: Sequence[int], rows: int) -> list[tuple[int, ...]]:
-    """Positions in batches of up to ``rows``, of one length each; the longest first, so that the last one is short."""
+    """Group positions into batches of up to ``rows`` of equal length, longest first so that the last one is short."""
     by_length: dict[int, list[int]] = defaultdict(list)
     for position, length in enumerate(lengths):
         by_length[length].append(position)
@@ -33,11 +33,11 @@ def equal_lengths(lengths: Sequence[int], rows: int) -> list[tuple[int, ...]]:
 
 
 class FixedShapes:
-    """Runs batches of ``rows`` items of one length; a batch with fewer is filled up with repeats.
+    """Runs batches of ``rows`` items of one length; smaller batches are padded with repeats.
 
-    ``rows`` is by default 1 on a CPU, where the result is then exact. With more, only an item's place in its batch can
-    still show in the last bits. Threads may share an instance: they share its workers, one for each core that
-    ``OMP_NUM_THREADS`` allows (a single one in an evaluation's worker process, and for a device other than the CPU).
+    The default of ``rows`` on a CPU is 1, with which results are exact; with more, the last bits may depend on an
+    item's place in its batch. Threads share the workers: one for each core that ``OMP_NUM_THREADS`` allows, and one
+    for a device other than the CPU.
     """
 
     def __init__(self, rows: int | None, *, on_cpu: bool) -> None:
@@ -45,7 +45,7 @@ class FixedShapes:
         self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _one_thread)
 
     def run(self, items: Sequence[T], lengths: Sequence[int], forward: Callable[[list[T]], Array]) -> list[Array]:
-        """What ``forward`` makes of each item, in the order of ``items``; ``lengths`` are their numbers of tokens."""
+        """Return the result of ``forward`` for each of ``items``, in order; ``lengths`` are in tokens."""
 
         def compute(batch: tuple[int, ...]) -> Array:
             filled = [*batch, *[batch[-1]] * (self.rows - len(batch))]
@@ -59,7 +59,7 @@ class FixedShapes:
 
 
 def allowed_cores() -> int:
-    """The number of threads that ``OMP_NUM_THREADS`` allows, by default one for each core."""
+    """Return the number of threads that ``OMP_NUM_THREADS`` allows, by default one for each core."""
     allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1
 

@@ -1,4 +1,4 @@
-"""A loaded network of the library sentence-transformers: how much it reads, what it cuts, and how it is run."""
+"""Loaded networks of sentence-transformers, with their windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.models.local.fixed_shapes import Array, FixedShapes
 
 _UNLIMITED = 10**9
-"""Libraries write "no limit" as None, infinity or 10^30."""
+"""Libraries represent "no limit" by None, infinity or 10^30."""
 
 
 class Network:
@@ -26,13 +26,13 @@ class Network:
         self.window = _window(model, context_window)
         if self.window is not None:
             model.max_seq_length = self.window
-            # one of our own: a tokenizer that now cuts and now does not cannot be shared by threads
+            # a copy, because threads cannot share a tokenizer that truncates in some calls only
             self._tokenizer = copy.deepcopy(model.tokenizer)
 
     def run(
         self, items: Sequence[str], forward: Callable[[list[str]], Array], read: Sequence[Sequence[str]]
     ) -> list[Array]:
-        """What ``forward`` makes of each of ``items``; ``read`` holds what is read for it, in one column or two."""
+        """Return the result of ``forward`` for each of ``items``; ``read`` has its texts in one column or two."""
         if not items:
             return []
         lengths = self._lengths(read)
@@ -43,7 +43,7 @@ class Network:
         return self._shapes.run(items, lengths, forward)
 
     def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:
-        """Tokens of each item, uncut; characters where the network has no window, and so no need to count."""
+        """Return the tokens of each item before truncation, or its characters if the network has no window."""
         if self.window is None:
             return [sum(map(len, columns)) for columns in zip(*read, strict=True)]
         with self._counting:
@@ -53,7 +53,7 @@ class Network:
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Without progress bars; a failure says in one sentence that the model ``name`` could not be loaded."""
+    """Disable progress bars, and turn failures into a `UsageError` about the model ``name``."""
     from transformers.utils import logging  # noqa: PLC0415
 
     shown = logging.is_progress_bar_enabled()
@@ -71,7 +71,7 @@ def loading(name: str) -> Iterator[None]:
 
 
 def _window(model: Any, context_window: int | None) -> int | None:
-    """How many tokens ``model`` is given: never more than it has positions for; None if it reads any number."""
+    """Return the window of ``model`` in tokens, at most its number of positions; None if it is unlimited."""
     positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if context_window is not None and positions is not None and context_window > positions:
         raise UsageError(
