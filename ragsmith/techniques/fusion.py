@@ -95,7 +95,8 @@ def convex_combination(
 def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
     """Fuse by votes (Aslam and Montague 2001): of n chunks in all lists, rank r gets n + 1 - r points.
 
-    The remaining points of a list are shared equally by the chunks that it lacks, so that all lists give the same sum. Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    The remaining points of a list are shared equally by the chunks that it lacks, so that all lists give the same sum.
+    Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     found = {hit.chunk.id: hit for hits in lists for hit in hits}

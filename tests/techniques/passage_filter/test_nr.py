@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.errors import ScaleError
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.passage_filter.nr import chosen, contrast, greedy, nr, nucleus, weights
@@ -134,12 +133,6 @@ def test_no_more_than_asked_for_are_kept(chunks: Chunks, embedder: WordLlamaEmbe
     for mode in ("greedy", "count", "nucleus"):
         found = nr(Question("Who pays dues?"), hits, embedder=embedder, mode=mode, share=1.0, keep_at_most=4)
         assert len(found) == 4
-
-
-def test_refuses_mixed_scales(embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
-    mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
-    with pytest.raises(ScaleError):
-        nr(Question("?"), mixed, embedder=embedder)
 
 
 # --- properties ------------------------------------------------------------------------------------------------------

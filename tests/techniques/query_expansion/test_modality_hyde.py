@@ -68,11 +68,6 @@ def test_off_cosines_max_takes_what_stands_out_most_from_its_list(chunks: Chunks
     assert searched("Q", ["P"], fake_search(rankings), "rrf")[0].chunk == chunks[1]
 
 
-@pytest.mark.parametrize("fusion", ["rrf", "max"])
-def test_nothing_found_is_no_hits(fusion: str) -> None:
-    assert searched("Q", ["P"], fake_search({}), fusion) == ()
-
-
 def test_the_question_alone_keeps_its_scores(hits: Callable[..., Hits]) -> None:
     assert searched("Q", ["", "Q"], fake_search(hits([0.9])), "rrf") == hits([0.9])
 

@@ -320,15 +320,6 @@ def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> N
         assert embedder.embedded == ["salt"]
 
 
-def test_an_empty_index_finds_nothing() -> None:
-    empty, fitted = Index(()), weighted(bm25=1.0)
-    assert listnet(empty, ("salt", ""), embedder=Words(), fitted=fitted) == ((), ())
-    assert listnet(empty, (), embedder=Words(), fitted=fitted) == ()
-    assert signals(empty, ("salt",), embedder=Words(), pool=5) == {}
-    seen = observe(empty, ("salt",), embedder=Words(), gold=Gold(frozenset("x")), pool=5)
-    assert seen == {"question": "salt", "signals": [], "relevant": [], "group": ""}
-
-
 @pytest.mark.parametrize("query", ["zeppelin", "", "?!", "the of and"])
 def test_a_query_without_a_known_word_is_answered_by_vectors(query: str) -> None:
     listed = entries(*example_chunks())
