@@ -46,7 +46,7 @@ WELL_BY_SCALE = 0.75
 SURE = 0.5
 """The certainty of a contradiction (`ragsmith.measures.agreement.contradiction`) above which it is one."""
 
-STATIONS = (
+STAGES = (
     "index",
     "query_expansion",
     "reranking",
