@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
@@ -117,7 +117,7 @@ def _looked(run: RunData) -> str:
     return looked(look)
 
 
-def looked(look: TestSetUse | None) -> str:
+def looked(look: HoldoutUse | None) -> str:
     """How often questions were looked at before, what that costs, and whether the ledger knows; else nothing."""
     if look is None:
         return ""

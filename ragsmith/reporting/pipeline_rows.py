@@ -18,7 +18,7 @@ from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import SETTINGS
-from ragsmith.pipelines.stages import COLD, STATIONS, WARM, WHOLE, StageTimes
+from ragsmith.pipelines.stages import COLD, STAGES, WARM, WHOLE, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
@@ -227,7 +227,7 @@ def latencies(
     for state in (WARM, COLD):
         of_state = [timing for timing in timings if timing.state == state]
         present = {station for timing in of_state for station in timing.seconds}
-        for station in (*(one for one in STATIONS if one in present), *([WHOLE] if of_state else [])):
+        for station in (*(one for one in STAGES if one in present), *([WHOLE] if of_state else [])):
             found.append(_percentiles(ALL, state, station, [timing.seconds.get(station, 0.0) for timing in of_state]))
     by_group: defaultdict[str, list[float]] = defaultdict(list)
     for timing in timings:
