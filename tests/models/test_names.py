@@ -269,11 +269,6 @@ def test_a_record_says_what_determines_results_and_not_where_it_is_asked() -> No
     }
 
 
-def test_a_record_of_before_there_were_options_is_read() -> None:
-    old = {"language_model": "openai:a", "embedder": "wordllama", "judge": None, "base_url": None}
-    assert ModelNames.from_dict(old) == ModelNames("openai:a")
-
-
 VALUES = {
     "dimensions": st.integers(1, 4096),
     "context_window": st.integers(16, 10**6),

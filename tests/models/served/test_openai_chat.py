@@ -203,21 +203,6 @@ def test_a_fault_is_no_answer(chat: OpenAIChat, server: FaultServer, kind: str) 
     assert server.early() == []
 
 
-@pytest.mark.parametrize("kind", ["429", "429_ms", "503_wait"])
-def test_a_server_says_how_long_to_wait(client: Callable[..., OpenAIChat], server: FaultServer, kind: str) -> None:
-    server.script = [None, Fault(kind, wait=0.3)]
-    server.latency = 0.01
-    chat = client(in_flight=8)
-    with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda n: ask(chat, f"Question {n}").text, range(40)))
-    assert replies == ["Four crowns."] * 40
-    told = next(request for request in server.log if request.told)
-    meanwhile = [request for request in server.early() if request.time > told.replied + 0.1]
-    assert meanwhile == []  # what was on its way already cannot be called back
-    assert max(request.time for request in server.log) >= told.replied + 0.3
-    assert server.most_in_flight <= 8
-
-
 # --- what does not ---------------------------------------------------------------------------------------------------
 
 

@@ -169,12 +169,6 @@ def test_the_published_constants_need_no_questions(chunks: Chunks) -> None:
         sscc(QUESTION, (), fitted=Fitted({}), objective="published", per_scale=False)
 
 
-def test_is_registered_with_its_fit() -> None:
-    technique = passage_filter["sscc"]
-    assert technique.fitting is not None
-    assert technique.tools == {"fitted": "fitted"}
-
-
 # --- two scales: when thresholds of their own pay --------------------------------------------------------------------
 
 
