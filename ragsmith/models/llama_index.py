@@ -76,7 +76,7 @@ class LlamaIndexChat:
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`."""
-        model = _limited(self._model, max_tokens)
+        model = _with_limit(self._model, max_tokens)
         own = getattr(model, "max_tokens", None) or 0
         limit = own if 0 < own < max_tokens else max_tokens
         started = time.perf_counter()
@@ -172,7 +172,7 @@ class _Provider:
         raise ModelError(problem)
 
 
-def _limited(model: LLM, max_tokens: int) -> LLM:
+def _with_limit(model: LLM, max_tokens: int) -> LLM:
     """Return a copy of the model with the task's token limit, or its own if lower; the model if it has no such setting.
 
     The copy's class sends the limit under its provider's name for it.
@@ -185,7 +185,7 @@ def _limited(model: LLM, max_tokens: int) -> LLM:
 
 
 def _identity(model: Any, name: str) -> str:
-    settings = {key: _plain(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
+    settings = {key: _to_json(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
     kind = type(model)
     return f"llama_index:{kind.__name__}:{name}:{digest(kind.__module__, kind.__qualname__, settings)[:16]}"
 
@@ -194,39 +194,39 @@ def _is_plumbing(name: str) -> bool:
     return not PLUMBING.isdisjoint(name.lower().replace("-", "_").split("_"))
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a setting as JSON types; objects, such as secrets, clients and functions, by the name of their type."""
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _to_json(value.value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items() if not _is_plumbing(str(key))}
+        return {str(key): _to_json(item) for key, item in value.items() if not _is_plumbing(str(key))}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def _is_cut(raw: Any) -> bool:
     """Whether a reply was cut: OpenAI reports it for a choice, Anthropic and Ollama for the reply."""
-    choices = _named(raw, "choices")
+    choices = _get(raw, "choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    ends = _named(first, "finish_reason"), _named(raw, "stop_reason"), _named(raw, "done_reason")
+    ends = _get(first, "finish_reason"), _get(raw, "stop_reason"), _get(raw, "done_reason")
     return any(end in ("length", "max_tokens") for end in ends)
 
 
-def _named(part: Any, name: str) -> Any:
+def _get(part: Any, name: str) -> Any:
     return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
 
 
 def _tokens(reply: Any) -> tuple[int, int]:
     """Return the input and output tokens that the provider reports, or 0."""
-    sources = [reply.additional_kwargs, _named(reply.raw, "usage"), reply.raw]
+    sources = [reply.additional_kwargs, _get(reply.raw, "usage"), reply.raw]
     return _count(sources, INPUT_TOKENS), _count(sources, OUTPUT_TOKENS)
 
 
 def _count(sources: Sequence[Any], names: Sequence[str]) -> int:
-    values = (_named(source, name) for source in sources for name in names)
+    values = (_get(source, name) for source in sources for name in names)
     counts = (value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
     return next(counts, 0)

@@ -180,12 +180,12 @@ def clean_reply(reply: str, label: str = "") -> str:
         before = rest
         if (fenced := _FENCED.fullmatch(rest)) and not _FENCE.search(fenced[1]):
             rest = fenced[1].strip()
-        rest = unmarked(_PREAMBLE.sub("", rest, count=1))
+        rest = strip_marks(_PREAMBLE.sub("", rest, count=1))
         rest = _without_label(rest, label) if label else rest
     return rest
 
 
-def unmarked(line: str) -> str:
+def strip_marks(line: str) -> str:
     """Remove quotation marks, backticks or bold marks that enclose the whole ``line``."""
     line = line.strip()
     while match := _MARKS.fullmatch(line):
@@ -255,7 +255,7 @@ def parse_query(reply: str) -> str:
         ValueError: the reply is blank, a refusal, or says more than a query.
     """
     rows = _FENCE.sub("", parse_search_text(reply, "query|question")).splitlines()
-    rows = [unmarked(_BULLET.sub("", row)) for row in rows if row.strip()]
+    rows = [strip_marks(_BULLET.sub("", row)) for row in rows if row.strip()]
     found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_ASKING)]
     if len(found) != 1 or found[0].endswith(":") or _TALK.match(found[0]):
         raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
@@ -320,12 +320,12 @@ def _is_query(item: str, listed: bool) -> bool:
 def _items(reply: str) -> Iterator[tuple[bool, str]]:
     """Yield the lines of a reply except headings, without marks, and whether each has a bullet or a number."""
     for row in _rows(clean_reply(reply)):
-        item = unmarked(
-            _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", unmarked(row)).strip().rstrip(",")))
+        item = strip_marks(
+            _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", strip_marks(row)).strip().rstrip(",")))
         )
         is_heading = _HEADING.fullmatch(row.strip()) and not item.endswith(_ASKING)
         if any(map(str.isalnum, item)) and not is_heading:
-            yield _BULLET.match(unmarked(row)) is not None, item.lstrip("# ")
+            yield _BULLET.match(strip_marks(row)) is not None, item.lstrip("# ")
 
 
 def _rows(reply: str) -> list[str]:

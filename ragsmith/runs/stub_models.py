@@ -28,7 +28,7 @@ from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vec
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.query_expansion.srr import sampled
+from ragsmith.techniques.query_expansion.srr import parse_candidates
 from ragsmith.techniques.registry import Family
 from ragsmith.techniques.task_lookup import find_tasks
 
@@ -240,7 +240,7 @@ def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input])
     if not isinstance(result, tuple) or not isinstance(wanted, int):
         return result
     question = str(inputs["question"])
-    found = result or (((question, 0.5),) if task.parse is sampled else (question,))
+    found = result or (((question, 0.5),) if task.parse is parse_candidates else (question,))
     return tuple(found[i % len(found)] for i in range(max(wanted, len(found))))
 
 

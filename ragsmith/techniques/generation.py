@@ -52,7 +52,7 @@ def parse_citations(reply: str, n: int) -> Cited:
     cited: dict[int, None] = {}
 
     def remove(mark: re.Match[str]) -> str:
-        positions = [number - 1 for number in _expanded(mark[1] or mark[2]) if 1 <= number <= n]
+        positions = [number - 1 for number in _expand(mark[1] or mark[2]) if 1 <= number <= n]
         cited.update(dict.fromkeys(positions))
         return "" if positions else mark[0]
 
@@ -62,7 +62,7 @@ def parse_citations(reply: str, n: int) -> Cited:
     return text, tuple(cited)
 
 
-def _expanded(mark: str) -> Iterable[int]:
+def _expand(mark: str) -> Iterable[int]:
     for part in re.split(r"[,;]|and", mark):
         ends = [int(number) for number in re.findall(r"\d+", part)]
         yield from range(ends[0], ends[-1] + 1)
@@ -148,7 +148,7 @@ def answer_offline(model: OfflineModel, *, sample: int, question: str, context: 
     if not sentences or relevance.max() < MIN_RELEVANCE:
         return NOT_FOUND, ()
     worth = np.round(relevance - POSITION * np.array(at) / (at[-1] + 1) + _cue(question, sentences), 6)
-    n = _wanted(question)
+    n = _max_sentences(question)
     best = np.argsort(-worth, kind="stable")[: 2 * n]
     shortlist = sorted(i for i in best.tolist() if worth[i] >= FLOOR * worth[best[0]])
     if n == 1:
@@ -159,7 +159,7 @@ def answer_offline(model: OfflineModel, *, sample: int, question: str, context: 
     return " ".join(sentences[i] for i in chosen), tuple(dict.fromkeys(at[i] for i in chosen))
 
 
-def _wanted(question: str) -> int:
+def _max_sentences(question: str) -> int:
     """Return the largest number of sentences of an answer."""
     if wants_explanation(question):
         return 5

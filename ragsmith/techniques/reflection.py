@@ -66,16 +66,16 @@ def reflect(
 
 def most_probable(candidates: Candidates, tried: Iterable[str]) -> str | None:
     """Return the most probable query, the first of equals, that was not tried, ignoring case and white space."""
-    known = {_folded(query) for query in tried}
-    fresh = [candidate for candidate in candidates if _folded(candidate[0]) not in known]
+    known = {_fold(query) for query in tried}
+    fresh = [candidate for candidate in candidates if _fold(candidate[0]) not in known]
     return max(fresh, key=lambda candidate: candidate[1])[0] if fresh else None
 
 
-def _folded(query: str) -> str:
+def _fold(query: str) -> str:
     return " ".join(query.casefold().split())
 
 
-def converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
+def has_converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
     """Whether the stopping rule ends the loop between two searches."""
     return rule != "none" and change(now, before, rule=rule, beta=beta) < tau
 

@@ -89,14 +89,14 @@ class WordLlamaEmbedder:
     def _weights(self) -> NDArray[np.float16]:
         from safetensors.numpy import load_file  # noqa: PLC0415 — loaded on first use
 
-        weights: NDArray[np.float16] = load_file(_bundled(WEIGHTS))["embedding.weight"]
+        weights: NDArray[np.float16] = load_file(_find_file(WEIGHTS))["embedding.weight"]
         return weights
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         from tokenizers import Tokenizer  # noqa: PLC0415 — loaded on first use
 
-        return Tokenizer.from_file(str(_bundled(TOKENIZER)))
+        return Tokenizer.from_file(str(_find_file(TOKENIZER)))
 
     def __reduce__(self) -> tuple[type[WordLlamaEmbedder], tuple[()]]:  # a process reads the files itself
         return WordLlamaEmbedder, ()
@@ -109,7 +109,7 @@ def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
     return scaled
 
 
-def _bundled(name: str) -> Path:
+def _find_file(name: str) -> Path:
     spec = find_spec(PACKAGE)  # finds a top-level package without executing it
     folders = list(spec.submodule_search_locations or ()) if spec else []
     for folder in folders:

@@ -101,7 +101,7 @@ class OpenAIChat(OpenAIModel):
             try:
                 parsed = self._endpoint.send(self.posting(create), [accepted], read, what=self.id)[0]
             except RefusedContent as error:
-                named = _refused(str(error).removeprefix(f"{self.id}: "), accepted)
+                named = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
                 if not named:
                     raise
                 refused |= named | self.learner.capabilities.refuses
@@ -117,7 +117,7 @@ class OpenAIChat(OpenAIModel):
             warnings.warn(f"openai:{self._model} {problem}.", Notice, stacklevel=3)
 
 
-def _refused(message: str, body: Mapping[str, Any]) -> frozenset[str]:
+def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]:
     """Return the parameters of ``body`` that a server's rejection names."""
     if not _REJECTED.match(message):
         return frozenset()

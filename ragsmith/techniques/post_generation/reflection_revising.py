@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import Cited, make_answer, parse_citations, read_sentences, wants_explanation
@@ -80,7 +80,7 @@ def feedback(reply: str) -> Feedback:
 def _fault(line: str) -> str | None:
     """What a line finds wrong; None for one that is no point, or is one like ``- missing: none``."""
     point = _POINT.fullmatch(line)
-    said = unmarked(point[1] if point else line)
+    said = strip_marks(point[1] if point else line)
     kind = _KIND.fullmatch(said)
     if kind is None:
         return said if point else None

@@ -29,11 +29,11 @@ def questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int)
     """
     sentences = tuple(s for s in model.sentences(passage) if len(model.terms(s)) > 1) or (passage,)
     chosen = [sentences[i] for i in model.select(passage, sentences, n)] or [passage]
-    made = [_inverted(sentence) or _about(model, sentence) for sentence in chosen]
+    made = [_invert(sentence) or _about(model, sentence) for sentence in chosen]
     return tuple(dict.fromkeys(made))[:n]
 
 
-def _inverted(sentence: str) -> str | None:
+def _invert(sentence: str) -> str | None:
     """``The dues are doubled in 1620.`` → ``When are the dues doubled?``; None without an early auxiliary."""
     sentence = _OPENING.sub("", sentence).rstrip(" .;:")
     timeless = _TIME.sub("", sentence, count=1)

@@ -101,7 +101,7 @@ def raptor(
             groups = _groups(nodes, embedder, cluster_tokens, covariance, reduction)
             if len(groups) >= len(nodes):
                 break
-            summed = _summarised([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
+            summed = _summarise([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
             made += summed
             alone = [group[0] for group in groups if len(group) == 1]
             nodes = sorted((*summed, *alone), key=_place)
@@ -122,7 +122,7 @@ def _groups(
     return sorted((sorted(group, key=_place) for group in merged.values()), key=lambda group: list(map(_place, group)))
 
 
-def _summarised(
+def _summarise(
     groups: Sequence[Sequence[Chunk]], level: int, model: LanguageModel, limit: int, words: int
 ) -> list[Chunk]:
     passages = [shared_out([node.text for node in group], limit) for group in groups]

@@ -167,7 +167,7 @@ TABLE = Task(
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-def searched(question: str, hypotheses: Iterable[str], search: Search, fusion: str) -> Hits:
+def search_hypotheses(question: str, hypotheses: Iterable[str], search: Search, fusion: str) -> Hits:
     """Search with the question and each hypothesis that is not empty, and fuse the rankings.
 
     ``max`` takes each chunk's best score, if all are cosines; scores of other scales depend on the length of the query,
@@ -200,4 +200,4 @@ def modality_hyde(
     method below HyDE with the question and below its control, `multi_prose`: compare it with both.
     """
     imagined = [language_model.run(task, question=question.text) for task in (IMAGINE, CODE, TABLE)]
-    return searched(question.text, imagined, search, fusion)[:depth]
+    return search_hypotheses(question.text, imagined, search, fusion)[:depth]

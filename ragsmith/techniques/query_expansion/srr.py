@@ -9,14 +9,14 @@ from functools import cache, partial
 from typing import Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
 from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.iterative import missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
-from ragsmith.techniques.reflection import Candidates, Round, change, converged, reflect, select_hits
+from ragsmith.techniques.reflection import Candidates, Round, change, has_converged, reflect, select_hits
 from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import content_words
@@ -123,7 +123,7 @@ _FORM = (
 )
 
 
-def sampled(reply: str) -> Candidates:
+def parse_candidates(reply: str) -> Candidates:
     """Read tagged queries with their probabilities, clipped to [0, 1]; a block without either, or cut, is dropped.
 
     Raises:
@@ -132,7 +132,7 @@ def sampled(reply: str) -> Candidates:
     found = []
     for block in _OPEN.split(clean_reply(reply))[1:]:
         if match := _BLOCK.match(block):
-            query, number = " ".join(unmarked(match[1]).split()), float(match[2].replace(",", "."))
+            query, number = " ".join(strip_marks(match[1]).split()), float(match[2].replace(",", "."))
             if any(map(str.isalnum, query)):
                 found.append((query, min(1.0, max(0.0, number / 100 if match[3] else number))))
     if not found:
@@ -157,15 +157,15 @@ def reformulations_offline(
         *paraphrases_offline(model, sample=sample, question=question, n=2),
         *sub_questions_offline(model, sample=sample, question=question, n=n),
     )
-    return _predicted(model, question, missing, drafts)[:n]
+    return _predict(model, question, missing, drafts)[:n]
 
 
 def sub_queries_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
     """The clauses of the question (see `decomposition`), and how well each would do."""
-    return _predicted(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
+    return _predict(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
 
 
-def _predicted(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
+def _predict(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
     """Judge a query by what it finds (Shtok et al. 2012): relevance to the question, and what is still missing."""
     wanted = model.terms(missing)
 
@@ -189,14 +189,14 @@ REFORMULATE = Task(
         "Write {n} different queries that ask for all that the question asks, so as to find what the passages lack. "
         "Use the terms that documents would use, and keep names, numbers and conditions. " + _FORM
     ),
-    parse=sampled,
+    parse=parse_candidates,
     offline=reformulations_offline,
 )
 
 SUB_QUERIES = Task(
     name="sub_queries",
     prompt="Question: {question}\n\nWrite {n} different sub-questions that help to answer this question. " + _FORM,
-    parse=sampled,
+    parse=parse_candidates,
     offline=sub_queries_offline,
 )
 
@@ -324,7 +324,7 @@ def srr(
     if controller == FITTED:
         sufficient, tau = fitted.numbers["sufficient"], fitted.numbers["tau"]
     look = _Looking(question, search, language_model, snippets, max_characters, depth, sufficient)
-    settled = partial(converged, rule=stop_rule, beta=beta, tau=tau)
+    settled = partial(has_converged, rule=stop_rule, beta=beta, tau=tau)
     propose = _proposer(question, language_model, candidates)
     return select_hits(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
 

@@ -31,11 +31,11 @@ def broader_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     ]
     by_generality = sorted(content, key=lambda word: (specificity(model, word), word))
     kept = set(by_generality[: (len(content) + 1) // 2])
-    general = [word for word in content if word in kept] + _shared(model, question)
+    general = [word for word in content if word in kept] + _shared_terms(model, question)
     return " ".join(dict.fromkeys(general)) or question
 
 
-def _shared(model: OfflineModel, question: str) -> list[str]:
+def _shared_terms(model: OfflineModel, question: str) -> list[str]:
     """Words that at least two feedback passages hold and the question does not, the most frequent and telling first."""
     asked = set(model.terms(question))
     passages: Counter[str] = Counter()

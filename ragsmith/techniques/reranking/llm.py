@@ -6,7 +6,7 @@ import re
 from functools import cache, partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import rank
@@ -50,7 +50,7 @@ def permutation(reply: str, n: int) -> Order:
         ValueError: not exactly one line is a ranking, or it names a passage twice or one that does not exist, or it
             stands among prose and leaves passages out.
     """
-    lines = [unmarked(_LABEL.sub("", line, count=1).strip("*_` ")) for line in clean_reply(reply).splitlines()]
+    lines = [strip_marks(_LABEL.sub("", line, count=1).strip("*_` ")) for line in clean_reply(reply).splitlines()]
     rankings = [line for line in lines if _RANKING.fullmatch(line)]
     if len(rankings) != 1:
         raise ValueError(f"the reply has {len(rankings)} lines that are a ranking; expected one like [2] > [3] > [1]")

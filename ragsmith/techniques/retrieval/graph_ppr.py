@@ -75,19 +75,19 @@ def graph_ppr(
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):
-        walked = _walked(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
-        rankings.append(_reserved(hits, walked) if scoring == "reserved" else _blended(hits, walked, weight))
+        walked = _walk(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
+        rankings.append(_reserve(hits, walked) if scoring == "reserved" else _blend(hits, walked, weight))
     return tuple(rankings)
 
 
-def _blended(hits: Hits, walked: Hits, weight: float) -> Hits:
+def _blend(hits: Hits, walked: Hits, weight: float) -> Hits:
     candidates = {hit.chunk.id for hit in hits}
     fused = convex_combination([hits, walked], [1 - weight, weight])
     # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
     return rank(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
 
 
-def _reserved(hits: Hits, walked: Hits) -> Hits:
+def _reserve(hits: Hits, walked: Hits) -> Hits:
     """The additions before as many of the last candidates, but behind the first one."""
     added = walked[len(hits) :]
     if not added:
@@ -103,7 +103,7 @@ def _reserved(hits: Hits, walked: Hits) -> Hits:
     return (*hits[:before], *inserted, *last)
 
 
-def _walked(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
+def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
     """The candidates and the best ``budget`` other chunks, by PageRank."""
     begin = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph

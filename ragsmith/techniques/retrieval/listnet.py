@@ -91,7 +91,7 @@ def listnet(
     """
     found = _candidates(index, queries, embedder, pool)
     return tuple(
-        _ranked(index, one, score_rows(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
+        _rank(index, one, score_rows(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
     )
 
 
@@ -221,6 +221,6 @@ def _distinct(text: str, language: str) -> frozenset[str]:
     return frozenset(terms(text, language))
 
 
-def _ranked(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
+def _rank(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
     order = best_positions(scores, k)
     return index.ranking(found.positions[order], scores[order], Scale.LEARNED)

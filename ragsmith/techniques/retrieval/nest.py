@@ -86,7 +86,7 @@ def nest(
             for scope, rows in zip(held, similar, strict=True)
         ]
         ranks = _ranks(held, scores, [budgets[scope.name] for scope in held], projection, context, nested)
-        rankings.append(_ranked(index, ranks, aggregate, k))
+        rankings.append(_rank(index, ranks, aggregate, k))
     return tuple(rankings)
 
 
@@ -117,12 +117,12 @@ def _hybrid(words: NDArray[np.float64], cosine: NDArray[np.float64], weight: flo
     values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
     for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
         best = best_positions(side, listed, positive=positive)
-        values[best] += share * _normalised(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
+        values[best] += share * _normalize(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
         union[best] = True
     return _Scores(np.round(values, 9), union)
 
 
-def _normalised(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
+def _normalize(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
     """`fusion.normalised` for the scores of a list, best first."""
     size = len(scores)
     if norm == "none" or not size:
@@ -153,7 +153,7 @@ def _ranks(
     found = np.zeros((len(held), len(own.values)), dtype=np.int64)
     for ranks, scope, score, budget in zip(found, held, scores, budgets, strict=True):
         if projection == "inherit":
-            positions, inherited = _inherited(scope, score, allowed, budget)
+            positions, inherited = _inherit(scope, score, allowed, budget)
             ranks[positions] = inherited
         else:
             positions = _in_context(scope, score, own, allowed, budget, context)
@@ -173,7 +173,7 @@ def _in_context(
     return among[best_positions(np.round(values, 9), budget)]
 
 
-def _inherited(
+def _inherit(
     scope: Scope, score: _Scores, allowed: NDArray[np.bool_], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The entries of the best units, and the ranks of these units."""
@@ -187,7 +187,7 @@ def _inherited(
     return positions, ranks[scope.units[positions]]
 
 
-def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
+def _rank(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
     """Hits by survival; ties resolved in the last digits of the score."""
     positions = np.flatnonzero(ranks.any(axis=0))
     if not len(positions):

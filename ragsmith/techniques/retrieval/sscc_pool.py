@@ -80,11 +80,11 @@ def sscc_pool(
     taus = PUBLISHED if thresholds == "published" else fitted.numbers["thresholds"]
     rankings: list[Hits] = []
     for query, sources in zip(queries, _pools(index, queries, embedder, entity_graph, pool), strict=True):
-        accepted = _accepted(sources, taus)
+        accepted = _accept(sources, taus)
         if query_again and not any(accepted):
             again = language_model.run(REWRITE, question=query)
             [found] = _pools(index, (again,), embedder, entity_graph, pool)
-            accepted = _accepted(found, taus)
+            accepted = _accept(found, taus)
         lists = accepted if any(accepted) else sources
         rankings.append((reciprocal_rank_fusion(lists) if fusion == "rrf" else convex_combination(lists, SHARES))[:k])
     return tuple(rankings)
@@ -102,6 +102,6 @@ def _pools(
     return list(zip(index.by_vector(queries, pool, embedder), index.by_words(queries, pool), graph, strict=True))
 
 
-def _accepted(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
+def _accept(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
     """The beginning of each source's ranking that reaches its threshold: keep h iff h.score >= tau(h.scale)."""
     return [hits[: sum(hit.score >= taus.get(str(hit.scale), hit.score) for hit in hits)] for hits in sources]

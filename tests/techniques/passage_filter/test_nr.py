@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
-from ragsmith.techniques.passage_filter.nr import chosen, contrast, greedy, nr, nucleus, weights
+from ragsmith.techniques.passage_filter.nr import choose, contrast, greedy, nr, nucleus, weights
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Chunks, Hits, Question, Scale
 
@@ -35,7 +35,7 @@ def spelled(*texts: str) -> Hits:
 
 def pick(relevance: Sequence[float], similarity: Sequence[Sequence[float]], **parameters: object) -> tuple[int, ...]:
     named = {"mode": "greedy", "share": 0.7, "alpha": 5.0, "divisor": "others", "keep_at_most": 99} | parameters
-    return chosen(relevance, similarity, **named)  # type: ignore[arg-type]
+    return choose(relevance, similarity, **named)  # type: ignore[arg-type]
 
 
 # --- the worked example ----------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class BoundedClient(httpx2.AsyncClient):
     def __init__(self, *, largest_response: int) -> None:
         self._largest = largest_response
         super().__init__(
-            verify=_trusted(),
+            verify=_ssl_context(),
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
             follow_redirects=False,
@@ -94,7 +94,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 @cache
-def _trusted() -> Any:
+def _ssl_context() -> Any:
     """Return the trusted certificates, shared by all clients because reading them takes 40 ms."""
     return httpx2.create_ssl_context()
 
