@@ -83,7 +83,7 @@ class ExportedFile:
         if "vector_store" not in self._data:
             return found
         at = from_relative_address(self._path.parent, str(self._data["vector_store"]))
-        return replace(found, embedder=found.for_role("embedder").changed(vector_store=at))
+        return replace(found, embedder=found.for_role("embedder").with_options(vector_store=at))
 
     def model_ids(self) -> dict[str, str]:
         """Role to the id that the model had at export."""

@@ -59,7 +59,7 @@ class ModelName:
     def __repr__(self) -> str:
         return f"ModelName({', '.join([repr(self.name), *(f'{option}={value!r}' for option, value in self.given)])})"
 
-    def changed(self, **options: Any) -> ModelName:
+    def with_options(self, **options: Any) -> ModelName:
         """Return the same model with changed options; None removes one."""
         return ModelName(self.name, **self.options | options)
 
@@ -124,7 +124,7 @@ class ModelNames:
         if self.base_url is not None and "base_url" not in found.options:
             declared = providers(role).get(found.kind)
             if declared is not None and declared.service.self_hosted:
-                found = found.changed(base_url=self.base_url)
+                found = found.with_options(base_url=self.base_url)
         return found
 
     def factories(self) -> list[Callable[..., Any]]:
@@ -203,7 +203,7 @@ class ModelNames:
         for role in changed.named:
             declared, own = changed._declared(role), getattr(changed, role)
             if declared is not None and declared.service.openai_compatible and isinstance(own, ModelName):
-                moved[role] = own.changed(base_url=None)
+                moved[role] = own.with_options(base_url=None)
         return replace(changed, base_url=base_url, **moved)
 
     def to_dict(self) -> dict[str, str | dict[str, Any]]:
@@ -228,4 +228,4 @@ def _merge(old: str | ModelName | None, new: str | ModelName) -> str | ModelName
     before, after = (ModelName(m) if isinstance(m, str) else m for m in (old, new))
     if before is None or after is None or before.name != after.name:
         return new
-    return before.changed(**after.options)
+    return before.with_options(**after.options)

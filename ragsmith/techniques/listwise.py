@@ -73,11 +73,11 @@ class General:
             return self
         if signal not in self.signals:
             raise ValueError(f"there is no signal {signal!r}: use one of {', '.join(self.signals)}")
-        kept = np.array([name != signal for name in self.signals])
-        inner = self.curvature[np.ix_(kept, kept)]
-        shift = np.linalg.solve(inner, self.curvature[np.ix_(kept, ~kept)] @ self.weights[~kept])
+        others = np.array([name != signal for name in self.signals])
+        inner = self.curvature[np.ix_(others, others)]
+        shift = np.linalg.solve(inner, self.curvature[np.ix_(others, ~others)] @ self.weights[~others])
         names = tuple(name for name in self.signals if name != signal)
-        return General(names, self.weights[kept] + shift, inner, self.questions)
+        return General(names, self.weights[others] + shift, inner, self.questions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,18 +232,18 @@ def choose_times(observations: Sequence[Observation], general: General) -> int:
         return 0
     fold_of = {group: number % min(FOLDS, len(groups)) for number, group in enumerate(groups)}
     folds = sorted(set(fold_of.values()))
-    split = [[one for one in used if (fold_of[one["group"]] == fold) == held] for fold in folds for held in (0, 1)]
-    pairs = [
-        (Lists.from_observations(rest), Lists.from_observations(held))
-        for rest, held in zip(split[::2], split[1::2], strict=True)
-    ]
-    plain = np.concatenate([held.losses(general.weights) for _, held in pairs])
+    pairs = []
+    for fold in folds:
+        rest = [one for one in used if fold_of[one["group"]] != fold]
+        test = [one for one in used if fold_of[one["group"]] == fold]
+        pairs.append((Lists.from_observations(rest), Lists.from_observations(test)))
+    baseline = np.concatenate([tested.losses(general.weights) for _, tested in pairs])
     numbers = {group: number for number, group in enumerate(groups)}
     of_group = [numbers[one["group"]] for fold in folds for one in used if fold_of[one["group"]] == fold]
     best, most = 0, 0.0
     for times in TIMES[1:]:
-        found = [held.losses(adapt(rest, general, times)) for rest, held in pairs]
-        gains = plain - np.concatenate(found)
+        found = [tested.losses(adapt(trained, general, times)) for trained, tested in pairs]
+        gains = baseline - np.concatenate(found)
         moved = np.bincount(of_group, weights=gains - gains.mean()) / len(gains)
         surely = float(gains.mean() - np.sqrt((moved**2).sum() * len(groups) / (len(groups) - 1)))
         if surely > most:

@@ -413,7 +413,10 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
     assert measured("qdrant:http://a:6333") == measured("qdrant:http://b:6333") != measured("qdrant:here")
     assert measured("qdrant:here") == measured("qdrant:there")
     served = ModelName("openai:tiny", base_url="http://127.0.0.1:1/v1", deadline=3.0)
-    moved, faster = served.changed(base_url="http://127.0.0.1:2/v1", deadline=None), served.changed(in_flight=1)
+    moved, faster = (
+        served.with_options(base_url="http://127.0.0.1:2/v1", deadline=None),
+        served.with_options(in_flight=1),
+    )
     keys = [
         on_this_machine(SETTINGS, [Experiment(data, ModelNames(language_model=name), 100)]).measured_on
         for name in (served, moved, faster)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,24 +26,13 @@ from ragsmith.models.registry import provider
 PACKAGE = EXTRA = "sentence-transformers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """Options of both kinds of model."""
-
-    device: Device | None
-    dtype: Dtype | None
-    batch_size: BatchSize | None
-    context_window: ContextWindow | None
-    revision: str | None
-
-
 class _SentenceTransformer:
     """Base of both kinds of model; the weights are located for its id, and loaded on first use."""
 
     slow = True
     """Results are cached on disk, and threads share the network: see `ragsmith.models.calls.is_stored`."""
 
-    def __init__(self, model: str, options: _Options, **prefixes: str | None) -> None:
+    def __init__(self, model: str, options: dict[str, Any], **prefixes: str | None) -> None:
         self._model = model
         self._options = options
         self._prefixes = prefixes
@@ -55,7 +43,7 @@ class _SentenceTransformer:
     def id(self) -> str:
         """Class, weights (a folder's digest or a repository's commit), options that shape results, and versions."""
         versions = [f"{package} {installed_version(package, EXTRA)}" for package in (PACKAGE, "transformers", "torch")]
-        shapers = {"dtype": self._options.dtype, "context_window": self._options.context_window, **self._prefixes}
+        shapers = {name: self._options[name] for name in ("dtype", "context_window")} | self._prefixes
         shaped_by = ", ".join(f"{name}={value!r}" for name, value in shapers.items())
         return f"{type(self).__name__}:{self._weights.id}:{shaped_by}:{', '.join(versions)}:{fingerprint(__name__)}"
 
@@ -66,7 +54,7 @@ class _SentenceTransformer:
 
     @cached_property
     def _weights(self) -> LocatedWeights:
-        return find_weights(self._model, self._options.revision)
+        return find_weights(self._model, self._options["revision"])
 
     def _load(self, architecture: str, first: Callable[[Any], object]) -> Network:
         """Load the network once; ``first`` calls it once before other threads may, which sets up its tokenizer."""
@@ -86,18 +74,18 @@ class _SentenceTransformer:
         weights, options = self._weights, self._options
         model = getattr(sentence_transformers, architecture)(
             weights.location,
-            device=options.device,
+            device=options["device"],
             revision=weights.revision,
             local_files_only=weights.revision is None,
             trust_remote_code=False,
         )
-        if options.dtype is not None:
-            model.to(getattr(torch, options.dtype))
-        return Network(model, context_window=options.context_window, rows=options.batch_size)
+        if options["dtype"] is not None:
+            model.to(getattr(torch, options["dtype"]))
+        return Network(model, context_window=options["context_window"], rows=options["batch_size"])
 
     def __reduce__(self) -> tuple[Callable[[], _SentenceTransformer], tuple[()]]:  # a process reads the weights itself
         found: LocatedWeights | None = self.__dict__.get("_weights")
-        options = asdict(self._options) | ({"revision": found.revision} if found else {})
+        options = self._options | ({"revision": found.revision} if found else {})
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 
 
@@ -127,9 +115,8 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
         context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(
-            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
-        )
+        options = {"device": device, "dtype": dtype, "batch_size": batch_size}
+        options |= {"context_window": context_window, "revision": revision}
         super().__init__(model, options, query_prefix=query_prefix, document_prefix=document_prefix)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -184,10 +171,8 @@ class SentenceTransformersCrossEncoder(_SentenceTransformer):
         context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(
-            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
-        )
-        super().__init__(model, options)
+        options = {"device": device, "dtype": dtype, "batch_size": batch_size}
+        super().__init__(model, options | {"context_window": context_window, "revision": revision})
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``."""

@@ -37,8 +37,8 @@ def note_offline(model: OfflineModel, *, sample: int, question: str, passages: t
 
 def missing_words(model: OfflineModel, question: str, passages: Iterable[str]) -> str:
     """Return the content words of ``question`` that none of ``passages`` has, with a space between them."""
-    held = {term for passage in passages for term in model.terms(passage)}
-    return " ".join(word for word in content_words(question) if not held.issuperset(model.terms(word)))
+    known = {term for passage in passages for term in model.terms(passage)}
+    return " ".join(word for word in content_words(question) if not known.issuperset(model.terms(word)))
 
 
 NOTE = Task(

@@ -88,8 +88,8 @@ def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> flo
 
 def _coverage(model: OfflineModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
     weights = {term: model.idf(term) for term in wanted}
-    held = {term for passage in passages for term in model.terms(passage)}
-    return sum(weight for term, weight in weights.items() if term in held) / (sum(weights.values()) or 1.0)
+    found = {term for passage in passages for term in model.terms(passage)}
+    return sum(weight for term, weight in weights.items() if term in found) / (sum(weights.values()) or 1.0)
 
 
 CONTROL = Task(

@@ -21,11 +21,11 @@ SIGNALS = {
     "first_stage": "score of the stage before",
     "first_stage_rank": "1 / (5 + its rank in the stage before)",
     "cross_encoder": "the cross-encoder's score of its text below title and headings",
-    "shared_words": "share of the question's distinct words that stand in its text",
-    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in its text",
-    "numbers": "how many of the question's words that hold digits stand in its text",
-    "title": "share of the question's words that stand in its title",
-    "headings": "share of the question's words that stand in its headings",
+    "shared_words": "share of the question's distinct words that are in its text",
+    "word_pairs": "share of the question's pairs of adjacent words that are adjacent in its text",
+    "numbers": "how many of the question's words with digits are in its text",
+    "title": "share of the question's words that are in its title",
+    "headings": "share of the question's words that are in its headings",
     "length": "logarithm of its characters",
 }
 """What a candidate is ordered by, each signal standardised among the candidates of a question."""
@@ -98,14 +98,14 @@ def _read(query: str, chunk: Chunk) -> tuple[str, tuple[float, ...]]:
     asked = terms(query, chunk.language)
     distinct, pairs = set(asked), set(pairwise(asked))
     text = terms(chunk.text, chunk.language)
-    held = distinct.intersection(text)
+    in_text = distinct.intersection(text)
     title = distinct.intersection(terms(chunk.title, chunk.language))
     headings = distinct.intersection(terms(" ".join(chunk.headings), chunk.language))
     most = max(1, len(distinct))
     shared = (
-        len(held) / most,
+        len(in_text) / most,
         len(pairs.intersection(pairwise(text))) / max(1, len(pairs)),
-        float(sum(any(map(str.isdigit, term)) for term in held)),
+        float(sum(any(map(str.isdigit, term)) for term in in_text)),
         len(title) / most,
         len(headings) / most,
         float(np.log1p(len(chunk.text))),

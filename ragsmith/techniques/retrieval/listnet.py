@@ -25,7 +25,7 @@ from ragsmith.types import Chunk, Fitted, Gold, Hits, LazyHits, Queries, Ranking
 Positions = NDArray[np.int64]
 
 OPENING = "\"'“”„‘‚«»‹›([{¿¡"
-"""What may stand in front of a name."""
+"""What may precede a name."""
 
 SIGNALS = {
     "bm25": "BM25, scaled from 0 to 1 over the candidates that BM25 lists; 0 for others",
@@ -37,12 +37,12 @@ SIGNALS = {
     "previous_bm25": "BM25 score of the chunk before it, as a share of the best score of all chunks",
     "next_bm25": "BM25 score of the chunk behind it, as a share of the best score of all chunks",
     "length": "logarithm of its characters",
-    "shared_words": "share of the question's distinct words that stand in it",
-    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in it",
+    "shared_words": "share of the question's distinct words that are in it",
+    "word_pairs": "share of the question's pairs of adjacent words that are adjacent in it",
     "names": "by inverse document frequency, share of the question's words that are names or have digits and are in it",
-    "numbers": "how many of the question's words that have digits stand in it",
-    "title": "by inverse document frequency, share of the question's words that stand in its title",
-    "headings": "by inverse document frequency, share of the question's words that stand in its headings",
+    "numbers": "how many of the question's words with digits are in it",
+    "title": "by inverse document frequency, share of the question's words that are in its title",
+    "headings": "by inverse document frequency, share of the question's words that are in its headings",
 }
 """What a chunk is ordered by, each signal standardised among the candidates of a question."""
 
@@ -171,9 +171,9 @@ def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_])
     holds = np.zeros((keys, count), dtype=np.bool_)
     holds[seen.text, seen.term] = True
     pairs = np.array([first * count + second for first, second in seen.pairs], dtype=np.int64)
-    beside = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
-    met = (seen.term[:-1] * count + seen.term[1:])[beside]
-    distinct = np.unique((seen.text[:-1][beside] * count * count + met)[np.isin(met, pairs)])
+    adjacent = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
+    met = (seen.term[:-1] * count + seen.term[1:])[adjacent]
+    distinct = np.unique((seen.text[:-1][adjacent] * count * count + met)[np.isin(met, pairs)])
     numeric = np.array([any(map(str.isdigit, term)) for term in seen.terms], dtype=np.float64)
     of_keys = [
         holds.sum(axis=1) / max(1, count),
@@ -204,11 +204,11 @@ def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.boo
 
 
 def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
-    """By idf, the share of the terms that stand in the title of each chunk, and in its headings."""
+    """By idf, the share of the terms that are in the title of each chunk, and in its headings."""
     weights = list(zip(seen.terms, _shares(seen).tolist(), strict=True))
 
-    def share(held: frozenset[str]) -> float:
-        return float(sum([weight for term, weight in weights if term in held]))
+    def share(words: frozenset[str]) -> float:
+        return float(sum([weight for term, weight in weights if term in words]))
 
     titles = [share(_distinct(chunk.title, chunk.language)) for chunk in chunks]
     headings = [share(_distinct(" ".join(chunk.headings), chunk.language)) for chunk in chunks]

@@ -75,17 +75,17 @@ def nest(
     if not index.keys:
         return tuple(() for _ in queries)
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
-    held = scopes(index)
-    listed = 3 * max(budgets[scope.name] for scope in held)
+    levels = scopes(index)
+    listed = 3 * max(budgets[scope.name] for scope in levels)
     vectors = queries_of(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
-    similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in held]
+    similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in levels]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):
         scores = [
             _hybrid(word_scores(index, scope, query), rows[number], weight, norm, listed)
-            for scope, rows in zip(held, similar, strict=True)
+            for scope, rows in zip(levels, similar, strict=True)
         ]
-        ranks = _ranks(held, scores, [budgets[scope.name] for scope in held], projection, context, nested)
+        ranks = _ranks(levels, scores, [budgets[scope.name] for scope in levels], projection, context, nested)
         rankings.append(_rank(index, ranks, aggregate, k))
     return tuple(rankings)
 
@@ -140,7 +140,7 @@ def _normalize(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
 
 
 def _ranks(
-    held: tuple[Scope, ...],
+    levels: tuple[Scope, ...],
     scores: list[_Scores],
     budgets: list[int],
     projection: str,
@@ -150,8 +150,8 @@ def _ranks(
     """The rank of every entry at every scope, coarsest first, 0 where it is lost: shape ``(scopes, entries)``."""
     own = scores[-1]
     allowed = np.ones(len(own.values), dtype=np.bool_)
-    found = np.zeros((len(held), len(own.values)), dtype=np.int64)
-    for ranks, scope, score, budget in zip(found, held, scores, budgets, strict=True):
+    found = np.zeros((len(levels), len(own.values)), dtype=np.int64)
+    for ranks, scope, score, budget in zip(found, levels, scores, budgets, strict=True):
         if projection == "inherit":
             positions, inherited = _inherit(scope, score, allowed, budget)
             ranks[positions] = inherited

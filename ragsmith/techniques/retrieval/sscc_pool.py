@@ -14,10 +14,11 @@ from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.registry import Fitting
+from ragsmith.techniques.retrieval.complete_hybrid import search_sources
 from ragsmith.types import Fitted, Gold, Hits, Queries, Rankings
 
 SHARES = (0.4, 0.4, 0.2)
-"""What vectors, words and the graph have of a convex score, as in ``complete_hybrid``."""
+"""Shares of vectors, words and the graph in a convex score, as in ``complete_hybrid``."""
 
 
 def observe(
@@ -26,7 +27,7 @@ def observe(
     """Return ``[scale, score, relevant]`` of every hit of every source."""
     return [
         [str(hit.scale), hit.score, hit.chunk.id in gold.relevant]
-        for sources in _pools(index, queries, embedder, entity_graph, pool)
+        for sources in search_sources(index, queries, embedder, entity_graph, pool)
         for hits in sources
         for hit in hits
     ]
@@ -79,27 +80,15 @@ def sscc_pool(
     """
     taus = PUBLISHED if thresholds == "published" else fitted.numbers["thresholds"]
     rankings: list[Hits] = []
-    for query, sources in zip(queries, _pools(index, queries, embedder, entity_graph, pool), strict=True):
+    for query, sources in zip(queries, search_sources(index, queries, embedder, entity_graph, pool), strict=True):
         accepted = _accept(sources, taus)
         if query_again and not any(accepted):
             again = language_model.run(REWRITE, question=query)
-            [found] = _pools(index, (again,), embedder, entity_graph, pool)
+            [found] = search_sources(index, (again,), embedder, entity_graph, pool)
             accepted = _accept(found, taus)
         lists = accepted if any(accepted) else sources
         rankings.append((reciprocal_rank_fusion(lists) if fusion == "rrf" else convex_combination(lists, SHARES))[:k])
     return tuple(rankings)
-
-
-def _pools(
-    index: Index, queries: Queries, embedder: Embedder, entity_graph: EntityGraph, pool: int
-) -> list[tuple[Hits, ...]]:
-    """For each query, what each source finds, on its own scale."""
-
-    def related(missing: Queries) -> Rankings:
-        return tuple(index.own(entity_graph.search(query, pool)) for query in missing)
-
-    graph = index.remembered(f"entity graph {entity_graph.id} {pool}", queries, pool, related)
-    return list(zip(index.by_vector(queries, pool, embedder), index.by_words(queries, pool), graph, strict=True))
 
 
 def _accept(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
