@@ -7,12 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from fault_kinds import Fault
 from fault_server import FaultServer
 
-from ragsmith.errors import MissingExtra, ModelError, ModelUnavailable, UsageError
+from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Shared, load_models
 from ragsmith.models.names import ModelName, ModelNames
@@ -257,20 +255,6 @@ def test_names_travel_to_another_process_without_a_key(monkeypatch: pytest.Monke
     names = ModelNames(cross_encoder=ModelName("rerank:x", base_url="http://127.0.0.1:1", api_key_env="MY_KEY"))
     load_models(names, TEXTS)
     assert KEY.encode() not in pickle.dumps(names)
-
-
-def test_a_reranker_of_ones_own_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", KEY)
-    with FaultServer() as server:
-        reranker = ModelName("rerank:x", base_url=server.root, api_key_env="MY_KEY", attempts=1)
-        models: Any = load_models(ModelNames(cross_encoder=reranker), TEXTS)
-        assert np.argmax(models.cross_encoder.score("When does the ferry leave?", TEXTS)) == 0
-        assert server.log[0].headers["authorization"] == f"Bearer {KEY}"
-        server.always = Fault("key")
-        with pytest.raises(ModelError) as raised:
-            models.cross_encoder.score("Who sells eel?", TEXTS)
-        assert KEY not in str(raised.value)
-        models.cross_encoder.provider.close()
 
 
 def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:
