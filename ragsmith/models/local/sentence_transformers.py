@@ -1,7 +1,7 @@
 """Bi-encoders and cross-encoders of sentence-transformers (Reimers and Gurevych 2019), in this process.
 
 A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` restricts to the cache). A model's
-own code is never run. On a CPU, results do not depend on batches, threads or processes (`fixed_shapes`); on a GPU they
+own code is never run. On a CPU, results do not depend on batches, threads or processes (`FixedShapes`); on a GPU they
 may differ by rounding.
 """
 
@@ -16,8 +16,7 @@ import numpy as np
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import ModelError, UsageError
-from ragsmith.models.local.fixed_shapes import Array
-from ragsmith.models.local.networks import Network, loading
+from ragsmith.models.local.networks import Array, Network, loading
 from ragsmith.models.local.weights import LocatedWeights, find_weights, installed_version
 from ragsmith.models.options import BatchSize, ContextWindow, Device, Dtype
 from ragsmith.models.protocols import Vectors
