@@ -13,7 +13,7 @@ from ragsmith.techniques.registry import Fitting
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 LIST = "minmax"
-"""The one threshold of scores that were scaled within their list."""
+"""The scale of scores that were min-max scaled within their list."""
 
 
 def observe(question: Question, hits: Hits, *, gold: Gold, per_scale: bool) -> list[list[Any]]:
@@ -76,7 +76,7 @@ def sscc(
 
 
 def _comparable(order: Hits, per_scale: bool) -> list[tuple[str, float]]:
-    """The threshold each hit is held against, and what is held against it."""
+    """Return the scale of each hit, which selects its threshold, and the score that is compared with it."""
     if per_scale:
         return [(str(hit.scale), hit.score) for hit in order]
     return [(LIST, score) for score in normalize(order, "minmax")]

@@ -171,5 +171,5 @@ def crag(
 
 
 def _shown(hits: Hits, snippets: int, max_characters: int) -> tuple[str, ...]:
-    """What the judge sees."""
+    """Return the beginnings of the first hits for the judge."""
     return tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets])

@@ -13,7 +13,7 @@ from ragsmith.text.words import sentences, words
 from ragsmith.types import Hits, Question, Search
 
 STRATEGIES = ("semantic", "dual_path", "step_back")
-"""What every router chooses among: the question as it is, with an imagined passage, with a broader question."""
+"""The strategies of all routers: the question as it is, with an imagined passage, with a broader question."""
 
 _WH = frozenset(words("who whom whose what when where which why how"))
 _AUXILIARIES = frozenset(

@@ -15,10 +15,10 @@ from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 
 MOST = 20_000
-"""Neighbours within which a walk stays, all nodes' together: 20 steps then take one or two milliseconds."""
+"""Limit on the neighbours of all nodes of a walk, with which 20 steps take one or two milliseconds."""
 
 BEHIND = 1e-9
-"""How far an added chunk stands behind a candidate of the same score."""
+"""Difference in score between a candidate and an added chunk of the same score."""
 
 SCORINGS = ("blended", "reserved")
 
@@ -88,14 +88,14 @@ def _blend(hits: Hits, walked: Hits, weight: float) -> Hits:
 
 
 def _reserve(hits: Hits, walked: Hits) -> Hits:
-    """The additions before as many of the last candidates, but behind the first one."""
+    """Insert the additions before as many of the last candidates, but after the first one."""
     added = walked[len(hits) :]
     if not added:
         return hits
     before = max(1, len(hits) - len(added))
     score = hits[before - 1].score
     inserted = tuple(hit.rescored(score - n * BEHIND, Scale.CONVEX) for n, hit in enumerate(added, start=1))
-    # in their order, be it that their scores are that of the candidate before them, too
+    # keeps their order if their scores equal that of the candidate before them
     last = tuple(
         hit.rescored(min(hit.score, score - n * BEHIND), Scale.CONVEX)
         for n, hit in enumerate(hits[before:], start=len(added) + 1)
@@ -104,7 +104,7 @@ def _reserve(hits: Hits, walked: Hits) -> Hits:
 
 
 def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
-    """The candidates and the best ``budget`` other chunks, by PageRank."""
+    """Return the candidates and the best ``budget`` other chunks by PageRank."""
     begin = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph
         begin[index.positions[hit.chunk.id]] = hit.score

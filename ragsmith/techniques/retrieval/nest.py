@@ -21,7 +21,7 @@ PROJECTIONS = ("context_rank", "inherit")
 AGGREGATES = ("mean_all", "mean_present", "rrf60", "depth_weighted")
 NORMS = ("minmax", "rank", "zscore", "none")
 DEPTHS = {1: ("chunk",), 2: ("document", "chunk"), 3: ("document", "section", "chunk")}
-"""The scopes there are where so many differ, coarsest first."""
+"""The scopes by number of distinct ones, coarsest first."""
 
 
 @retrieval(
@@ -91,7 +91,7 @@ def nest(
 
 
 def aggregate_survival(profile: Survival, scopes: int, how: str) -> float:
-    """The score of a survival profile over so many ``scopes``, 1 to 3."""
+    """Return the score of a survival profile over 1 to 3 ``scopes``."""
     if how == "mean_present":  # MRR(c) = 1/|L(c)| * sum over l in L(c) of 1/r_l(c)
         return math.fsum(1 / rank for _, rank in profile) / max(1, len(profile))
     if how == "mean_all":  # 1/|L| * sum over l in L(c) of 1/r_l(c)
@@ -106,7 +106,7 @@ def aggregate_survival(profile: Survival, scopes: int, how: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """The score of every unit, and which units the words or the vectors list; the others score 0."""
+    """The score of every unit, and which units are in the list of either side; the others score 0."""
 
     values: NDArray[np.float64]
     listed: NDArray[np.bool_]
@@ -123,7 +123,7 @@ def _hybrid(words: NDArray[np.float64], cosine: NDArray[np.float64], weight: flo
 
 
 def _normalize(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
-    """`fusion.normalised` for the scores of a list, best first."""
+    """Like `fusion.normalize`, for the scores of a list, best first."""
     size = len(scores)
     if norm == "none" or not size:
         return scores
@@ -147,7 +147,7 @@ def _ranks(
     context: float,
     nested: bool,
 ) -> NDArray[np.int64]:
-    """The rank of every entry at every scope, coarsest first, 0 where it is lost: shape ``(scopes, entries)``."""
+    """Return the rank of every entry at every scope, coarsest first, or 0: shape ``(scopes, entries)``."""
     own = scores[-1]
     allowed = np.ones(len(own.values), dtype=np.bool_)
     found = np.zeros((len(levels), len(own.values)), dtype=np.int64)
@@ -176,7 +176,7 @@ def _in_context(
 def _inherit(
     scope: Scope, score: _Scores, allowed: NDArray[np.bool_], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The entries of the best units, and the ranks of these units."""
+    """Return the entries of the best units, and the ranks of these units."""
     open_ = np.zeros(len(score.values), dtype=np.bool_)
     open_[scope.units[allowed]] = True
     units = np.flatnonzero(score.listed & open_)
@@ -188,7 +188,7 @@ def _inherit(
 
 
 def _rank(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
-    """Hits by survival; ties resolved in the last digits of the score."""
+    """Return hits by survival, with ties resolved in the last digits of the score."""
     positions = np.flatnonzero(ranks.any(axis=0))
     if not len(positions):
         return ()
