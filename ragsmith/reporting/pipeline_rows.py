@@ -89,7 +89,7 @@ def row(
 def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
     """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval.
 
-    A run names its ``winner`` once, which stands first: what other runs complete later does not dethrone it.
+    A run names its ``winner`` once, and the winner comes first: results of later runs do not change it.
     """
     shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
     return tuple(
@@ -106,7 +106,7 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
 def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
     """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any.
 
-    A question that has no such value, which it then has for nobody, is left out.
+    A question without such a value, which no pipeline then has, is left out.
     """
     both = common([first, second])
     if not both:
