@@ -19,12 +19,12 @@ from time import monotonic
 LOGGER = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
-"""So often it is told at most how far something is; of what takes less nothing is told, unless by `tell`."""
+"""So often it is told at most how far something is; of what takes less nothing is told, unless by `log_progress`."""
 
-_AROUND: ContextVar[Building | None] = ContextVar("_AROUND", default=None)
+_AROUND: ContextVar[TaskProgress | None] = ContextVar("_AROUND", default=None)
 
 
-class Building:
+class TaskProgress:
     """Something that is being built out of ``total`` parts.
 
     What is begun inside a block of `around` with the same name is counted there, as a part of that.
@@ -58,15 +58,15 @@ class Building:
         now = self._clock()
         if now - self._told >= EVERY_SECONDS:
             self._told = now
-            tell(self._what, done, self._total)
+            log_progress(self._what, done, self._total)
 
 
-def tell(what: str, done: int = 0, total: int = 0) -> None:
+def log_progress(what: str, done: int = 0, total: int = 0) -> None:
     """Tell at once that something begins, or how far it is."""
     far = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
     LOGGER.info("%s%s", what, far, extra={"fields": {"what": what, "done": done, "total": total}})
 
 
-def say_nothing() -> None:
+def disable_progress_log() -> None:
     """Tell nothing more in this process: another one speaks for it."""
     LOGGER.disabled = True

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.datasets.document_types import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.document_types.tables import separator, source_of
 from ragsmith.datasets.sources import SourceRecord, read_sources
@@ -64,7 +64,7 @@ def documents_in(
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
-    building = Building("reading documents")
+    building = TaskProgress("reading documents")
     for name, path in _files(folder):
         building.done(len(documents))
         id_, kind = document_id(name), kind_of(path.name)

@@ -25,7 +25,7 @@ ATTEMPTS = 2
 """How often a reply is asked for until it can be read."""
 
 
-def prompted(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
+def render_prompt(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
     """The prompt of a task, and whether inputs were cut to leave room for it and the reply in ``window`` tokens.
 
     Tokens are estimated; None is a window that holds everything.
@@ -43,7 +43,7 @@ def prompted(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -
     return task.render(cut), cut != given
 
 
-def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
+def complete_readably(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
     """A reply that ``task`` can read, with what all attempts cost, or in words why there is none.
 
     After an unreadable reply the model is asked once more, and told what was wrong with it.
@@ -52,7 +52,7 @@ def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]
     for _ in range(ATTEMPTS):
         completion = complete(asked)
         spent += completion.usage
-        wrong = fault(task, completion.text)
+        wrong = parse_problem(task, completion.text)
         if wrong is None:
             return Completion(completion.text, spent, completion.cut_at)
         problem = f"{wrong} (it began {completion.text[:60]!r})"
@@ -60,7 +60,7 @@ def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]
     return problem
 
 
-def fault(task: Task[Any], reply: str) -> str | None:
+def parse_problem(task: Task[Any], reply: str) -> str | None:
     """Why ``task`` cannot read a reply; None if it can."""
     try:
         task.parse(reply)
@@ -69,7 +69,7 @@ def fault(task: Task[Any], reply: str) -> str | None:
     return None
 
 
-def parsed(task: Task[T], reply: str) -> T:
+def parse_reply(task: Task[T], reply: str) -> T:
     """What a reply says.
 
     Raises:
@@ -81,13 +81,13 @@ def parsed(task: Task[T], reply: str) -> T:
         raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
 
 
-def embedding(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
+def embed_function(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
     """How texts are embedded: as a ``text``, or as a ``query`` if they are queries and the model tells them apart."""
     queries = getattr(model, "embed_queries", None) if as_queries else None
     return ("query", queries) if queries else ("text", model.embed)
 
 
-def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
+def unit_vectors(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
     """The ``n`` vectors that ``model`` gave; those that are neither zero nor of length 1 are scaled to it.
 
     Raises:
@@ -105,11 +105,11 @@ def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
     return np.where(changed[:, np.newaxis], of_length_1, rows).astype(np.float32, copy=False)
 
 
-def row(vector: Any) -> str:
+def encode_vector(vector: Any) -> str:
     """A vector as it is kept: its components in single precision, lowest byte first, in base64."""
     return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
 
 
-def vector(kept: str) -> Any:
+def decode_vector(kept: str) -> Any:
     """The vector that is kept as ``kept``."""
     return np.frombuffer(base64.b64decode(kept), dtype="<f4")

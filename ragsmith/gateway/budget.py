@@ -219,7 +219,7 @@ class Ledger(Protocol):
         ...
 
 
-def read_spent(text: str) -> Spent:
+def parse_spent(text: str) -> Spent:
     """What was spent, as it is written after ``--accept-spent``: ``calls=352,tokens=5280,cost=0.0033``, or ``352``.
 
     Raises:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
-from ragsmith.gateway.claims import CallStore, Grouped, claimed_many
+from ragsmith.gateway.claims import BatchedStore, CallStore, claim_calls
 from ragsmith.gateway.failures import Asker, FailedCall, Failures
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
@@ -57,14 +57,14 @@ class CallContext:
     """
 
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
-        self.store = None if store is None else Grouped(store, budget)
+        self.store = None if store is None else BatchedStore(store, budget)
         self.failures = failures or Failures(lasting=False)
         self.stopped = False
         self._budget = budget
         self._counts = {kind: CallCounts() for kind in KINDS}
         self._lock = threading.Lock()
 
-    def for_one(self) -> CallContext:
+    def for_request(self) -> CallContext:
         """A desk with the same store and budget, for one request: it alone is stopped when it is."""
         pool = self._pool  # made before, so that both have the same
         one = copy(self)
@@ -138,7 +138,7 @@ class CallContext:
         if len(items) < 2:
             return [ask(item) for item in items]
         found: list[B] = []
-        building = Building(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
+        building = TaskProgress(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
         for made in self._pool.map(ask, items):
             found.append(made)
             if building is not None:
@@ -193,7 +193,7 @@ class CallContext:
 
     def _shared(
         self,
-        store: Grouped,
+        store: BatchedStore,
         counted: str,
         keys: Mapping[str, str],
         texts: Sequence[str],
@@ -204,7 +204,7 @@ class CallContext:
         found: dict[str, V | ModelError] = {}
         while missing := [text for text in texts if text not in found]:
             self.refuse_if_stopped()
-            with claimed_many(store, [keys[text] for text in missing]) as (free, others):
+            with claim_calls(store, [keys[text] for text in missing]) as (free, others):
                 own = [text for text in missing if keys[text] in free]
                 made = make(own) if own else {}
                 for text in (text for text, value in made.items() if isinstance(value, ModelError)):

@@ -73,10 +73,10 @@ class CallStore(FailureStore, Protocol):
 
 
 @contextmanager
-def claimed(store: Grouped, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
+def claim_call(store: BatchedStore, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
     """Yield None when the call under ``key`` is this process's to make, or the reply that another made meanwhile."""
     while True:
-        with claimed_many(store, [key]) as (free, found):
+        with claim_calls(store, [key]) as (free, found):
             if free or found:
                 yield found.get(key)
                 return
@@ -87,7 +87,7 @@ def claimed(store: Grouped, key: str, stopped: Callable[[], bool]) -> Iterator[S
 
 
 @contextmanager
-def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
+def claim_calls(store: BatchedStore, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
     """Yield those of ``keys`` whose calls are this process's to make now, and the replies that others made meanwhile.
 
     Whoever makes its own before it asks again for the rest can never wait for somebody who waits for it.
@@ -101,7 +101,7 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
         raise
 
 
-class Grouped:
+class BatchedStore:
     """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
 
     A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be, until that is
@@ -266,15 +266,15 @@ class Grouped:
             self._unwritten, self.broken = [], None
 
 
-_OPEN: WeakSet[Grouped] = WeakSet()
+_OPEN: WeakSet[BatchedStore] = WeakSet()
 
 
-def everything_is_written() -> bool:
+def all_replies_written() -> bool:
     """Whether no paid reply of this process waits to be written, or is being written, and all is settled."""
     return all(store.all_written for store in tuple(_OPEN))
 
 
-def settle_everything() -> None:
+def settle_all() -> None:
     """Write down what all runs of this process have spent: it ends."""
     for store in tuple(_OPEN):
         store.settle()

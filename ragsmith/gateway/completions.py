@@ -7,11 +7,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError, Unreadable
-from ragsmith.gateway.asking import fault, readable
+from ragsmith.gateway.asking import complete_readably, parse_problem
 from ragsmith.gateway.call_context import CallContext
-from ragsmith.gateway.claims import Grouped, claimed
+from ragsmith.gateway.claims import BatchedStore, claim_call
 from ragsmith.gateway.failures import Asker, FailedCall
-from ragsmith.gateway.limits import most_tokens, whole
+from ragsmith.gateway.limits import complete_whole, most_tokens
 from ragsmith.gateway.memo import EvictionPolicy, Memo
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.protocols import LanguageModel
@@ -64,7 +64,7 @@ class CompletionMemo:
                     failures.keep([FailedCall.of(error, key, model.id, within)])
                     raise
 
-        def kept(store: Grouped, completion: Completion, *, replacing: bool = False) -> tuple[str, Usage]:
+        def kept(store: BatchedStore, completion: Completion, *, replacing: bool = False) -> tuple[str, Usage]:
             under = key if completion.cut_at else completion_key(*identity)
             usage = completion.usage
             tokens = usage.input_tokens, usage.output_tokens
@@ -81,10 +81,10 @@ class CompletionMemo:
                 return completion.text, _bill(completion)
             known = store.get_call(completion_key(*identity))
             if known is None:
-                with claimed(store, key, lambda: self.desk.stopped) as known:
+                with claim_call(store, key, lambda: self.desk.stopped) as known:
                     if known is None:
                         return kept(store, ask())
-            if fault(task, known.value) is None:
+            if parse_problem(task, known.value) is None:
                 failures.answered(asker, task.name)
                 self._count("language_model", stored=1)
                 tokens = known.input_tokens, known.output_tokens
@@ -116,9 +116,9 @@ class CompletionMemo:
                 self._count("language_model", made=1)
                 return completion
 
-            return whole(model, task, asked, send, cut_too=task.usable_cut and takes_cut_answers(model))
+            return complete_whole(model, task, asked, send, cut_too=task.usable_cut and takes_cut_answers(model))
 
-        found = readable(task, prompt, complete)
+        found = complete_readably(task, prompt, complete)
         if isinstance(found, str):
             cost = sum(spent, Usage())
             raise Unreadable(

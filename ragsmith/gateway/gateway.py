@@ -53,13 +53,13 @@ class Gateway:
         self._learners: dict[int, CapabilityLearner] = {}
         self._lock = threading.Lock()
 
-    def for_one(self) -> Gateway:
+    def for_request(self) -> Gateway:
         """A gateway for one request of a server: it has the same store and providers, and remembers nothing of others.
 
         So what a process remembers does not grow with what it is asked, and a request can be given up by itself.
         """
         one = copy(self)
-        one.room, one._desk = None, self._desk.for_one()
+        one.room, one._desk = None, self._desk.for_request()
         one._replies, one._embeddings, one._scores = (
             CompletionMemo(one._desk),
             EmbeddingMemo(one._desk),
@@ -67,7 +67,7 @@ class Gateway:
         )
         return one
 
-    def forsake(self) -> None:
+    def cancel(self) -> None:
         """Send nothing more for whoever asks this gateway; a reply that is on its way is waited for, and kept."""
         self._desk.stopped = True
 
@@ -115,7 +115,7 @@ class Gateway:
             self._desk.store.settle()
 
     def write_rest(self) -> None:
-        """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
+        """See `BatchedStore.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
         if self._desk.store is not None:
             self._desk.store.write_rest()
             self._desk.store.leave()

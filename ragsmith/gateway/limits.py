@@ -16,7 +16,7 @@ LEAST_RAISE = 4096
 LEAST_ALLOWANCE = 256
 
 
-def whole(
+def complete_whole(
     model: ChatModel, task: Task[Any], prompt: str, send: Callable[[int], Completion], *, cut_too: bool = False
 ) -> Completion:
     """The reply to ``prompt``, for which ``send`` is given a limit on tokens; one that was cut is asked for once more.

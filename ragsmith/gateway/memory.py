@@ -70,7 +70,7 @@ QUICKEST = 1e-6
 """Seconds that anything takes at least; also what is assumed where they are not known."""
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return free memory to the system, where its C library can."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
@@ -92,7 +92,7 @@ class Memory:
         """Entries dropped so far."""
         self.needed = 0
         """Bytes that the process had, beyond its limit, with next to nothing remembered; 0 while that never was."""
-        self._in_use = in_use or own_bytes
+        self._in_use = in_use or process_bytes
         others = max(0, self._in_use() - PROGRAM)
         self._highest = 0 if limit is None else limit - _held_back(limit) + others
         self._step = 0 if limit is None else int(limit * STEP)
@@ -133,7 +133,7 @@ class Memory:
             self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)) - beyond)
             empty_caches()
             self._drop()
-            give_back()
+            release_free_memory()
             if self._most <= LEAST and used > (self.limit or math.inf):
                 self.needed = used
         else:
@@ -235,7 +235,7 @@ def size_of(value: Any, depth: int = DEPTH) -> int:
 PLAIN = frozenset((str, bytes, int, float, bool, np.float64, np.float32, np.int64))
 
 
-def own_bytes() -> int:
+def process_bytes() -> int:
     """Bytes of memory that this process has for itself; what it has had at most where the system says no more."""
     try:
         words = Path("/proc/self/statm").read_bytes().split()
@@ -250,7 +250,7 @@ def own_bytes() -> int:
     return most if sys.platform == "darwin" else most * KIB
 
 
-def read_size(given: int | str) -> int:
+def parse_size(given: int | str) -> int:
     """Bytes, of a size such as ``500M``, ``2G`` or ``1.5GiB``; ``GB`` is a thousand ``MB``, all others are by 1,024.
 
     Raises:
@@ -264,7 +264,7 @@ def read_size(given: int | str) -> int:
     return size
 
 
-def a_process(limit: int | None, processes: int) -> int:
+def memory_per_process(limit: int | None, processes: int) -> int:
     """Bytes that each of so many processes may have: of a ``limit`` on all of them, or of what the machine has."""
     if limit is not None:
         return limit // processes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from heapq import heapreplace
 from typing import Any, Generic, TypeVar
 
-from ragsmith.gateway.asking import parsed, prompted
+from ragsmith.gateway.asking import parse_reply, render_prompt
 from ragsmith.gateway.completions import CompletionMemo
 from ragsmith.gateway.failures import Asker
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
@@ -62,11 +62,11 @@ class MeteredChat(MeteredModel[CompletionMemo]):
         return tuple(result for result, _ in found)
 
     def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        prompt, was_cut = prompted(task, inputs, getattr(self._model, "context_window", None))
+        prompt, was_cut = render_prompt(task, inputs, getattr(self._model, "context_window", None))
         if was_cut:
             self._calls.desk.count("language_model", cut=1)
         reply, usage = self._calls.complete(self._model, task, prompt, sample, self._asker)
-        return parsed(task, reply), usage
+        return parse_reply(task, reply), usage
 
 
 def _together(seconds: Sequence[float], model: Any) -> float:

@@ -75,7 +75,7 @@ class RemoteChat(RemoteModel):
         raise ModelError(f"{self.id} is asked by another process")
 
 
-def stand_in(model: Any, chosen: Chosen) -> RemoteModel:
+def remote_model(model: Any, chosen: Chosen) -> RemoteModel:
     """What stands in other processes for ``model``, which is ``chosen``."""
     window = getattr(model, "context_window", None)
     kind = RemoteChat if completes(model) else RemoteModel
@@ -87,7 +87,7 @@ def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
     return was_given or costs(model)
 
 
-def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:
+def answer_remote(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:
     """Answer what another process asks of one of ``models``, and say what that cost when it was made.
 
     Raises:

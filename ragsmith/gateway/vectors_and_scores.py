@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError
-from ragsmith.gateway.asking import embedding, row, unit, vector
+from ragsmith.gateway.asking import decode_vector, embed_function, encode_vector, unit_vectors
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.call_context import CallContext
 from ragsmith.gateway.failures import Asker, asker_of
@@ -48,17 +48,17 @@ class EmbeddingMemo:
 
     def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
         """Vectors of ``texts``, each embedded once; of slow models, in batches over threads, and kept."""
-        kind, embed = embedding(model, as_queries)
+        kind, embed = embed_function(model, as_queries)
 
         def made(wanted: Sequence[str]) -> Sequence[Any] | Vectors:
             if not keeps(model):
                 self._count("embedder", made=len(wanted))
-                return unit(model.id, embed(wanted), len(wanted))
+                return unit_vectors(model.id, embed(wanted), len(wanted))
             asker = asker_of("embedder", model)
             batched = self._batcher(asker, model, kind, embed)
-            found = self.desk.kept(asker, kind, wanted, batched, row, vector, BATCH_TEXTS)
+            found = self.desk.kept(asker, kind, wanted, batched, encode_vector, decode_vector, BATCH_TEXTS)
             good = [value for value in found if not isinstance(value, ModelError)]
-            vectors = iter(unit(model.id, good, len(good)) if good else ())
+            vectors = iter(unit_vectors(model.id, good, len(good)) if good else ())
             return [value if isinstance(value, ModelError) else next(vectors) for value in found]
 
         if not texts:
@@ -85,7 +85,7 @@ class EmbeddingMemo:
         again = np.flatnonzero(rows != np.arange(len(rows)))
         del first
         vectors = np.empty((len(texts), 0), dtype=np.float32)
-        building = Building("embedding texts", len(distinct))
+        building = TaskProgress("embedding texts", len(distinct))
         step = KEPT_BLOCK_TEXTS if keeps(model) else BLOCK_TEXTS
         for start in range(0, len(distinct), step):
             block = made(distinct[start : start + step])

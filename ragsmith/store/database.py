@@ -22,14 +22,14 @@ from ragsmith.store.engine import (
     lacks_log,
     leave_wal,
     log_of,
-    parse,
+    parse_location,
     refuse_foreign,
     server_engine,
     shown_url,
-    speaking_of,
     take_advisory_lock,
+    translate_errors,
 )
-from ragsmith.store.rows import Value, add_checksum, batches, insertion, label, verify_checksum
+from ragsmith.store.rows import Value, add_checksum, batches, row_label, upsert, verify_checksum
 from ragsmith.store.schema import APPLICATION_ID, create_tables, refuse_other_format, stored_format
 from ragsmith.store.validation import VALIDATORS, Validator
 
@@ -96,12 +96,12 @@ class Database:
         validators: Mapping[str, Validator] = VALIDATORS,
     ) -> Self:
         """Open or create; ``timeout`` is how many seconds to wait for another writer."""
-        parsed = parse(location)
+        parsed = parse_location(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
             database = cls(engine, shown_url(parsed), read_only=read_only, validators=validators)
         else:
-            with speaking_of(str(parsed)):
+            with translate_errors(str(parsed)):
                 database = cls._open_file(parsed, read_only, timeout, validators)
         with ExitStack() as on_error:
             on_error.callback(database._engine.dispose)
@@ -137,7 +137,7 @@ class Database:
             create_tables(connection, self.name)
 
     def _begin_log(self, path: Path, timeout: float) -> None:
-        with speaking_of(self.name):
+        with translate_errors(self.name):
             if self.log_is_gone:  # unless another process has just begun one
                 self._engine.dispose()
                 self.log_is_gone = is_unused(path)
@@ -162,7 +162,12 @@ class Database:
         if self._current.connection is not None:
             yield self._current.connection
             return
-        with self._turn, speaking_of(self.name), self._reader.connect() as connection, self._current.using(connection):
+        with (
+            self._turn,
+            translate_errors(self.name),
+            self._reader.connect() as connection,
+            self._current.using(connection),
+        ):
             yield connection
 
     @contextmanager
@@ -179,7 +184,7 @@ class Database:
         has_turn = self._current.connection is not None and self._turn is self._lock
         with (
             nullcontext() if has_turn else self._held(URGENT_SECONDS if urgent else None),
-            speaking_of(self.name),
+            translate_errors(self.name),
             self._writer.begin() as connection,
             self._current.using(connection),
         ):
@@ -207,7 +212,7 @@ class Database:
         for row in connection.execute(statement).all():
             values = self.intact(table, tuple(row))
             if values is None:
-                self.damaged.setdefault(label(table, tuple(row)))
+                self.damaged.setdefault(row_label(table, tuple(row)))
             else:
                 yield values
 
@@ -241,15 +246,15 @@ class Database:
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
         for row in sorted(rows, key=lambda row: tuple(row[: len(table.primary_key)])):
-            (repairs if self.damaged and label(table, row) in self.damaged else regular).append(
+            (repairs if self.damaged and row_label(table, row) in self.damaged else regular).append(
                 add_checksum(table, row)
             )
         written = 0
         if regular:
-            statement = insertion(table, self.dialect, replacing=replacing, final=final)
+            statement = upsert(table, self.dialect, replacing=replacing, final=final)
             written += connection.execute(statement, regular).rowcount
         if repairs:
-            written += connection.execute(insertion(table, self.dialect, replacing=True), repairs).rowcount
+            written += connection.execute(upsert(table, self.dialect, replacing=True), repairs).rowcount
         return written
 
     def file_bytes(self) -> int | None:
@@ -266,7 +271,7 @@ class Database:
             self._closed = True
             self._engine.dispose()
             if self.path and not self.read_only:
-                with speaking_of(self.name):
+                with translate_errors(self.name):
                     leave_wal(self.path)
 
     @property

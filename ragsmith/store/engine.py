@@ -45,7 +45,7 @@ FULL = ("too many clients", "remaining connection slots", "too many connections"
 """What such a server says (PostgreSQL, and PgBouncer before it); libpq passes no error code on here."""
 
 
-def parse(location: str | Path | URL) -> Path | URL:
+def parse_location(location: str | Path | URL) -> Path | URL:
     """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
     if isinstance(location, URL):
         return location
@@ -284,7 +284,7 @@ def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
 
 
 @contextmanager
-def speaking_of(name: str) -> Iterator[None]:
+def translate_errors(name: str) -> Iterator[None]:
     """Turn what a driver raises into one sentence about ``name``."""
     try:
         yield

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from ragsmith.store.database import Database
-from ragsmith.store.rows import label
+from ragsmith.store.rows import row_label
 from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
 from ragsmith.store.validation import VECTOR_TASKS
 
@@ -130,7 +130,7 @@ def _damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: 
     columns["dataset"] = datasets.get(digest, digest or "unknown")
     shown = {name: str(value)[:SHOWN] for name, value in columns.items()}
     what = NAMES.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
-    return Damage(label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
+    return Damage(row_label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
 
 
 def _size(connection: Connection, table: Table) -> TableSize:

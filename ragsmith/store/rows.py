@@ -132,7 +132,7 @@ class ProposalRow:
         return found
 
 
-def settled(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
+def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
     """What to store when ``new`` meets ``old``; None keeps the old row: a result that is there is never undone."""
     if old is None:
         return new
@@ -164,7 +164,7 @@ def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
     ]
 
 
-def label(table: Table, row: Sequence[object]) -> str:
+def row_label(table: Table, row: Sequence[object]) -> str:
     """``table:key``, how a row is named to people."""
     return f"{table.name}:{'/'.join(map(str, row[: len(table.primary_key)]))}"
 
@@ -181,7 +181,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def insertion(table: Table, dialect: str, *, replacing: bool, final: tuple[str, str] | None = None) -> Insert:
+def upsert(table: Table, dialect: str, *, replacing: bool, final: tuple[str, str] | None = None) -> Insert:
     """An insert that keeps the row already under that key, or replaces it.
 
     ``final`` is a column and the value that makes a row immune against being replaced.

@@ -25,7 +25,7 @@ from ragsmith.gateway.leases import Lease
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.store.database import BATCH, Database
-from ragsmith.store.engine import parse, take_advisory_lock
+from ragsmith.store.engine import parse_location, take_advisory_lock
 from ragsmith.store.maintenance import Damage, Statistics, damaged_rows, statistics
 from ragsmith.store.rows import (
     DatasetRow,
@@ -40,8 +40,8 @@ from ragsmith.store.rows import (
     add_checksum,
     batches,
     columns_of,
-    insertion,
-    settled,
+    newer_result,
+    upsert,
 )
 from ragsmith.store.schema import (
     CLAIM,
@@ -78,7 +78,7 @@ __all__ = [
     "Statistics",
     "Store",
     "StoredCall",
-    "opened",
+    "open_store",
 ]
 
 TIMEOUT = 30.0
@@ -119,7 +119,7 @@ class _NotAllNew(Exception):
 
 
 @contextmanager
-def opened(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
+def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
     """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed.
 
     Damaged rows that were met while it was only read are named in a `DamagedRows` warning at the end.
@@ -127,7 +127,7 @@ def opened(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[St
     Raises:
         UsageError: nothing is there to be read.
     """
-    path = None if isinstance(cache, Store) else parse(cache)
+    path = None if isinstance(cache, Store) else parse_location(cache)
     if read_only and isinstance(path, Path) and not path.exists():
         raise UsageError(f"there is no cache {str(path)!r}: run a search first, or name its cache with --cache")
     with nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only) as store:
@@ -297,7 +297,7 @@ class Store:
             free = [key for key in wanted if holders.get(key) in {None, *gone}]
             mine = {key for key, holder in holders.items() if holder == owner}
             if free:  # as late as can be: others who want one of these wait from here to the end of the transaction
-                statement = insertion(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
+                statement = upsert(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
                 rows = [add_checksum(CLAIM, (key, owner)) for key in free]
                 mine.update(connection.execute(statement, rows).scalars())
                 late = self.get_calls(mine)  # on a server some may have come since the first look
@@ -414,14 +414,14 @@ class Store:
             return list(rows)
         with database.writing() as connection:
             kept = self._same_results(connection, rows)
-            if all(settled(kept.get((row.evaluation, row.question)), row) is None for row in rows):
+            if all(newer_result(kept.get((row.evaluation, row.question)), row) is None for row in rows):
                 return list(kept.values())  # equal searches side by side need not wait for each other
             take_advisory_lock(connection, "result")
             kept = self._same_results(connection, rows)
             changed: dict[tuple[str, str], ResultRow] = {}
             for row in rows:
                 key = (row.evaluation, row.question)
-                new = settled(changed.get(key) or kept.get(key), row)
+                new = newer_result(changed.get(key) or kept.get(key), row)
                 if new is not None:
                     changed[key] = new
             database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))

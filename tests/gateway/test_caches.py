@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 
 from ragsmith.caches import MIN_CACHE_ENTRIES, bounded_cache, empty_caches
-from ragsmith.gateway.memory import give_back
+from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
@@ -107,5 +107,5 @@ def test_caches_of_few_entries_are_left_alone() -> None:
 
 def test_memory_can_be_given_back_at_any_time() -> None:
     kept = [bytes(1000) for _ in range(1000)]
-    give_back()
+    release_free_memory()
     assert all(value == bytes(1000) for value in kept)

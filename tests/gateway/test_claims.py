@@ -17,7 +17,7 @@ from stored import Locked, put_call
 
 from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.call_context import CallContext
-from ragsmith.gateway.claims import PAUSE_SECONDS, Grouped, claimed
+from ragsmith.gateway.claims import PAUSE_SECONDS, BatchedStore, claim_call
 from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
@@ -217,18 +217,18 @@ def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) 
 
 
 def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is None
         assert not claim(store, "other", "k")
         put_call(store, "k", "m", "t", "reply")
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is not None
         assert found.value == "reply"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
-    with pytest.raises(error), claimed(Grouped(store), "k", lambda: False):
+    with pytest.raises(error), claim_call(BatchedStore(store), "k", lambda: False):
         raise error
     assert claim(store, "other", "k")
 
@@ -238,7 +238,7 @@ def test_the_reply_of_another_is_waited_for(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is not None
         assert found.value == "theirs"
     later.join()
@@ -256,7 +256,7 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
 
     keys = [f"k{n}" for n in range(16)]
     assert claim(store, "other", *keys) == set(keys)
-    grouped = Grouped(Watched(store))
+    grouped = BatchedStore(Watched(store))
     found: dict[str, StoredCall] = {}
     at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
     assert found == {}
@@ -270,14 +270,14 @@ def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, store.release, ("other", "k"))
     later.start()
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is None
     later.join()
 
 
 def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
     assert claim(store, "other", "k")
-    with claimed(Grouped(store), "k", lambda: True) as found:
+    with claim_call(BatchedStore(store), "k", lambda: True) as found:
         assert found is None
     assert not claim(store, "another", "k")
 
@@ -286,7 +286,7 @@ def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(stor
     host, _, _, place = this_process().split(":")
     pid = gone_pid()
     assert claim(store, "other", "k", "l", process=f"{host}:{pid}::{place}")
-    grouped = Grouped(store)
+    grouped = BatchedStore(store)
     with pytest.warns(Notice, match=f"process {pid} on {host} has ended .* taken over") as said:
         taken = [grouped.claim_many([key])[0] for key in "kl"]
     assert taken == [{"k"}, {"l"}]
@@ -294,7 +294,7 @@ def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(stor
 
 
 def test_whoever_leaves_gives_everything_up(store: Store) -> None:
-    grouped = Grouped(store)
+    grouped = BatchedStore(store)
     grouped.leave()
     assert grouped.claim_many(["k", "l"])[0] == {"k", "l"}
     assert claim(store, "other", "k", "l") == set()
@@ -305,7 +305,7 @@ def test_whoever_leaves_gives_everything_up(store: Store) -> None:
 
 def test_a_late_reply_does_no_harm(store: Store) -> None:
     """A process that was stopped for long goes on: another has taken its claim over meanwhile, and has the reply."""
-    late = Grouped(store)
+    late = BatchedStore(store)
     assert late.claim_many(["k"])[0] == {"k"}
     with store._database.writing() as connection:
         connection.execute(delete(CLAIM))
@@ -323,7 +323,7 @@ def make_calls(place: Path | str, made: Pipe) -> None:
     """Make each call that is left to make, slowly, and tell which."""
     with Store.open(place) as store:
         for i in range(10):
-            with claimed(Grouped(store), f"k{i}", lambda: False) as found:
+            with claim_call(BatchedStore(store), f"k{i}", lambda: False) as found:
                 if found is None:
                     made.send(i)
                     time.sleep(0.01)

@@ -23,10 +23,10 @@ from ragsmith.gateway.memory import (
     MIB,
     Memory,
     Sizes,
-    a_process,
     available_bytes,
-    own_bytes,
-    read_size,
+    memory_per_process,
+    parse_size,
+    process_bytes,
 )
 from ragsmith.types import Chunk, Hit, Passage, Scale, Span
 
@@ -215,18 +215,18 @@ def test_sizes_are_those_of_what_is_held_and_not_of_the_corpus() -> None:
     ],
 )
 def test_sizes_are_read(text: str | int, size: int) -> None:
-    assert read_size(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "G", "2X", "-2G", "1e3M", "nan", "inf", "0", "100K", "2 G G", 0, -5])
 def test_what_is_no_size_is_refused(text: str | int) -> None:
     with pytest.raises(WrongOption, match=r"memory is .*: give a size of at least 1M, such as 500M, 2G or 1\.5GiB"):
-        read_size(text)
+        parse_size(text)
 
 
 def test_a_limit_is_for_all_processes_together() -> None:
-    assert a_process(3 * GIB, 3) == GIB
-    assert 0 < a_process(None, 3) <= 3 * GIB // 2
+    assert memory_per_process(3 * GIB, 3) == GIB
+    assert 0 < memory_per_process(None, 3) <= 3 * GIB // 2
 
 
 def machine(root: Path, files: dict[str, str]) -> Path:
@@ -264,7 +264,7 @@ def test_containers_of_the_first_kind_have_a_limit_elsewhere(tmp_path: Path) -> 
 
 
 def test_a_process_has_some_memory() -> None:
-    before = own_bytes()
+    before = process_bytes()
     block = np.ones(8 * MIB)
-    assert own_bytes() - before >= 0
-    assert own_bytes() > block.nbytes // 8
+    assert process_bytes() - before >= 0
+    assert process_bytes() > block.nbytes // 8

@@ -16,8 +16,8 @@ import pytest
 from stored import Locked
 
 from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, StoreError, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_spent
-from ragsmith.gateway.claims import Grouped
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, parse_spent
+from ragsmith.gateway.claims import BatchedStore
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
@@ -66,7 +66,7 @@ def without_log(path: Path) -> Path:
     return path
 
 
-def keep_reply(grouped: Grouped, key: str) -> None:
+def keep_reply(grouped: BatchedStore, key: str) -> None:
     grouped.put_calls([StoredCall(key, "openai:tiny", "task", "a reply")])
 
 
@@ -104,7 +104,7 @@ def send_requests(path: Path, limits: Limits, sent: Pipe) -> None:
     """Send as many requests as the limits allow, and say of each that it is sent just before it is."""
     with Store.open(path) as store:
         budget = Budget(store, "run", limits, PRICES)
-        grouped = Grouped(store, budget)
+        grouped = BatchedStore(store, budget)
         try:
             for number in range(1000):
                 with budget.request("openai:tiny", "xxx", 8) as used:
@@ -154,7 +154,7 @@ def test_a_limit_holds_over_processes_that_are_killed_at_any_moment(path: Path, 
 def test_a_kill_between_sending_and_replying_forgets_nothing(path: Path, tmp_path: Path, limits: Limits) -> None:
     with Store.open(path) as store:
         budget = Budget(store, "run", limits, PRICES)
-        grouped = Grouped(store, budget)
+        grouped = BatchedStore(store, budget)
         with budget.request("openai:tiny", "", 10) as used:
             budget.before_attempt()
             before = copy_as_killed(path, tmp_path / "before the reply")
@@ -210,7 +210,7 @@ def test_what_replies_cost_is_settled_when_they_are_kept(path: Path, tmp_path: P
     """Many requests that went off together are answered together; then comes the kill."""
     with Store.open(path) as store:
         budget = Budget(store, "run", prices=PRICES)
-        grouped = Grouped(store, budget)
+        grouped = BatchedStore(store, budget)
         for _ in range(replies):
             budget.before_attempt()
         for number in range(replies):
@@ -228,7 +228,7 @@ def test_what_a_reply_cost_that_cannot_be_kept_is_settled_with_it(path: Path, li
     with Store.open(path) as store:
         locked = Locked(store)
         budget = Budget(store, "run", limits)
-        grouped = Grouped(locked, budget)
+        grouped = BatchedStore(locked, budget)
         with budget.request("openai:tiny", "prompt", 20) as used:
             used.append(Usage(1, 0, 0, 5, 10))
         with pytest.raises(StoreError):
@@ -245,7 +245,7 @@ def test_what_a_reply_cost_that_cannot_be_kept_is_settled_with_it(path: Path, li
 def test_replies_are_kept_though_the_record_of_what_was_spent_is_damaged(path: Path) -> None:
     with Store.open(path) as store:
         budget = Budget(store, "run")
-        grouped = Grouped(store, budget)
+        grouped = BatchedStore(store, budget)
         with budget.request("openai:tiny", "prompt", 10) as used:
             used.append(Usage(1, 0, 0, 5, 10))
         execute(path, "UPDATE spending SET tokens = 7")
@@ -367,10 +367,10 @@ def test_no_damage_to_the_file_of_a_run_lets_it_spend_more(path: Path, seed: int
     [("352", Spent(352)), ("calls=3,tokens=5", Spent(3, 5)), ("cost=0.5, calls=2", Spent(2, 0, 0.5)), ("0", Spent())],
 )
 def test_what_is_accepted_is_read(text: str, spent: Spent) -> None:
-    assert read_spent(text) == spent
+    assert parse_spent(text) == spent
 
 
 @pytest.mark.parametrize("text", ["", "x", "calls=", "calls=-1", "requests=3", "cost=nan", "cost=inf", "1.5", "3;4"])
 def test_what_cannot_be_accepted_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as calls="):
-        read_spent(text)
+        parse_spent(text)

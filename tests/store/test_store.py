@@ -20,7 +20,7 @@ from stored import put_call
 
 from ragsmith.errors import StoreError
 from ragsmith.models.capabilities import ModelCapabilities
-from ragsmith.store.rows import insertion, settled
+from ragsmith.store.rows import newer_result, upsert
 from ragsmith.store.schema import RESULT, TABLES
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, Store, StoredCall
 
@@ -155,7 +155,7 @@ def test_it_does_not_matter_how_rows_are_grouped_into_transactions(
     rows = [ResultRow("e", question, state, n) for n, (question, state) in enumerate(outcomes)]
     expected: dict[str, ResultRow] = {}
     for row in rows:
-        expected[row.question] = settled(expected.get(row.question), row) or expected[row.question]
+        expected[row.question] = newer_result(expected.get(row.question), row) or expected[row.question]
     with open_store(tmp_path_factory.mktemp("store") / "cache.sqlite") as store:
         for start in range(0, len(rows), size):
             store.put_results(rows[start : start + size])
@@ -328,19 +328,19 @@ def test_statements_compile_for_postgresql(table: Any) -> None:
     ddl = str(CreateTable(table).compile(dialect=dialect))
     assert "WITHOUT ROWID" not in ddl
     assert "PRIMARY KEY" in ddl
-    kept = str(insertion(table, "postgresql", replacing=False).compile(dialect=dialect))
+    kept = str(upsert(table, "postgresql", replacing=False).compile(dialect=dialect))
     assert kept.endswith("DO NOTHING")
-    replaced = str(insertion(table, "postgresql", replacing=True).compile(dialect=dialect))
+    replaced = str(upsert(table, "postgresql", replacing=True).compile(dialect=dialect))
     assert "DO UPDATE SET" in replaced
     assert "checksum = excluded.checksum" in replaced
 
 
 def test_an_ok_result_is_protected_by_the_statement_too() -> None:
     for name, dialect in (("postgresql", make_url("postgresql+psycopg://").get_dialect()()), ("sqlite", None)):
-        statement = insertion(RESULT, name, replacing=True, final=("state", "ok"))
+        statement = upsert(RESULT, name, replacing=True, final=("state", "ok"))
         assert "WHERE result.state != " in str(statement.compile(dialect=dialect))
     with pytest.raises(StoreError, match="mysql"):
-        insertion(RESULT, "mysql", replacing=True)
+        upsert(RESULT, "mysql", replacing=True)
 
 
 def test_results_can_be_read_again_after_it_was_closed(tmp_path: Path) -> None:

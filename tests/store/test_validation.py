@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 from stored import put_call
 
-from ragsmith.store.rows import add_checksum, insertion
+from ragsmith.store.rows import add_checksum, upsert
 from ragsmith.store.schema import METADATA
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
 
@@ -57,7 +57,7 @@ def put_wrong(path: Path) -> Callable[..., None]:
         sealed = add_checksum(METADATA.tables[table], row)
         engine = create_engine(f"sqlite:///{path}")
         with engine.begin() as connection:
-            connection.execute(insertion(METADATA.tables[table], "sqlite", replacing=True), [sealed])
+            connection.execute(upsert(METADATA.tables[table], "sqlite", replacing=True), [sealed])
         engine.dispose()
 
     return put
