@@ -19,8 +19,8 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Refused
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.gateway.asking import parse_problem, render_prompt, unit_vectors
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.completions import complete_whole
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.limits import complete_whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibrated, Calibration

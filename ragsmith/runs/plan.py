@@ -25,9 +25,8 @@ from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.gateway.timing import TimingGateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE

@@ -172,7 +172,7 @@ class PipelineService:
         if clear:
             self._clear()
         gateway = self._base.gateway.for_request()
-        stop.tells(gateway.forsake)
+        stop.tells(gateway.cancel)
         engine = self.setup.engine(gateway=gateway)
         engine.share_collection(self._base)
         return engine

@@ -289,7 +289,7 @@ def test_the_text_at_fault_is_found_and_the_others_are_kept(store: Store, asked:
 
 def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store) -> None:
     model = PickyReranker("text")
-    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one reply of use"):
+    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one usable reply"):
         use("embedder", model, store, [f"text {n}" for n in range(64)])
     assert len(model.batches) == IN_VAIN
 
@@ -314,7 +314,7 @@ def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
             with pytest.raises(RefusedContent):
                 reranker.score(f"query {n}", texts)
     assert len(model.batches) == 3 * (IN_VAIN - 1)
-    with pytest.raises(ModelUnavailable, match=f"one reply of use to {IN_VAIN} requests"):
+    with pytest.raises(ModelUnavailable, match=f"one usable reply to {IN_VAIN} requests"):
         reranker.score("one query more", texts)
 
 
@@ -339,7 +339,7 @@ def test_attempts_and_costs_add_up() -> None:
 def test_a_message_has_no_secret(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-0123456789")
     error = ModelError("the key secret-0123456789 has no luck")
-    assert "secret-0123456789" not in FailedCall.of(error, "key", "model", "task").message
+    assert "secret-0123456789" not in FailedCall.from_error(error, "key", "model", "task").message
 
 
 def test_who_asks_is_named_with_its_place() -> None:

@@ -83,9 +83,9 @@ def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: 
     assert looks == SILENT_SECONDS
     assert watch.is_gone(FAR, ["k"])
     assert watch.news() == [
-        "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; last heard of "
-        "5 s ago.",
-        "process 12 on far has not been heard of for 18 s and left calls unfinished: they are taken over.",
+        "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; "
+        "its last heartbeat was 5 s ago.",
+        "process 12 on far has sent no heartbeat for 18 s and left calls unfinished: they are taken over.",
     ]
     assert watch.news() == []
 

@@ -9,8 +9,8 @@ import pytest
 
 from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.completions import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.tasks import Task, text
