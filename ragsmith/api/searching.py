@@ -128,7 +128,7 @@ def search(
     most = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     resources, found, chosen, setup, known = _prepared(dataset, arguments)
-    if limits and limits.any and not setup.served:
+    if limits and limits.by_name and not setup.served:
         warnings.warn(
             "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
         )

@@ -471,7 +471,7 @@ def _lines(
 
     def line(model: str, request: str, tally: RequestCount) -> PlanLine:
         scale = 1.0 if request in once else 1 / share
-        usage, price = expected[model].usage(request, tally, scale), prices.of(model)
+        usage, price = expected[model].usage(request, tally, scale), prices.price_of(model)
         return PlanLine(
             model,
             request,
@@ -479,7 +479,7 @@ def _lines(
             math.ceil(tally.cached * scale),
             usage.input_tokens,
             usage.output_tokens,
-            None if price is None else price.of(usage),
+            None if price is None else price.cost(usage.calls, usage.input_tokens, usage.output_tokens),
             usage.seconds,
         )
 

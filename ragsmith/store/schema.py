@@ -1,4 +1,4 @@
-"""The tables of the store. They have one format, whose number is kept in the database; any other is refused."""
+"""The tables of the store, in one format, whose number is in the database; other formats are refused."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sqlalchemy import (
 from ragsmith.errors import WrongStore
 
 APPLICATION_ID = int.from_bytes(b"RAGs")
-"""In the header of every SQLite file of ours, so that no other file is taken for one."""
+"""In the header of every SQLite file of ours, which tells it from other files."""
 
 FORMAT = 1
-"""Of the tables and of the checksums of their rows."""
+"""The format of the tables and of the checksums of their rows."""
 
 METADATA = MetaData()
 
 
 def _table(name: str, *columns: Column[object] | CheckConstraint) -> Table:
-    """A table whose rows carry a checksum.
+    """A table whose rows have a checksum.
 
-    Without row ids a row lives in one B-tree only. So a key that was damaged on disk is simply absent, and its row can
-    be written again; with a second tree, an index would go on claiming that it is there.
+    Without row ids a row is in one B-tree only. So a row whose key is damaged is absent, and can be written again; an
+    index in a second tree would still contain the key.
     """
     return Table(name, METADATA, *columns, Column("checksum", Text, nullable=False), sqlite_with_rowid=False)
 
@@ -48,7 +48,7 @@ def _json(name: str) -> Column[object]:
 
 
 def _integer(name: str) -> Column[object]:
-    return Column(name, BigInteger, nullable=False)  # a server's plain integers end at two thousand million
+    return Column(name, BigInteger, nullable=False)  # an INTEGER of a server has 32 bits
 
 
 MODEL_CALL = _table(
@@ -102,9 +102,9 @@ SPENDING = _table(
     _text("state"),
     CheckConstraint("state IN ('known', 'in doubt')", name="spending_state"),
 )
-"""What each run has spent, one row a run: see `ragsmith.store.spending`."""
+"""The spending of each run: see `ragsmith.store.spending`."""
 TRAITS = _table("traits", _key("model"), _json("value"))
-"""What was learnt of chat models: see `ragsmith.models.capabilities`."""
+"""Capabilities of chat models: see `ragsmith.models.capabilities`."""
 FAILED_CALL = _table(
     "failed_call",
     _key("key"),
@@ -117,11 +117,11 @@ FAILED_CALL = _table(
     _integer("input_tokens"),
     _integer("output_tokens"),
 )
-"""Requests that failed, under the key where the reply would be: see `ragsmith.gateway.failures`."""
+"""Failed requests, under the key of the reply: see `ragsmith.gateway.failures`."""
 CLAIM = _table("claim", _key("key"), _text("owner"))
-"""Calls that a process is making now, so that no other makes them, too."""
+"""Calls that a process is making now, so that no other makes them."""
 LEASE = _table("lease", _key("owner"), _text("process"), _integer("heartbeat"))
-"""Of the processes that hold claims; ``heartbeat`` changes while they live."""
+"""The processes with claims; ``heartbeat`` changes while they run."""
 
 LATENCY = _table(
     "latency",
@@ -132,21 +132,21 @@ LATENCY = _table(
     _json("value"),
     CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),
 )
-"""How long pipelines take, by the kind of machine: apart from results, which are equal wherever they are made."""
+"""Latencies of pipelines by the kind of machine: not in results, which are equal on every machine."""
 FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("value"))
-"""What was worked out of results and is shown with a run, such as what each part of its winner is worth."""
+"""Values computed from results and shown with a run, such as an ablation of its winner."""
 DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
-"""Why questions went as they did: see `ragsmith.diagnosis.diagnosed`."""
+"""Diagnoses of questions: see `ragsmith.diagnosis.diagnosed`."""
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
-"""How often test questions were used for a verdict: see `ragsmith.comparison.looks`."""
+"""Uses of test questions for a verdict: see `ragsmith.comparison.looks`."""
 LOOKED = _table("looked", _key("question"), _key("look"))
-"""The same by question, so that a new look reads those at its own questions, however many there are."""
+"""The same by question, so that a new look reads only those at its own questions."""
 
 TABLES = tuple(METADATA.sorted_tables)
 
 
 def stored_format(connection: Connection) -> int:
-    """The format of an open database; 0 when it holds nothing of ours."""
+    """The format of an open database; 0 for one without our tables."""
     if connection.dialect.name == "sqlite":
         return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if not inspect(connection).has_table("ragsmith_schema"):
@@ -155,7 +155,7 @@ def stored_format(connection: Connection) -> int:
 
 
 def refuse_other_format(found: int, name: str) -> None:
-    """Raise WrongStore for a database ``name`` of a format that is not ours; 0 is one without tables."""
+    """Raise WrongStore for a database ``name`` of another format; 0 is one without tables."""
     if found not in (0, FORMAT):
         raise WrongStore(
             f"{name} has format {found}, and this version of ragsmith reads format {FORMAT}: name another cache with "
@@ -164,15 +164,15 @@ def refuse_other_format(found: int, name: str) -> None:
 
 
 def create_tables(connection: Connection, name: str) -> None:
-    """Create the tables in the caller's writing transaction, unless another process was first."""
-    if connection.dialect.name == "postgresql":  # two processes may meet here; SQLite's writer is alone already
+    """Create the tables in the transaction of the caller, unless another process was first."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": APPLICATION_ID})
     found = stored_format(connection)
     refuse_other_format(found, name)
     if found == FORMAT:
         return
     METADATA.create_all(connection, checkfirst=False)
-    if connection.dialect.name == "sqlite":  # pragmas take no parameters; both are integers of ours
+    if connection.dialect.name == "sqlite":  # pragmas take no parameters
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
     else:

@@ -1,7 +1,7 @@
 """Validation of rows: one whose checksum is right may still have another form than its readers expect.
 
 Such a row was written by another program, or by a mistake of ours, and counts as damaged: it is absent, named, and
-computed again. Only what readers rely on is checked; there may be more.
+computed again. Only what readers rely on is checked.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TypeAlias
 from ragsmith.models.calls import Json
 
 Validator: TypeAlias = Callable[[Sequence[Json]], bool]
-"""Whether the decoded columns of a row are of the form that its readers expect."""
+"""Whether the decoded columns of a row have the form that its readers expect."""
 
 VECTOR_TASKS = ("text", "query")
-"""The tasks of model calls that made a vector."""
+"""The tasks of model calls whose values are vectors."""
 
 _TEXTS = frozenset({str})
 _NUMBERS = frozenset({int, float})
@@ -26,17 +26,17 @@ _SCORES = _NUMBERS | {type(None)}
 
 
 def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
-    """Whether ``value`` is a mapping with these keys, and values of these kinds."""
+    """Whether ``value`` is a mapping with these keys, and values of these types."""
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
 def _lists(value: Json, kinds: frozenset[type]) -> bool:
-    """Whether ``value`` is a list of nothing but these kinds; true and false are no numbers."""
+    """Whether ``value`` is a list of these types alone; booleans are no numbers."""
     return isinstance(value, list) and kinds.issuperset(map(type, value))
 
 
 def _maps(value: Json, kinds: frozenset[type]) -> bool:
-    """Whether ``value`` is a mapping to nothing but these kinds; true and false are no numbers."""
+    """Whether ``value`` is a mapping to these types alone; booleans are no numbers."""
     return isinstance(value, dict) and kinds.issuperset(map(type, value.values()))
 
 
@@ -68,7 +68,7 @@ def _evaluation(row: Sequence[Json]) -> bool:
 
 
 def _result(row: Sequence[Json]) -> bool:
-    """Every command reads tens of thousands of these, so this one is written to be fast."""
+    """Written to be fast: commands read tens of thousands of results."""
     state, value, attempts = row[2:5]
     if type(attempts) is not int or not isinstance(value, dict):
         return False
@@ -149,4 +149,4 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(
         "look": _look,
     }
 )
-"""By table. A table without an entry holds no JSON, or nothing that is read by its form."""
+"""By table. The form of other tables needs no validation."""

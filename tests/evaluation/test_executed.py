@@ -34,7 +34,6 @@ MACHINERY = {
         "gateway.completions",
         "gateway.failures",
         "gateway.gateway",
-        "gateway.metered",
         "gateway.vectors_and_scores",
         "index.stores",
     ),

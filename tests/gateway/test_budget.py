@@ -441,9 +441,9 @@ def test_a_limit_is_above_0(wrong: dict[str, float]) -> None:
 
 def test_prices_are_of_a_million_tokens_and_a_thousand_requests() -> None:
     price = Price(input=0.4, output=1.6, requests=2.0)
-    assert price.of(Usage(10, 0, 0, 500_000, 250_000)) == pytest.approx(0.2 + 0.4 + 0.02)
-    assert Prices({"openai:tiny": price}).of("openai:tiny@v1@cut") is price
-    assert Prices({"openai:tiny": price}).of("openai:tin") is None
+    assert price.cost(10, 500_000, 250_000) == pytest.approx(0.2 + 0.4 + 0.02)
+    assert Prices({"openai:tiny": price}).price_of("openai:tiny@v1@cut") is price
+    assert Prices({"openai:tiny": price}).price_of("openai:tin") is None
 
 
 def test_prices_are_read_from_a_file(tmp_path: Path) -> None:

@@ -343,4 +343,4 @@ def test_a_message_has_no_secret(store: Store, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_asks_is_named_with_its_place() -> None:
-    assert asker_of("judge", Picky()).place == ""
+    assert asker_of("judge", Picky()).provider == ""

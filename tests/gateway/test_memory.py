@@ -193,12 +193,12 @@ def test_sizes_are_those_of_what_is_held_and_not_of_the_corpus() -> None:
     sizes = Sizes()
     chunk = Chunk("c", "d", 0, 0, 9, "word " * 1000)
     hits = tuple(Hit(chunk, 0.5, Scale.BM25) for _ in range(100))
-    assert 5_000 < sizes.of(hits) < 20_000
-    assert 9_000 < sizes.of((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
-    assert sizes.of(np.zeros(1000)) == 8112
-    assert sizes.of(TEXT) > KIB
-    assert sizes.of(()) < 100
-    assert 0 < sizes.of(object()) < 100
+    assert 5_000 < sizes.estimate(hits) < 20_000
+    assert 9_000 < sizes.estimate((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
+    assert sizes.estimate(np.zeros(1000)) == 8112
+    assert sizes.estimate(TEXT) > KIB
+    assert sizes.estimate(()) < 100
+    assert 0 < sizes.estimate(object()) < 100
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, 
 VALUE = {"scores": {"f1": 0.1 + 0.2}, "answer": "Straße \0 \ud83d", "cited": [0, 2]}
 
 
-open_store = partial(Store.open, validators={})  # values as short as can be
+pytestmark = pytest.mark.usefixtures("any_values")
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(place: Path | str) -> Iterator[Store]:
-    with open_store(place) as opened:
+    with Store.open(place) as opened:
         yield opened
 
 
@@ -156,7 +155,7 @@ def test_it_does_not_matter_how_rows_are_grouped_into_transactions(
     expected: dict[str, ResultRow] = {}
     for row in rows:
         expected[row.question] = newer_result(expected.get(row.question), row) or expected[row.question]
-    with open_store(tmp_path_factory.mktemp("store") / "cache.sqlite") as store:
+    with Store.open(tmp_path_factory.mktemp("store") / "cache.sqlite") as store:
         for start in range(0, len(rows), size):
             store.put_results(rows[start : start + size])
         assert store.results("e") == expected
@@ -195,14 +194,14 @@ def test_a_cost_that_is_no_number_is_refused(store: Store, wrong: Any) -> None:
     ],
 )
 def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, damage: object) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", "reply", seconds=1.0)
         put_call(store, "good", "m", "t", "reply")
     value = "CAST(? AS TEXT)" if isinstance(damage, bytes) else "?"
     edit(path, f"UPDATE model_call SET {column} = {value} WHERE key = 'k'", damage)
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert [row.row for row in store.verify()] == ["model_call:k"]
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert list(store.get_calls(["k", "good"])) == ["good"]
         assert store.get_call("k") is None
         assert store.damaged == ["model_call:k"]
@@ -216,10 +215,10 @@ def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, dam
 
 
 def test_a_row_moved_to_another_key_is_refused(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q1", "ok", 1)])
     edit(path, "UPDATE result SET question = 'q2'")
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert store.results("e") == {}
         assert store.damaged == ["result:e/q2"]
         store.put_results([ResultRow("e", "q1", "ok", 2)])
@@ -227,10 +226,10 @@ def test_a_row_moved_to_another_key_is_refused(path: Path) -> None:
 
 
 def test_a_damaged_result_gives_way_even_to_a_failure(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q", "ok", 1)])
     edit(path, "UPDATE result SET value = '2'")
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q", "failed", "x")])
         assert store.results("e")["q"] == ResultRow("e", "q", "failed", "x")
         assert store.damaged == ["result:e/q"]
@@ -239,7 +238,7 @@ def test_a_damaged_result_gives_way_even_to_a_failure(path: Path) -> None:
 def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) -> None:
     """Rows come back as they were, not at all, or the whole file is refused: never as something else."""
     written = {f"q{i}": ResultRow("e", f"q{i}", "ok", {"answer": f"text {i} " * 9, "f1": i / 7}) for i in range(150)}
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results(list(written.values()))
     intact = path.read_bytes()
     draw = random.Random(0)
@@ -249,7 +248,7 @@ def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) ->
         flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
         path.write_bytes(flipped)
         try:
-            with open_store(path) as store:
+            with Store.open(path) as store:
                 found = store.results("e")
                 assert found.items() <= written.items()
                 outcomes["same" if found == written else "fewer"] += 1
@@ -269,7 +268,7 @@ def test_statistics_count_rows_and_bytes(store: Store, place: Path | str) -> Non
     assert statistics["tables"]["result"] == {"rows": 2, "bytes": len("[1]" + "[]")}
     assert statistics["tables"]["run"] == {"rows": 0, "bytes": 0}
     store.close()
-    with open_store(place, read_only=True) as again:
+    with Store.open(place, read_only=True) as again:
         assert again.statistics() == {
             **statistics,
             "file_bytes": place.stat().st_size if isinstance(place, Path) else None,
@@ -296,7 +295,7 @@ def test_many_threads_share_a_store(store: Store) -> None:
 
 
 def test_a_closed_store_is_one_private_file(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", 1)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
@@ -309,13 +308,13 @@ def test_a_closed_store_is_one_private_file(path: Path) -> None:
 
 
 def test_two_stores_of_one_process_may_close_in_any_order(path: Path) -> None:
-    first = open_store(str(path))
-    with open_store(f"sqlite:///{path}") as second:
+    first = Store.open(str(path))
+    with Store.open(f"sqlite:///{path}") as second:
         put_call(second, "k", "m", "t", 1)
         first.close()
         put_call(second, "l", "m", "t", 1)
     assert list(path.parent.iterdir()) == [path]
-    with open_store(path) as third:
+    with Store.open(path) as third:
         assert len(third.get_calls("kl")) == 2
 
 
@@ -345,7 +344,7 @@ def test_an_ok_result_is_protected_by_the_statement_too() -> None:
 
 def test_results_can_be_read_again_after_it_was_closed(tmp_path: Path) -> None:
     row = ResultRow("e", "q1", "ok", {"answer": "seven"})
-    with open_store(tmp_path / "cache.sqlite") as store:
+    with Store.open(tmp_path / "cache.sqlite") as store:
         store.put_results([row])
         assert store.results_again("e") == {"q1": row}
     assert store.results_again("e") == {"q1": row}
