@@ -181,7 +181,7 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
 
 PAGE_BYTES = 16384
-"""A result has 1.4 KB. Tables without row ids have at most a quarter of a page of each row in the tree: on pages of 4 KB
+"""A result has 1.4 KB. Tables without row ids have at most a quarter of a page of a row in the tree: on pages of 4 KB
 nearly every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
 
 

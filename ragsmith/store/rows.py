@@ -130,7 +130,7 @@ class ProposalRow:
 
 
 def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
-    """The row to store for ``new`` where ``old`` is stored; None keeps the old one, as an ok result is never replaced."""
+    """The row to store for ``new`` where ``old`` is stored; None where the old one stays, as an ok result does."""
     if old is None:
         return new
     if old.state == "ok":

@@ -70,7 +70,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
     ("run", ("r", "d", "running", [RUN], None, None), "run:r", "record of run r on data set law"),
     ("run", ("r", "d", "running", {**RUN, "space": "s"}, None, None), "run:r", "record of run r on data set law"),
     ("proposal", ("r", 0, 0, "12", "e", {"fitness": 1}), "proposal:r/0", "candidate 0 of run r on data set law"),
-    ("fit", ("f", "d", {"numbers": []}), "fit:f", "what techniques learned on data set law"),
+    ("fit", ("f", "d", {"numbers": []}), "fit:f", "numbers that techniques learned on data set law"),
     ("evaluation", ("e", "d", {"pipeline": {"retrieval": 3}}), "evaluation:e", "evaluation e on data set law"),
     ("dataset", ("d", "law", []), "dataset:d", "data set law"),
     ("model_call", ("reply", "chat", "answer", None, 1, 1, 1, 0.0), "model_call:reply", "reply of chat to answer"),
