@@ -213,7 +213,7 @@ class _Module:
 
     @cached_property
     def is_ours(self) -> bool:
-        """Whether it belongs to this package: of other code, statements cannot be told apart, and every word counts."""
+        """Whether it belongs to this package: of other code, every statement and word counts."""
         return self.path.is_relative_to(_PACKAGE)
 
     @property
@@ -267,7 +267,7 @@ _Node = tuple[_Module, int]
 def fingerprint(module: str, name: str = "") -> str:
     """Digest of the statements that determine what ``name`` of ``module`` computes, or the whole module; 16 hex digits.
 
-    These are the statement that defines it and those it uses by name, directly or not, in whatever file they stand, and
+    These are the statement that defines it and those it uses by name, directly or not, in whatever file, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
     names and places of modules, the wording of errors that are raised and methods under `decides_no_value` do not
     count; constants such as prompts do,
@@ -276,7 +276,7 @@ def fingerprint(module: str, name: str = "") -> str:
     holds no installed libraries, every statement counts in its order, with docstrings and the wording of errors.
 
     Raises:
-        UsageError: the code stands in the script that is run, which other processes cannot import.
+        UsageError: the code is in the script that is run, which other processes cannot import.
         ModuleNotFoundError: there is no source of it.
     """
     roots = _roots(module, name)

@@ -1,4 +1,4 @@
-"""What takes long is told of every so often, and what is soon done is not."""
+"""Progress of long tasks is logged every few seconds, and that of short ones is not."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_part_is_counted_behind_what_was_done_of_the_whole(caplog: pytest.LogC
     assert [line for line in caplog.messages if line.startswith("reading")] == ["reading: 5 of 5"] * 2
 
 
-def test_nobody_hears_of_it_who_did_not_ask(caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_is_not_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.NOTSET, LOGGER)  # as it is before a command of this process sets it
     log_progress("cutting 25,000 documents")
     assert caplog.messages == []

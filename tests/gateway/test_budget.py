@@ -208,7 +208,7 @@ def test_tokens_and_money_stay_within_their_limits(
     assert not limits.exceeded(book.most)
 
 
-def test_whoever_could_cost_too_much_waits_for_what_is_in_flight(book: Book) -> None:
+def test_a_request_that_could_cost_too_much_waits_for_those_in_flight(book: Book) -> None:
     """Of 20 tokens the first may take 14 and takes 2, so that the second has room after all."""
     budget = Budget(book, "run", Limits(tokens=20))
     entered, second = threading.Event(), threading.Event()
@@ -335,7 +335,7 @@ def test_a_probe_is_paid_for_and_so_reserved(book: Book) -> None:
     assert budget.spent.tokens == 14 + 48
 
 
-def test_what_is_sent_on_another_thread_counts_as_sent_by_whoever_waits_for_it(book: Book) -> None:
+def test_an_attempt_on_another_thread_counts_for_the_request_that_waits_for_it(book: Book) -> None:
     budget = Budget(book, "run", Limits(tokens=40))
     context = CallContext(None, budget)
 

@@ -61,7 +61,7 @@ class Lengths:
         return np.array([[len(text) % 2, (len(text) + 1) % 2] for text in texts], dtype=np.float32)
 
 
-def test_what_is_known_of_sentences_is_given_up_and_found_again() -> None:
+def test_emptied_sentence_caches_are_filled_again() -> None:
     embedder = Lengths()
     ranking = SentenceRanking(Lexicon(["salt and bells", "a wall"]), embedder)
     before = ranking.similarity("salt", "bells")

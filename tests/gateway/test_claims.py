@@ -85,7 +85,7 @@ def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
     free, found = store.claim_many(["k", "x"], "d", lease=None, is_gone=never)
     assert (free, found["k"].value) == ({"x"}, "reply")
     store.release("a")
-    assert claim(store, "d", "l", "m") == {"l"}, "whoever leaves holds nothing"
+    assert claim(store, "d", "l", "m") == {"l"}, "a process that ends has no claims"
 
 
 def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_about_too(store: Store) -> None:
@@ -107,7 +107,7 @@ def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_a
     assert sorted(wanted) == [["k"], ["k"], ["l"]]
 
 
-def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
+def test_a_damaged_claim_is_free(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     with Store.open(path) as store:
         assert claim(store, "a", "k") == {"k"}
@@ -149,7 +149,7 @@ def test_a_reply_that_comes_between_is_handed_over_and_not_claimed(two: tuple[St
     assert another.statistics()["tables"]["claim"]["rows"] == 2, "of other and of y"
 
 
-def test_a_claim_that_comes_between_is_kept(two: tuple[Store, Store]) -> None:
+def test_a_claim_made_meanwhile_stays(two: tuple[Store, Store]) -> None:
     one, another = two
     got = while_claiming(one, "x", "y", happens=lambda: claim(another, "first", "x"))
     assert got == ({"y"}, {})
@@ -171,7 +171,7 @@ def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) ->
     assert claim(another, "first", "x") == {"x"}
 
 
-def test_whoever_leaves_while_it_is_taken_for_dead_stops_nobody(two: tuple[Store, Store]) -> None:
+def test_a_process_that_ends_while_its_calls_are_taken_over_stops_no_other(two: tuple[Store, Store]) -> None:
     """Its claims are waited for by a process whose own row it clears away."""
     one, another = two
     one.renew(Lease("late", "elsewhere:2", 1))
@@ -216,7 +216,7 @@ def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) 
 # Waiting for the reply of another
 
 
-def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
+def test_a_free_call_is_claimed_and_a_stored_one_is_returned(store: Store) -> None:
     with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is None
         assert not claim(store, "other", "k")
@@ -275,7 +275,7 @@ def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
     later.join()
 
 
-def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
+def test_a_stopped_process_does_not_wait(store: Store) -> None:
     assert claim(store, "other", "k")
     with claim_call(BatchedStore(store), "k", lambda: True) as found:
         assert found is None
@@ -293,7 +293,7 @@ def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(stor
     assert len(said) == 1
 
 
-def test_whoever_leaves_gives_everything_up(store: Store) -> None:
+def test_a_process_that_ends_releases_its_claims(store: Store) -> None:
     grouped = BatchedStore(store)
     grouped.leave()
     assert grouped.claim_many(["k", "l"])[0] == {"k", "l"}

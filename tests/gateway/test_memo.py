@@ -1,4 +1,4 @@
-"""The memo: every value is computed once, whoever asks and however many at a time."""
+"""The memo computes every value once, however many threads ask at a time."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_exception_reaches_all_who_wait_and_is_not_remembered() -> None:
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(memo.get, "key", failing)
         assert entered.wait(WAIT)
-        # those who join before the release get its error; nobody else is given anything to compute before that
+        # threads that join before the release get its error; no other computes before that
         others = [pool.submit(memo.get, "key", failing) for _ in range(3)]
         release.set()
         errors = [future.exception(WAIT) for future in (first, *others)]

@@ -316,7 +316,7 @@ def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
     assert {e["stage"] for e in evaluation.failures.values()} == {"query_expansion.hyde"}
 
 
-def test_a_failure_stands_in_the_report_beside_the_coverage(
+def test_a_failure_is_in_the_report_with_the_coverage(
     server: Ruled,
     two: Path,
     tiny_folder: Path,
@@ -338,11 +338,11 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     written = (folder / "winner.yaml").read_text()
     assert "technique: hyde" not in written
     assert re.search(r"failed_answers: \d+\n  may_miss: 0.1\n  set_aside: {}", written)
-    told = (folder / "report.md").read_text()
-    assert "| 1 | **bm25 + top_k(k=2)** |" in told
-    assert "| 18 = 18 + 0 |" in told
-    assert "| 18 = 17 + 1 |" in told
-    assert re.search(r"query_expansion.hyde.*RefusedContent.*HTTP 400 \(too odd\)", told)
+    report = (folder / "report.md").read_text()
+    assert "| 1 | **bm25 + top_k(k=2)** |" in report
+    assert "| 18 = 18 + 0 |" in report
+    assert "| 18 = 17 + 1 |" in report
+    assert re.search(r"query_expansion.hyde.*RefusedContent.*HTTP 400 \(too odd\)", report)
 
 
 def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide(

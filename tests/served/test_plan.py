@@ -124,7 +124,7 @@ def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
     least, most = found.ranges["calls"]
     total = found.totals["calls"]
     assert total == calls_of(found, "imagine_passage")
-    assert least < total < most, "whoever leaves ranks no more questions"  # type: ignore[operator]
+    assert least < total < most, "a pruned pipeline ranks no more questions"  # type: ignore[operator]
 
 
 def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(

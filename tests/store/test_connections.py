@@ -21,7 +21,7 @@ def url(postgres_server: Server) -> str:
 
 @pytest.fixture
 def outside(url: str) -> Iterator[Engine]:
-    """A way into the database beside the store's."""
+    """A second connection to the database."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
@@ -93,7 +93,7 @@ def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> 
         assert connections(outside) == 1
 
 
-def test_equal_results_wait_for_nobody(url: str) -> None:
+def test_equal_results_do_not_wait(url: str) -> None:
     """Searches side by side find the same: they would stand in one row, result by result."""
     row = ResultRow("evaluation", "question", "ok", {"fitness": 1.0})
     with Store.open(url) as store, Store.open(url, timeout=0.05) as another:

@@ -135,7 +135,7 @@ def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
 
 @contextmanager
 def as_ordinary_user() -> Iterator[None]:
-    """Root may write anywhere, so be somebody else for a while."""
+    """Act as another user, as root may write anywhere."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
@@ -275,7 +275,7 @@ def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writer
 
 
 def killed_writer(path: Path) -> int:
-    """Kill a writer in the middle of its work; how many rows it was told are stored."""
+    """Kill a writer in the middle of its work; how many rows were reported as stored."""
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=write_rows, args=(path, "w", 100_000, theirs))
     process.start()
