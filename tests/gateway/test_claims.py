@@ -74,7 +74,7 @@ def test_one_of_many_gets_the_claim(place: Path | str) -> None:
 
 def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
     assert claim(store, "a", "k", "l") == {"k", "l"}
-    assert claim(store, "a", "k") == {"k"}, "one's own"
+    assert claim(store, "a", "k") == {"k"}, "its own"
     assert claim(store, "b", "k", "m") == {"m"}
     assert claim(store, "b", "k", gone="a") == {"k"}
     store.release("a", "k")  # no longer its own
@@ -118,7 +118,7 @@ def test_a_damaged_claim_is_free(tmp_path: Path) -> None:
         assert claim(store, "a", "k") == set()
 
 
-# What comes between the look and the claim, on a server: a file has one writer at a time
+# Events between the read and the claim, on a server: a file has one writer at a time
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def two(postgres_server: Server) -> Iterator[tuple[Store, Store]]:
 def while_claiming(
     store: Store, *keys: str, happens: Callable[[], object], gone: bool = False
 ) -> tuple[set[str], dict[str, StoredCall]]:
-    """What a process gets where something happens after it has looked who holds what."""
+    """The claims of a process where something happens after it has read those of others."""
 
     def look(owner: Lease, keys: Collection[str]) -> bool:
         happens()
@@ -156,13 +156,13 @@ def test_a_claim_made_meanwhile_stays(two: tuple[Store, Store]) -> None:
     assert claim(another, "first", "x") == {"x"}
 
 
-def test_of_two_who_take_over_the_first_has_it(two: tuple[Store, Store]) -> None:
+def test_of_two_that_take_over_the_first_has_it(two: tuple[Store, Store]) -> None:
     one, another = two
     assert while_claiming(one, happens=lambda: claim(another, "first", "k", gone="other"), gone=True) == (set(), {})
     assert claim(another, "first", "k") == {"k"}
 
 
-def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) -> None:
+def test_of_two_that_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) -> None:
     one, another = two
     assert claim(one, "other", "x") == {"x"}
     with one._database.writing() as connection:
@@ -187,7 +187,7 @@ def test_a_process_that_ends_while_its_calls_are_taken_over_stops_no_other(two: 
     assert not leaving.is_alive()
 
 
-def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) -> None:
+def test_processes_that_want_the_same_calls_at_once_do_not_deadlock(place: Path | str) -> None:
     """A server ends one of two transactions that wait for each other, and with it that process."""
     paid: list[str] = []
     errors: list[StoreError] = []
@@ -256,17 +256,17 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
 
     keys = [f"k{n}" for n in range(16)]
     assert claim(store, "other", *keys) == set(keys)
-    grouped = BatchedStore(Watched(store))
+    batched = BatchedStore(Watched(store))
     found: dict[str, StoredCall] = {}
-    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
     assert found == {}
     assert len(looks) <= LOOK_SECONDS / PAUSE_SECONDS + 2
     put_call(store, "k3", "m", "t", "reply")
-    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
     assert found.keys() == {"k3"}
 
 
-def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
+def test_a_released_call_is_claimed(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, store.release, ("other", "k"))
     later.start()
@@ -282,23 +282,23 @@ def test_a_stopped_process_does_not_wait(store: Store) -> None:
     assert not claim(store, "another", "k")
 
 
-def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(store: Store) -> None:
+def test_claims_of_a_killed_process_are_free_at_once_with_a_notice(store: Store) -> None:
     host, _, _, place = this_process().split(":")
     pid = gone_pid()
     assert claim(store, "other", "k", "l", process=f"{host}:{pid}::{place}")
-    grouped = BatchedStore(store)
+    batched = BatchedStore(store)
     with pytest.warns(Notice, match=f"process {pid} on {host} has ended .* taken over") as said:
-        taken = [grouped.claim_many([key])[0] for key in "kl"]
+        taken = [batched.claim_many([key])[0] for key in "kl"]
     assert taken == [{"k"}, {"l"}]
     assert len(said) == 1
 
 
 def test_a_process_that_ends_releases_its_claims(store: Store) -> None:
-    grouped = BatchedStore(store)
-    grouped.leave()
-    assert grouped.claim_many(["k", "l"])[0] == {"k", "l"}
+    batched = BatchedStore(store)
+    batched.leave()
+    assert batched.claim_many(["k", "l"])[0] == {"k", "l"}
     assert claim(store, "other", "k", "l") == set()
-    grouped.leave()
+    batched.leave()
     assert claim(store, "other", "k", "l") == {"k", "l"}
     assert store.statistics()["tables"]["lease"]["rows"] == 1
 
@@ -311,12 +311,10 @@ def test_a_late_reply_does_no_harm(store: Store) -> None:
         connection.execute(delete(CLAIM))
     assert claim(store, "other", "k") == {"k"}
     late.release("k")
-    assert claim(store, "another", "k") == set(), "it is not the late one's to give up any more"
+    assert claim(store, "another", "k") == set(), "the late process no longer holds it"
     put_call(store, "k", "m", "t", "first")
     late.put_calls([StoredCall("k", "m", "t", "late")])
-    kept = store.get_call("k")
-    assert kept is not None
-    assert kept.value == "first"
+    assert store.get_calls(["k"])["k"].value == "first"
 
 
 def make_calls(place: Path | str, made: Pipe) -> None:
@@ -365,15 +363,13 @@ class Chat:
 
 def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_again(store: Store) -> None:
     locked = Locked(store)
-    desk = CallContext(locked, None)
-    assert desk.store is not None
+    context = CallContext(locked, None)
+    assert context.store is not None
     with pytest.raises(StoreError):
-        desk.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
-    with pytest.raises(StoreError, match="locked"), desk.paid(Chat(), "text"):
+        context.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
+    with pytest.raises(StoreError, match="locked"), context.paid(Chat(), "text"):
         pytest.fail("nothing is asked whose reply could not be kept either")
     locked.locked = False
-    with desk.paid(Chat(), "text"):
-        desk.before_attempt()
-    kept = store.get_call("k")
-    assert kept is not None
-    assert kept.value == "a paid reply"
+    with context.paid(Chat(), "text"):
+        context.before_attempt()
+    assert store.get_calls(["k"])["k"].value == "a paid reply"

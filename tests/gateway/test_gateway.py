@@ -469,7 +469,7 @@ def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
     assert gateway.counts()[kind] == CallCounts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
 
 
-# --- capabilities of models --------------------------------------------------------------------------------------------
+# --- capabilities of models ------------------------------------------------------------------------------------------
 
 
 def test_learned_capabilities_are_stored_for_the_next_process(store: Store) -> None:
