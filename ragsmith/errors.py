@@ -79,11 +79,6 @@ class ModelError(RagsmithError):
         super().__init__(message)
         self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
 
-    @property
-    def hopeless(self) -> bool:
-        """Whether the same request would fail again."""
-        return self.kind != ModelError.kind
-
 
 class RefusedContent(ModelError):
     """The provider does not answer this prompt: a filter withholds the reply, or rejects the request."""

@@ -10,13 +10,14 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
 from ragsmith.gateway.claims import BatchedStore, CallStore, claim_calls
 from ragsmith.gateway.failures import Asker, FailedCall, Failures
+from ragsmith.gateway.memo import EvictionPolicy, Memo, Weighed
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
@@ -210,3 +211,14 @@ class CallContext:
             if not own and not theirs:
                 store.wait_for([keys[text] for text in missing], lambda: self.stopped)
         return found
+
+
+class CallMemo(Generic[V]):
+    """The calls of one kind of model in this process: their context, and the values that are remembered."""
+
+    def __init__(
+        self, context: CallContext, room: EvictionPolicy | None = None, weighed: Weighed | None = None
+    ) -> None:
+        self.context = context
+        self._count = context.count
+        self.remembered: Memo[V] = Memo(room, weighed)

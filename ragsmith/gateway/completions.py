@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from ragsmith.errors import CutReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.asking import complete_readably, parse_problem
-from ragsmith.gateway.call_context import CallContext
+from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.claims import BatchedStore, claim_call
 from ragsmith.gateway.failures import Asker, FailedCall
-from ragsmith.gateway.memo import EvictionPolicy, Memo
+from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.capabilities import ModelCapabilities, learner_of, thinking_tokens
 from ragsmith.models.protocols import LanguageModel
@@ -22,13 +22,11 @@ from ragsmith.models.usage import ONE_CALL, Usage, tokens_at_most
 T = TypeVar("T")
 
 
-class CompletionMemo:
+class CompletionMemo(CallMemo[tuple[Any, Usage]]):
     """The completions of language models in this process."""
 
     def __init__(self, context: CallContext, room: EvictionPolicy | None = None) -> None:
-        self.context = context
-        self._count = context.count
-        self.remembered: Memo[tuple[Any, Usage]] = Memo(room, lambda key, value: (*key[1:], value[0]))
+        super().__init__(context, room, lambda key, value: (*key[1:], value[0]))
 
     def perform(self, model: LanguageModel, task: Task[T], sample: int, inputs: dict[str, Input]) -> tuple[T, Usage]:
         """The result of a task on a model that performs tasks itself; computing it is cheaper than storing it."""

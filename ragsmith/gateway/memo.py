@@ -67,10 +67,6 @@ class Memo(Generic[V]):
         """Every key remembered."""
         return list(self._done)
 
-    def values(self) -> list[V]:
-        """Every value remembered."""
-        return [entry.value for entry in list(self._done.values())]
-
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The value of ``key``, computed now unless it is remembered or being computed."""
         entry = self._done.get(key)  # without a lock and a list: most keys are found here

@@ -13,9 +13,9 @@ from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError
 from ragsmith.gateway.asking import decode_vector, embed_function, encode_vector, unit_vectors
 from ragsmith.gateway.batching import Batcher
-from ragsmith.gateway.call_context import CallContext
+from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.failures import Asker, asker_of
-from ragsmith.gateway.memo import EvictionPolicy, Memo
+from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import keeps
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
 from ragsmith.models.usage import Usage, tokens_at_most
@@ -30,13 +30,11 @@ BLOCK_TEXTS, STORED_BLOCK_TEXTS = 1 << 12, 1 << 13
 """Texts of a collection that are embedded before the next ones, in whole batches; the second for slow models."""
 
 
-class EmbeddingMemo:
+class EmbeddingMemo(CallMemo[Any]):
     """The vectors that embedders made in this process."""
 
     def __init__(self, context: CallContext, room: EvictionPolicy | None = None) -> None:
-        self.context = context
-        self._count = context.count
-        self.remembered: Memo[Any] = Memo(room)
+        super().__init__(context, room)
         self._of_collections = 0
         self._batchers: dict[str, Batcher[str, Any]] = {}
         self._lock = threading.Lock()
@@ -116,13 +114,8 @@ class EmbeddingMemo:
             return self._batchers.setdefault(f"{kind} {model.id}", Batcher(bisecting, size=BATCH_TEXTS))
 
 
-class ScoreMemo:
+class ScoreMemo(CallMemo[float]):
     """The scores that rerankers gave in this process."""
-
-    def __init__(self, context: CallContext, room: EvictionPolicy | None = None) -> None:
-        self.context = context
-        self._count = context.count
-        self.remembered: Memo[float] = Memo(room)
 
     def score(self, model: CrossEncoder, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Scores of ``texts`` against ``query``, each pair scored once."""

@@ -30,8 +30,7 @@ from ragsmith.store.engine import (
     translate_errors,
 )
 from ragsmith.store.rows import Value, add_checksum, batches, row_label, upsert, verify_checksum
-from ragsmith.store.schema import APPLICATION_ID, create_tables, refuse_other_format, stored_format
-from ragsmith.store.validation import VALIDATORS
+from ragsmith.store.schema import APPLICATION_ID, VALIDATORS, create_tables, refuse_other_format, stored_format
 
 BATCH = 500
 """Keys in one statement."""

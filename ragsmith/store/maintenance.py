@@ -18,8 +18,7 @@ from sqlalchemy import (
 
 from ragsmith.store.database import Database
 from ragsmith.store.rows import row_label
-from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
-from ragsmith.store.validation import VECTOR_TASKS
+from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES, VECTOR_TASKS
 
 
 class TableSize(TypedDict):

@@ -60,9 +60,9 @@ from ragsmith.store.schema import (
     RESULT,
     RUN,
     TRAITS,
+    VECTOR_TASKS,
 )
 from ragsmith.store.spending import SpendLedger
-from ragsmith.store.validation import VECTOR_TASKS
 
 __all__ = [
     "Damage",
