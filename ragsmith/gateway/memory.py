@@ -83,15 +83,14 @@ class Memory:
         """
         self.limit = limit
         self.level = 0.0
-        self.dropped = 0
+        self.evicted = 0
         """Entries evicted so far."""
         self.needed = 0
         """Bytes of the process when it exceeded its limit with next to nothing remembered; 0 before that."""
         self._in_use = in_use or process_bytes
         others = max(0, self._in_use() - PROGRAM_BYTES)
-        self._highest = 0 if limit is None else limit - _reserved(limit) + others
+        self._too_much = 0 if limit is None else limit - _reserved(limit) + others
         self._step = 0 if limit is None else int(limit * STEP_SHARE)
-        self._too_much = self._highest
         self._most = math.inf
         self._size = self._number = 0
         self._new: list[tuple[dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any], Weighed | None]] = []
@@ -158,7 +157,7 @@ class Memory:
             heappop(queue)
             self.level = worth
             self._size -= entry.size
-            self.dropped += 1
+            self.evicted += 1
             del entries[key]
 
 
