@@ -76,7 +76,7 @@ def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, ou
         assert connections(outside) == 1
 
 
-def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> None:
+def test_an_urgent_write_does_not_wait_for_other_threads(url: str, outside: Engine) -> None:
     with Store.open(url) as store:
         database = store._database
         done = threading.Event()
@@ -127,7 +127,7 @@ def test_a_connection_is_waited_for(crowded: str) -> None:
     timer.join()
 
 
-def test_what_is_urgent_needs_no_connection_more_where_others_are_soon_done(crowded: str) -> None:
+def test_an_urgent_write_needs_no_second_connection_where_other_threads_end_soon(crowded: str) -> None:
     with Store.open(crowded) as store:
         database, done = store._database, threading.Event()
 
@@ -143,7 +143,7 @@ def test_what_is_urgent_needs_no_connection_more_where_others_are_soon_done(crow
         thread.join()
 
 
-def test_a_process_that_needs_more_than_its_connections_says_so_in_one_sentence(url: str) -> None:
+def test_a_process_without_a_free_connection_fails_with_one_sentence(url: str) -> None:
     with Store.open(url) as store:
         database, said = store._database, list[str]()
         database._engine.pool._timeout = 0.1  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None
 # Numbers
 
 
-def test_numbers_beyond_32_bits_are_kept(url: str) -> None:
+def test_numbers_beyond_32_bits_are_stored(url: str) -> None:
     with Store.open(url) as store:
         put_call(store, "k", "m", "t", "reply", calls=3_000_000_000, input_tokens=10**12, output_tokens=6 * 10**9)
         call = store.get_call("k")

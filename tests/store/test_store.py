@@ -55,7 +55,7 @@ def test_a_call_comes_back_with_its_cost(store: Store) -> None:
     assert store.get_call("other") is None
 
 
-def test_traits_of_a_model_join(store: Store) -> None:
+def test_capabilities_of_a_model_add_up(store: Store) -> None:
     assert store.traits("m") is None
     store.put_traits("m", ModelCapabilities(frozenset({"seed"}), 64))
     store.put_traits("m", ModelCapabilities(frozenset({"temperature"}), 32))
@@ -134,7 +134,7 @@ def test_proposals_are_replayed_in_place(store: Store) -> None:
 # A result that is there is never undone
 
 
-def test_a_failure_gives_way_and_a_result_does_not(store: Store) -> None:
+def test_a_failure_is_replaced_and_a_result_is_not(store: Store) -> None:
     def put(state: Any, value: object) -> ResultRow:
         store.put_results([ResultRow("e", "q", state, value)])
         return store.results("e")["q"]
@@ -225,7 +225,7 @@ def test_a_row_moved_to_another_key_is_refused(path: Path) -> None:
         assert store.results("e") == {"q1": ResultRow("e", "q1", "ok", 2)}
 
 
-def test_a_damaged_result_gives_way_even_to_a_failure(path: Path) -> None:
+def test_a_damaged_result_is_replaced_even_by_a_failure(path: Path) -> None:
     with Store.open(path) as store:
         store.put_results([ResultRow("e", "q", "ok", 1)])
     edit(path, "UPDATE result SET value = '2'")
@@ -342,7 +342,7 @@ def test_an_ok_result_is_protected_by_the_statement_too() -> None:
         upsert(RESULT, "mysql", replacing=True)
 
 
-def test_results_can_be_read_again_after_it_was_closed(tmp_path: Path) -> None:
+def test_results_can_be_read_after_the_store_was_closed(tmp_path: Path) -> None:
     row = ResultRow("e", "q1", "ok", {"answer": "seven"})
     with Store.open(tmp_path / "cache.sqlite") as store:
         store.put_results([row])

@@ -80,7 +80,7 @@ def another_format(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("read_only", [False, True])
-def test_what_is_not_ours_is_refused_and_left_untouched(path: Path, make, message: str, read_only: bool) -> None:  # type: ignore[no-untyped-def]
+def test_other_files_are_refused_and_left_untouched(path: Path, make, message: str, read_only: bool) -> None:  # type: ignore[no-untyped-def]
     make(path)
     before = contents(path.parent) if path.is_file() else None
     with pytest.raises(StoreError, match=message if path.exists() or not read_only else "no cache"):
@@ -191,7 +191,7 @@ def test_read_only_works_in_a_read_only_folder(open_folder: Path, wal: bool) -> 
     assert list(open_folder.iterdir()) == [path]
 
 
-def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None:
+def test_a_log_that_cannot_be_read_is_an_error(open_folder: Path) -> None:
     path = open_folder / "cache.sqlite"
     copy = open_folder / "copy"
     copy.mkdir()
@@ -252,7 +252,7 @@ def write_rows(path: Path, name: str, rows: int, acknowledge: Pipe | None) -> No
     with Store.open(path) as store:
         for i in range(rows):
             put_call(store, f"{name}-{i}", "m", "t", "x" * 500)
-            store.put_results([ResultRow("shared", f"q{i}", "failed", name)])
+            store.put_results([ResultRow("shared", f"q{i}", "failed", {"stage": "s", "error": name})])
             if acknowledge is not None:
                 acknowledge.send(i)
 
@@ -291,7 +291,7 @@ def killed_writer(path: Path) -> int:
     return acknowledged
 
 
-def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) -> None:
+def test_a_killed_writer_loses_nothing_that_was_reported_as_stored(path: Path) -> None:
     acknowledged = killed_writer(path)
     assert acknowledged >= 300
     with Store.open(path) as store:
@@ -311,7 +311,7 @@ def test_the_main_file_is_enough_after_closing(path: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("raised", "logged"), [(KeyboardInterrupt, 0), (ValueError, 1)])
-def test_an_interruption_while_a_connection_is_taken_back_is_raised_and_not_logged(
+def test_an_interruption_during_the_return_of_a_connection_is_raised_and_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, raised: type[BaseException], logged: int
 ) -> None:
     engine = file_engine(tmp_path / "new.sqlite", timeout=1, options="mode=rwc")

@@ -84,7 +84,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
 ]
 
 
-def test_what_is_of_the_right_form_is_no_damage(path: Path) -> None:
+def test_rows_of_the_right_form_are_no_damage(path: Path) -> None:
     with Store.open(path) as store:
         assert store.verify() == []
         assert len(store.get_calls(["reply", "score", "vector0", "vector1", "vector2"])) == 5
@@ -113,7 +113,7 @@ def test_a_row_of_another_form_is_damage(
         assert store.damaged == [name]
 
 
-def test_what_is_damaged_is_put_right_by_what_is_computed_again(path: Path, put_wrong: Callable[..., None]) -> None:
+def test_damaged_rows_are_replaced_by_computed_ones(path: Path, put_wrong: Callable[..., None]) -> None:
     put_wrong("result", "e", "q1", "ok", json.loads('{"answer": 1}'), 1)
     with Store.open(path) as store:
         assert "q1" not in store.results("e")
