@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
-from ragsmith.datasets.places import sections, stripped, whole
+from ragsmith.datasets.places import sections, stripped_span, whole_document_span
 from ragsmith.datasets.splits import MIN_QUESTIONS
 from ragsmith.types import Dataset, Document, Span
 
@@ -50,7 +50,7 @@ def coarseness(dataset: Dataset) -> Coarseness:
     return Coarseness(len(spans), documents, parts, len(long) - documents - parts)
 
 
-def warnings_about(dataset: Dataset) -> Iterator[str]:
+def dataset_warnings(dataset: Dataset) -> Iterator[str]:
     """Yield what a valid data set should have otherwise, one sentence each."""
     if len(dataset.examples) < MIN_QUESTIONS:
         yield (
@@ -63,14 +63,14 @@ def warnings_about(dataset: Dataset) -> Iterator[str]:
 
 
 def _sections(document: Document) -> Iterator[Span]:
-    return (stripped(document, section.start, section.end) for section in sections(document))
+    return (stripped_span(document, section.start, section.end) for section in sections(document))
 
 
 def _bare(span: Span, texts: Mapping[str, Document]) -> Span:
-    return stripped(texts[span.doc], span.start, span.end)
+    return stripped_span(texts[span.doc], span.start, span.end)
 
 
 def _is_whole(span: Span, texts: Mapping[str, Document]) -> bool:
     """Whether a span is all of a document, but perhaps its title or a last line."""
-    everything = whole(texts[span.doc])
+    everything = whole_document_span(texts[span.doc])
     return span.end - span.start >= WHOLE * (everything.end - everything.start)

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path, names
-from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
-from ragsmith.datasets.evidence import moved
-from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
+from ragsmith.datasets.evidence import count_moved
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -33,9 +33,9 @@ from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = [
     "describe",
-    "documents_given",
     "load_dataset",
     "load_documents",
+    "load_documents_option",
     "make_dataset",
     "validate_dataset",
     "write_dataset",
@@ -55,7 +55,7 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents)
     if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := moved(wrong_questions)) else [])
+        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
     found = [document for document in documents.values() if document]
     made = make_dataset(manifest.about, found, examples, languages=manifest.languages)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
@@ -77,7 +77,7 @@ def load_documents(folder: str | Path) -> Dataset:
         return make_dataset(manifest.about, there, [], languages=manifest.languages)
     at = inner if inner.is_dir() else found
     foreign: list[str] = []
-    documents, wrong = documents_in(at, "", foreign=foreign)
+    documents, wrong = read_document_folder(at, "", foreign=foreign)
     if foreign:
         raise DatasetError([_to_be_converted(at, foreign), *wrong])
     if wrong:
@@ -85,7 +85,7 @@ def load_documents(folder: str | Path) -> Dataset:
     return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
 
 
-def documents_given(folder: str | Path) -> Dataset:
+def load_documents_option(folder: str | Path) -> Dataset:
     """`load_documents` of what the option ``documents`` names. Raises as that does, and names the option."""
     if not Path(folder).is_dir() and str(folder) not in names("datasets"):
         raise WrongOption("documents", f"names no folder: {folder}; give one of documents, or a data set")
@@ -134,7 +134,7 @@ def make_dataset(
     identifier; others are in the ``language`` that ``about`` names, or without one in what their text tells.
     """
     kept, merged = _merge(documents)
-    kept, language = in_their_languages(kept, about.get("language"), languages)
+    kept, language = assign_languages(kept, about.get("language"), languages)
     said = {**{document.id: document.language for document in kept}, **(languages or {})}
     given = {document.id: document for document in documents}
     moved = [_repoint(example, merged) for example in examples]

@@ -36,7 +36,7 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
     ``titles`` go before the titles that the files give themselves. A text that was made of a printed document has its
     pages, unless it was edited since.
     """
-    documents, mistakes = documents_in(dataset / FOLDER, f"{FOLDER}/", titles)
+    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles)
     try:
         sources = read_sources(dataset)
     except DatasetError as error:
@@ -51,7 +51,7 @@ def _paged(document: Document, source: SourceRecord | None) -> Document:
     return replace(document, pages=source.pages)
 
 
-def documents_in(
+def read_document_folder(
     folder: Path, called: str, titles: Mapping[str, str] | None = None, *, foreign: list[str] | None = None
 ) -> tuple[Documents, list[str]]:
     """Return the documents that lie in ``folder``, at any depth; mistakes name it as ``called``, ending with a slash.
@@ -90,7 +90,7 @@ def documents_in(
     return dict(sorted(documents.items())), mistakes
 
 
-def document_in(path: Path) -> Document:
+def read_document(path: Path) -> Document:
     """Return the document in one file, known by the file's name. Raises ``DatasetError`` with what is wrong."""
     if not path.exists():
         raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])

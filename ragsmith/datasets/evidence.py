@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
-from ragsmith.datasets.places import PLACES, place, whole
+from ragsmith.datasets.places import PLACES, locate, whole_document_span
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
 from ragsmith.text.markdown import BlockType, blocks
@@ -20,14 +20,14 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
 KEYS = ("doc", "start", "end", "text")
-MOST_SHOWN = 5
+MAX_LISTED_PLACES = 5
 """How many of the places where a text stands are listed."""
 
 DIFFERS = "text differs from document"
 OUTSIDE = "lies outside document"
 
 
-def moved(mistakes: Iterable[str]) -> int:
+def count_moved(mistakes: Iterable[str]) -> int:
     """How many of these mistakes are of evidence at whose place something else stands, as after an edit."""
     return sum(DIFFERS in mistake or OUTSIDE in mistake for mistake in mistakes)
 
@@ -108,8 +108,8 @@ class EvidenceChecker:
             if document is None:
                 return self._unique(str(text), [_all(document) for document in self._distinct]), []
             if text is not None:
-                return self._unique(text, [place(document, key, entry[key]) if key else _all(document)], key), []
-            return self._coarse(place(document, key, entry[key]) if key else whole(document)), []
+                return self._unique(text, [locate(document, key, entry[key]) if key else _all(document)], key), []
+            return self._coarse(locate(document, key, entry[key]) if key else whole_document_span(document)), []
         except TextError as error:
             return None, [error.reason] if error.reason else []
 
@@ -130,8 +130,8 @@ class EvidenceChecker:
         ]
         below = [span for span in found if not self._heading_problem(span)]
         if len(below) > 1:
-            listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MOST_SHOWN])
-            more = f" and {len(below) - MOST_SHOWN} more" if len(below) > MOST_SHOWN else ""
+            listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MAX_LISTED_PLACES])
+            more = f" and {len(below) - MAX_LISTED_PLACES} more" if len(below) > MAX_LISTED_PLACES else ""
             longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
             raise TextError(f"the text {shown(text)} stands {len(below)} times: {listed}{more}; {longer}")
         if not found:

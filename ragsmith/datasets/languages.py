@@ -16,7 +16,7 @@ NEARLY_ALL = 0.9
 """Of a collection that is in one language to such a share, no short document is taken to be in another."""
 
 
-def in_their_languages(
+def assign_languages(
     documents: Sequence[Document], language: str | None = None, said: Mapping[str, str] | None = None
 ) -> tuple[tuple[Document, ...], str]:
     """Return ``documents`` with their languages, and the language that most of them are in.

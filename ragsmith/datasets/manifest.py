@@ -78,7 +78,9 @@ def folder_name(folder: Path) -> str:
     return _UNNAMEABLE.sub("_", folder.resolve().name).strip("._-")[:64] or "documents"
 
 
-def written(about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None) -> str:
+def manifest_yaml(
+    about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None
+) -> str:
     """Return the text of a ``dataset.yaml`` that says this; blank values are left out."""
     lines = [f"{key}: {_quoted(about[key])}" for key in KEYS if about.get(key, "").strip()]
     for key, said in ((TITLES, titles), (LANGUAGES, languages)):

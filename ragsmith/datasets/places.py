@@ -29,24 +29,24 @@ class DocumentSection:
     end: int
 
 
-def place(document: Document, key: str, value: object) -> Span:
+def locate(document: Document, key: str, value: object) -> Span:
     """Return where the ``heading``, ``page``, ``rows`` or ``lines`` of this ``value`` lie in ``document``.
 
     Raises ``TextError`` with what is wrong with the value, or when there is no such place or no text in it.
     """
     start, end = PLACES[key](document, value)
-    found = stripped(document, start, end)
+    found = stripped_span(document, start, end)
     if found.start >= found.end:
         raise TextError(f"{key} {shown(value)} of document {document.id!r} has no text; name another place")
     return found
 
 
-def whole(document: Document) -> Span:
+def whole_document_span(document: Document) -> Span:
     """Return the span of all text of ``document``."""
-    return stripped(document, 0, len(document.text))
+    return stripped_span(document, 0, len(document.text))
 
 
-def stripped(document: Document, start: int, end: int) -> Span:
+def stripped_span(document: Document, start: int, end: int) -> Span:
     """Return ``[start, end)`` without white space at its ends."""
     part = document.text[start:end]
     start += len(part) - len(part.lstrip())
@@ -91,7 +91,7 @@ def _heading(document: Document, value: object) -> tuple[int, int]:
 
 
 def _lines_of(document: Document, section: DocumentSection) -> str:
-    below = stripped(document, section.start, section.end)
+    below = stripped_span(document, section.start, section.end)
     return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
 
 

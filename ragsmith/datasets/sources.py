@@ -63,7 +63,7 @@ def read_sources(dataset: Path) -> tuple[SourceRecord, ...]:
     return tuple(found)
 
 
-def written(sources: Iterable[SourceRecord]) -> str:
+def sources_text(sources: Iterable[SourceRecord]) -> str:
     """Return the text of a ``sources.jsonl``; what is not known of a row is left out."""
     rows = ({key: value for key, value in asdict(source).items() if value not in (None, "", ())} for source in sources)
     return json_lines(rows)

@@ -54,7 +54,7 @@ BY_SECTION = (
 BY_ORIGIN = "by origin: the search sees questions that a machine drafted, and those that people wrote are the test"
 BY_FOLD = "by crossfit: each question is tested once, by a search that saw neither it nor gold near it"
 TOO_SMALL = "too small to split, nothing is claimed"
-TANGLED = "the questions share too much gold to split, nothing is claimed"
+UNSPLITTABLE = "the questions share too much gold to split, nothing is claimed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +113,20 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
     examples = dataset.examples
     if any(example.split for example in examples):
         marked = {part: frozenset(e.id for e in examples if e.split == part) for part in ("test", "unused")}
-        return _divided(examples, marked["test"], marked["unused"], GIVEN)
+        return _split_from_ids(examples, marked["test"], marked["unused"], GIVEN)
     if len(examples) < MIN_QUESTIONS:
         return Split(examples, (), TOO_SMALL)
-    if by_origin := _written(examples, gap):
-        return _divided(examples, *by_origin, BY_ORIGIN)
+    if by_origin := _split_by_origin(examples, gap):
+        return _split_from_ids(examples, *by_origin, BY_ORIGIN)
     if found := _draw(by_document(examples), test_share, seed, draws):
-        return _divided(examples, found, frozenset(), BY_DOCUMENT)
+        return _split_from_ids(examples, found, frozenset(), BY_DOCUMENT)
     if found := _draw(by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
-        return _divided(examples, found, frozenset(), _by_section(gap))
+        return _split_from_ids(examples, found, frozenset(), _by_section(gap))
     apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
-    return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+    return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else UNSPLITTABLE)
 
 
-def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
+def _split_by_origin(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
     """The ids of the questions that people wrote, and of drafted ones near them or in the same words.
 
     ``None`` where too few of either are left.
@@ -150,7 +150,7 @@ def split_apart(
 ) -> Split | None:
     """Divide questions that hang together, leaving a few out; ``None`` where those would be too many."""
     found = _Cut(dataset, test_share, gap).best(seed, draws)
-    return _divided(dataset.examples, *found, _by_section(gap)) if found else None
+    return _split_from_ids(dataset.examples, *found, _by_section(gap)) if found else None
 
 
 def _by_section(gap: int) -> str:
@@ -187,7 +187,7 @@ def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Ex
     """
     parts: list[list[Example]] = []
     for groups in units(dataset, examples):
-        parts = _dealt(groups, n)
+        parts = _deal_groups(groups, n)
         if len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len)):
             break
     return parts
@@ -305,7 +305,7 @@ def _spread(parts: Sequence[Sequence[Example]]) -> list[Example]:
     return taken
 
 
-def _dealt(groups: Sequence[Group], n: int) -> list[list[Example]]:
+def _deal_groups(groups: Sequence[Group], n: int) -> list[list[Example]]:
     """Deal groups out, the largest first, each to the part that has least."""
     parts: list[list[Example]] = [[] for _ in range(min(n, len(groups)))]
     for group in sorted(groups, key=lambda group: (-len(group.examples), group.key)):
@@ -423,7 +423,7 @@ class _Cut:
         return frozenset(self._examples[i].id for i in places)
 
 
-def _divided(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
+def _split_from_ids(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
     aside = test | unused
     return Split(
         tuple(example for example in examples if example.id not in aside),

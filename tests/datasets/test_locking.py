@@ -11,7 +11,7 @@ import pytest
 
 from ragsmith.datasets.anchoring.anchored_folder import anchor_list
 from ragsmith.datasets.anchoring.repaired_folder import repair_folder
-from ragsmith.datasets.ingest.ingest import take_in
+from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.offsets import write_offsets
 
@@ -23,7 +23,7 @@ QUOTE = "The gate is shut at nine."
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "gate.md").write_text(TEXT)
-    take_in(tmp_path / "files", tmp_path / "made")
+    ingest_folder(tmp_path / "files", tmp_path / "made")
     return tmp_path / "made"
 
 
@@ -72,5 +72,5 @@ def test_anchored_questions_join_those_that_the_other_wrote(folder: Path, tmp_pa
 def test_a_document_that_the_other_points_to_is_not_moved_away(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "files" / "gate.md").rename(tmp_path / "files" / "pump.md")
     (tmp_path / "files" / "pump.md").write_text("# Pump\n\nThe pump is red.\n")
-    meanwhile(folder, lambda: take_in(tmp_path / "files", folder), row(1, doc="gate", text=QUOTE))
+    meanwhile(folder, lambda: ingest_folder(tmp_path / "files", folder), row(1, doc="gate", text=QUOTE))
     assert (folder / "documents" / "gate.md").read_text() == TEXT

@@ -13,7 +13,7 @@ Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class Alignment:
     """The words ``[start, end)`` of a text are a quotation with ``edits`` words changed, added or left out."""
 
     start: int
@@ -21,7 +21,7 @@ class Aligned:
     edits: int
 
 
-def align(wanted: Words, text: Words) -> Aligned | None:
+def align(wanted: Words, text: Words) -> Alignment | None:
     """Return a stretch of ``text`` that the fewest edits make ``wanted``; None if nothing is like it.
 
     Of several, the first that ends as ``wanted`` does, and begins so, if there is one.
@@ -36,7 +36,7 @@ def align(wanted: Words, text: Words) -> Aligned | None:
     # read backwards from its end, the stretch is the one that begins where as few edits are reached
     before = text[max(0, end - 2 * len(wanted)) : end][::-1]
     back = _costs_from_start(wanted[::-1], before)
-    return Aligned(end - _first(back, wanted[::-1], before), end, int(costs[end]))
+    return Alignment(end - _first(back, wanted[::-1], before), end, int(costs[end]))
 
 
 def _first(costs: NDArray[np.int64], wanted: Words, text: Words) -> int:
@@ -71,6 +71,6 @@ def _table(wanted: Words, text: Words, row: NDArray[np.int64]) -> NDArray[np.int
     return row
 
 
-def numbered(words: Sequence[str], vocabulary: dict[str, int]) -> Words:
+def word_numbers(words: Sequence[str], vocabulary: dict[str, int]) -> Words:
     """Return the numbers of ``words``, and add those that are new to ``vocabulary``."""
     return np.fromiter((vocabulary.setdefault(word, len(vocabulary)) for word in words), np.int64, len(words))

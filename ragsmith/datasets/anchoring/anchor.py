@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from ragsmith.datasets.anchoring.answers import AT_LEAST, Answers
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
@@ -30,7 +30,7 @@ class Anchored:
     """A question whose evidence was found, or that has none to be found; ``lost`` says which quotations were not."""
 
     asked: ListedQuestion
-    places: tuple[Place, ...]
+    places: tuple[EvidenceMatch, ...]
     lost: tuple[str, ...] = ()
 
     @property
@@ -53,7 +53,7 @@ class Unanchored:
     """A question whose evidence was not found, and why."""
 
     asked: ListedQuestion
-    why: Unplaced
+    why: NoMatch
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Anchoring:
     def missing(self) -> dict[str, int]:
         """How many questions were not anchored, by why."""
         counts = Counter(each.why.status for each in self.unanchored)
-        return {str(status): counts[status] for status in MissingPlace if counts[status]}
+        return {str(status): counts[status] for status in NoMatchReason if counts[status]}
 
 
 class Anchor:
@@ -86,11 +86,11 @@ class Anchor:
         self._names = {**_names(documents), **{id_.casefold(): kept for id_, kept in (merged or {}).items()}}
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> AnswerFinder:
         """What finds answers: made when the first is looked for."""
-        return Answers(self.documents)
+        return AnswerFinder(self.documents)
 
-    def anchor(self, asked: Iterable[ListedQuestion], at_least: float = AT_LEAST) -> Anchoring:
+    def anchor(self, asked: Iterable[ListedQuestion], at_least: float = MIN_PROBABILITY) -> Anchoring:
         """Anchor questions; ``at_least`` is the estimated probability from which an answer's place is taken.
 
         Where some have answers, one without is listed: a data set has answers for all of its questions or for none.
@@ -102,82 +102,86 @@ class Anchor:
         unanchored: list[Unanchored] = []
         for each in asked:
             line = first.setdefault((fold(each.question).text, fold(each.answer).text), each.line)
-            found: tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced
+            found: tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch
             if line != each.line:
-                found = Unplaced(MissingPlace.REPEATED, f"line {line} asks and answers the same")
+                found = NoMatch(NoMatchReason.REPEATED, f"line {line} asks and answers the same")
             elif not each.answerable:
                 found = (), ()
             elif answered and not each.answer:
-                found = Unplaced(MissingPlace.NOT_FOUND, "it has no answer, and other questions have one")
+                found = NoMatch(NoMatchReason.NOT_FOUND, "it has no answer, and other questions have one")
             else:
                 found = self._evidence(each, at_least)
-            if isinstance(found, Unplaced):
+            if isinstance(found, NoMatch):
                 unanchored.append(Unanchored(each, found))
             else:
                 anchored.append(Anchored(each, *found))
         return Anchoring(tuple(anchored), tuple(unanchored))
 
-    def _evidence(self, asked: ListedQuestion, at_least: float) -> tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced:
+    def _evidence(
+        self, asked: ListedQuestion, at_least: float
+    ) -> tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch:
         """The places of a question, with what was not found of its quotations, or why it has none."""
         docs: set[str] | None = None
         if asked.docs:
             known = [self.document(name) for name in asked.docs]
             if not any(known):
                 said = f"there is no document {shown(asked.docs[0])}; {did_you_mean(asked.docs[0], self._names)}"
-                return Unplaced(MissingPlace.NOT_FOUND, said)
+                return NoMatch(NoMatchReason.NOT_FOUND, said)
             docs = {id_ for id_ in known if id_}
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
-        places = tuple(dict.fromkeys(place for place in found if isinstance(place, Place)))
+        places = tuple(dict.fromkeys(place for place in found if isinstance(place, EvidenceMatch)))
         lost = tuple(
             f"{shown(quotation.text or dict(quotation.place or {}))}: {place.reason}"
             for quotation, place in zip(asked.quotations, found, strict=True)
-            if isinstance(place, Unplaced)
+            if isinstance(place, NoMatch)
         )
         if places:
             return places, lost
-        ambiguous = [why for why in found if isinstance(why, Unplaced) and why.status is MissingPlace.AMBIGUOUS]
+        ambiguous = [why for why in found if isinstance(why, NoMatch) and why.status is NoMatchReason.AMBIGUOUS]
         if ambiguous:
             return ambiguous[0]
         if not asked.answer:
-            missing = [why for why in found if isinstance(why, Unplaced)]
+            missing = [why for why in found if isinstance(why, NoMatch)]
             return (
-                missing[0] if missing else Unplaced(MissingPlace.NOT_FOUND, "it has neither an answer nor a quotation")
+                missing[0] if missing else NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
             )
         answer = self._answered(asked, docs, at_least)
-        if isinstance(answer, Place):
+        if isinstance(answer, EvidenceMatch):
             return (answer,), lost
         return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
 
-    def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> Place | Unplaced:
+    def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> EvidenceMatch | NoMatch:
         if quotation.doc is not None:
             id_ = self.document(quotation.doc)
             if id_ is None:
                 said = f"there is no document {shown(quotation.doc)}; {did_you_mean(quotation.doc, self._names)}"
-                return Unplaced(MissingPlace.NOT_FOUND, said)
+                return NoMatch(NoMatchReason.NOT_FOUND, said)
             docs = {id_}
             if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
                 span, problems = self._checker.span({**quotation.place, "doc": id_})
                 if span is not None:
-                    return Place(span, MatchType.GIVEN)
+                    return EvidenceMatch(span, MatchType.GIVEN)
                 if not quotation.text:
-                    return Unplaced(MissingPlace.NOT_FOUND, problems[0])
+                    return NoMatch(NoMatchReason.NOT_FOUND, problems[0])
         return self._allowed(self.quotations.find(quotation.text, docs))
 
-    def _answered(self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float) -> Place | Unplaced:
+    def _answered(
+        self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float
+    ) -> EvidenceMatch | NoMatch:
         if len(fold(asked.answer).words()) >= QUOTED:
             quoted = self._allowed(self.quotations.find(asked.answer, docs, edited=False))
-            if isinstance(quoted, Place):
+            if isinstance(quoted, EvidenceMatch):
                 return quoted
         return self._allowed(self.answers.find(asked.question, asked.answer, docs, at_least))
 
-    def _allowed(self, found: Place | Unplaced) -> Place | Unplaced:
+    def _allowed(self, found: EvidenceMatch | NoMatch) -> EvidenceMatch | NoMatch:
         """``found``, unless it cannot be evidence, as what is mostly a heading cannot."""
-        if isinstance(found, Place):
+        if isinstance(found, EvidenceMatch):
             span = found.span
             text = self.quotations.pages[span.doc].document.text[span.start : span.end]
             _, problems = self._checker.span({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
             if problems:
-                return Unplaced(MissingPlace.NOT_FOUND, problems[0], (found,))
+                return NoMatch(NoMatchReason.NOT_FOUND, problems[0], (found,))
         return found
 
     def document(self, name: str) -> str | None:

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchor, Anchoring, Unanchored
-from ragsmith.datasets.anchoring.answers import AT_LEAST
-from ragsmith.datasets.anchoring.joining import joined, standing
-from ragsmith.datasets.anchoring.places import Place
-from ragsmith.datasets.anchoring.question_lists import read_asked
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
+from ragsmith.datasets.anchoring.joining import join_questions, read_question_rows
+from ragsmith.datasets.anchoring.places import EvidenceMatch
+from ragsmith.datasets.anchoring.question_lists import read_question_list
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
 from ragsmith.datasets.evidence import evidence_record
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest, written
+from ragsmith.datasets.manifest import KEYS, folder_name, manifest_yaml, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import question_record
 from ragsmith.datasets.sources import FILE as SOURCES
@@ -35,7 +35,7 @@ def anchor_list(
     output: Path | None = None,
     *,
     columns: Mapping[str, str] | None = None,
-    at_least: float = AT_LEAST,
+    at_least: float = MIN_PROBABILITY,
 ) -> Anchoring:
     """Find the evidence of the questions in the list ``questions`` and write them as a data set's ``questions.jsonl``.
 
@@ -50,18 +50,18 @@ def anchor_list(
         raise UsageError(
             f"{questions}: there is no such file; give a list of questions (.csv, .tsv, .jsonl, .json, .xlsx)"
         )
-    _check(documents, output)
-    asked = read_asked(questions, columns)
+    _check_paths(documents, output)
+    asked = read_question_list(questions, columns)
     data = load_documents(documents)
     found = Anchor(data.documents, dict(data.merged)).anchor(asked, at_least)
     about = {key: getattr(data, key) for key in KEYS}
     if output is None or output == documents:
-        return _join(found, documents, data.documents, about)
-    _write(found, documents, output, data.documents, about)
+        return _append_to_dataset(found, documents, data.documents, about)
+    _write_new_dataset(found, documents, output, data.documents, about)
     return found
 
 
-def listed(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, object]:
+def unanchored_record(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, object]:
     """Return a line of ``unanchored.jsonl``: the question, why it is here, and where its evidence may be.
 
     With a candidate copied to a key ``evidence``, or a quotation written there, the line can be anchored again.
@@ -75,17 +75,17 @@ def listed(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, obj
         "line": asked.line,
         "status": str(left.why.status),
         "reason": left.why.reason,
-        "candidates": [candidate(place, documents) for place in left.why.candidates],
+        "candidates": [candidate_record(place, documents) for place in left.why.candidates],
         **({"split": asked.split} if asked.split else {}),
     }
 
 
-def candidate(place: Place, documents: Mapping[str, Document]) -> dict[str, object]:
+def candidate_record(place: EvidenceMatch, documents: Mapping[str, Document]) -> dict[str, object]:
     """Return a place as it is listed: evidence, how it was found, and how surely."""
     return {**evidence_record(place.span, documents[place.span.doc].text), "how": str(place.how), "score": place.score}
 
 
-def _check(documents: Path, output: Path | None) -> None:
+def _check_paths(documents: Path, output: Path | None) -> None:
     if not documents.is_dir():
         raise UsageError(f"{documents}: there is no such folder; give one of documents, or a data set's")
     if output is None and not (documents / FOLDER).is_dir():
@@ -94,17 +94,19 @@ def _check(documents: Path, output: Path | None) -> None:
         raise UsageError(f"{output} is not an empty folder; give a new one")
 
 
-def _join(found: Anchoring, folder: Path, documents: Sequence[Document], about: Mapping[str, str]) -> Anchoring:
+def _append_to_dataset(
+    found: Anchoring, folder: Path, documents: Sequence[Document], about: Mapping[str, str]
+) -> Anchoring:
     """Write what was anchored behind the questions that a data set has by now."""
     by_id = {document.id: document for document in documents}
     texts = {document.id: document.text for document in documents}
     with locked(folder):  # somebody may be drafting or reviewing
-        before, there = standing(folder)
-        found = joined(found, there)
-        left = json_lines(listed(each, by_id) for each in found.unanchored)
+        before, there = read_question_rows(folder)
+        found = join_questions(found, there)
+        left = json_lines(unanchored_record(each, by_id) for each in found.unanchored)
         rows = json_lines(question_record(anchored.example, texts) for anchored in found.anchored)
         if not (folder / MANIFEST).exists():
-            write_file(written(about, {}), folder / MANIFEST)
+            write_file(manifest_yaml(about, {}), folder / MANIFEST)
         if left or (folder / UNANCHORED).exists():
             write_file(left, folder / UNANCHORED)
         if rows:  # last: where there are questions, all is written
@@ -112,13 +114,13 @@ def _join(found: Anchoring, folder: Path, documents: Sequence[Document], about: 
     return found
 
 
-def _write(
+def _write_new_dataset(
     found: Anchoring, source: Path, output: Path, documents: Sequence[Document], about: Mapping[str, str]
 ) -> None:
     by_id = {document.id: document for document in documents}
     texts = {document.id: document.text for document in documents}
     rows = json_lines(question_record(anchored.example, texts) for anchored in found.anchored)
-    left = json_lines(listed(each, by_id) for each in found.unanchored)
+    left = json_lines(unanchored_record(each, by_id) for each in found.unanchored)
     if not rows:
         write_file(left, output / UNANCHORED)
         return

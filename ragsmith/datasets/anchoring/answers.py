@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.parts import DocumentPart, bag, number_words, parts
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.parts import DocumentPart, comparison_terms, document_parts, number_words
+from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.text.words import terms_among
 from ragsmith.types import Document, Span
 
-AT_LEAST = 0.9
+MIN_PROBABILITY = 0.9
 """The estimated probability from which a place is taken."""
-RIVAL = 0.8
+AMBIGUITY_RATIO = 0.8
 """A part with this share of the likeliest one's probability makes it ambiguous, however near it is."""
-LOOKED_AT = 60
+MAX_PARTS = 60
 """Parts that are compared with each other."""
-SHOWN = 5
+MAX_CANDIDATES = 5
 """Candidates that are listed."""
-SHORT = 4
+SHORT_ANSWER_TERMS = 4
 """Terms of an answer that is looked for as it is written."""
 
 FEATURES = (
@@ -54,21 +54,21 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedParts:
     """The parts that a question was compared with: positions, and features of shape ``(parts, len(FEATURES))``."""
 
     positions: NDArray[np.int64]
     features: Numbers
 
 
-class Answers:
+class AnswerFinder:
     """Finds answers in ``documents``."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._bag = partial(bag, read=terms_among(document.language for document in documents))
+        self._bag = partial(comparison_terms, read=terms_among(document.language for document in documents))
         self.parts: list[tuple[int, DocumentPart]] = [
-            (n, part) for n, doc in enumerate(documents) for part in parts(doc)
+            (n, part) for n, doc in enumerate(documents) for part in document_parts(doc)
         ]
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
         self._own = [self._bag(text) for text in texts]
@@ -83,27 +83,29 @@ class Answers:
         self._wholes = Postings(whole)
 
     def find(
-        self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = AT_LEAST
-    ) -> Place | Unplaced:
+        self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = MIN_PROBABILITY
+    ) -> EvidenceMatch | NoMatch:
         """Return the place of ``answer`` in ``docs`` (by default all), or why there is none that is sure enough."""
         ranked = self.ranked(question, answer, docs)
         if not len(ranked.positions):
-            return Unplaced(MissingPlace.NOT_FOUND, "no document shares a word with the question and the answer")
-        shares, nowhere = chances(ranked.features, RANKING, NOWHERE)
+            return NoMatch(NoMatchReason.NOT_FOUND, "no document shares a word with the question and the answer")
+        shares, nowhere = part_probabilities(ranked.features, RANKING, NOWHERE)
         order = np.argsort(-shares, kind="stable")
-        probability = trust(self.signs(ranked, shares), TRUST)
-        best, *others = [self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:SHOWN]]
+        probability = estimate_confidence(self.signs(ranked, shares), TRUST)
+        best, *others = [
+            self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:MAX_CANDIDATES]
+        ]
         candidates = (best, *others)
-        if len(order) > 1 and shares[order[1]] >= RIVAL * shares[order[0]]:
-            return Unplaced(MissingPlace.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
+        if len(order) > 1 and shares[order[1]] >= AMBIGUITY_RATIO * shares[order[0]]:
+            return NoMatch(NoMatchReason.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
         if probability >= at_least:
-            return Place(best.span, best.how, round(probability, 4))
+            return EvidenceMatch(best.span, best.how, round(probability, 4))
         if nowhere > shares.max():
-            return Unplaced(MissingPlace.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
+            return NoMatch(NoMatchReason.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
         percent = math.floor(100 * probability)
-        return Unplaced(MissingPlace.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
+        return NoMatch(NoMatchReason.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
 
-    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> Ranked:
+    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> RankedParts:
         """Return the parts that share most with ``question`` and ``answer``, the best first, with their features."""
         asked, said = self._bag(question), self._bag(answer)
         both = self._wholes.shares(asked | said)
@@ -113,7 +115,7 @@ class Answers:
         rough[(in_answer == 0) & (in_question == 0)] = 0
         if docs is not None:
             rough[~np.array([document.id in docs for document in self._documents])[self._of]] = 0
-        positions = np.argsort(-rough, kind="stable")[:LOOKED_AT]
+        positions = np.argsort(-rough, kind="stable")[:MAX_PARTS]
         positions = positions[rough[positions] > 0]
         written, numbers = f" {fold(answer).text} ", number_words(said)
         rows = []
@@ -133,10 +135,10 @@ class Answers:
                     math.log1p(len(own)),
                 )
             )
-        return Ranked(positions, np.array(rows).reshape(-1, len(FEATURES)))
+        return RankedParts(positions, np.array(rows).reshape(-1, len(FEATURES)))
 
-    def signs(self, ranked: Ranked, shares: Numbers) -> Numbers:
-        """Return what tells whether the likeliest part is right, as `trust` reads it.
+    def signs(self, ranked: RankedParts, shares: Numbers) -> Numbers:
+        """Return what tells whether the likeliest part is right, as `estimate_confidence` reads it.
 
         One, the log odds of the probability within one part of it, within four and in its document, and three features.
         """
@@ -155,17 +157,17 @@ class Answers:
         around = (position - 1, position + 1)
         return [at for at in around if 0 <= at < len(self.parts) and self._of[at] == self._of[position]]
 
-    def _place(self, position: int, answer: str, score: float) -> Place:
+    def _place(self, position: int, answer: str, score: float) -> EvidenceMatch:
         _, part = self.parts[position]
         written = f" {fold(answer).text} " in self._folded[position]
         how = (
             MatchType.ROW
             if part.is_row
             else MatchType.SENTENCE
-            if written and len(self._bag(answer)) <= SHORT
+            if written and len(self._bag(answer)) <= SHORT_ANSWER_TERMS
             else MatchType.WORDS
         )
-        return Place(self.span(position), how, round(score, 4))
+        return EvidenceMatch(self.span(position), how, round(score, 4))
 
 
 class Postings:
@@ -202,7 +204,7 @@ class Postings:
         return found / total if total else found
 
 
-def chances(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
+def part_probabilities(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
     """Return the probability of each part, and of none of them."""
     scores = np.append(features @ ranking, nowhere)
     raised = np.exp(scores - scores.max())
@@ -210,7 +212,7 @@ def chances(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Number
     return raised[:-1], float(raised[-1])
 
 
-def trust(signs: Numbers, weights: Numbers) -> float:
+def estimate_confidence(signs: Numbers, weights: Numbers) -> float:
     """Return the estimated probability that the likeliest part is right."""
     return float(1 / (1 + math.exp(-float(signs @ weights))))
 

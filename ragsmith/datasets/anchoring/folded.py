@@ -34,7 +34,9 @@ class FoldedText:
         at = self.text.find(wanted) if wanted else -1
         while at >= 0:
             after = at + len(wanted)
-            if not _joined(self.text[at - 1 : at + 1]) and not _joined(self.text[after - 1 : after + 1]):
+            if not _is_inside_word(self.text[at - 1 : at + 1]) and not _is_inside_word(
+                self.text[after - 1 : after + 1]
+            ):
                 yield self.starts[at], self.ends[after - 1]
             at = self.text.find(wanted, at + 1)
 
@@ -98,7 +100,7 @@ def _in_number(before: str, character: str, after: str) -> bool:
     return before.isdecimal() if character in ".," else character in _DASHES and (not before or before in " \t\n(|$€£")
 
 
-def _joined(pair: str) -> bool:
+def _is_inside_word(pair: str) -> bool:
     """Whether two neighbours belong to one word or number."""
     if len(pair) < 2 or " " in pair or is_unspaced(pair[0]) or is_unspaced(pair[1]):
         return False

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchored, Anchoring, Unanchored
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import MissingPlace, Unplaced
+from ragsmith.datasets.anchoring.places import NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion
 from ragsmith.datasets.questions import FILE, MAX_BYTES
 from ragsmith.errors import DatasetError
 from ragsmith.text.jsonl import Record, read_json_lines
 
 
-def standing(folder: Path) -> tuple[str, list[Record]]:
+def read_question_rows(folder: Path) -> tuple[str, list[Record]]:
     """Return the text of a data set's ``questions.jsonl``, and its rows; none where there is no such file.
 
     Raises ``DatasetError`` with every line that is no JSON object.
@@ -27,7 +27,7 @@ def standing(folder: Path) -> tuple[str, list[Record]]:
     return text if not text or text.endswith("\n") else f"{text}\n", list(found.records.values())
 
 
-def joined(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
+def join_questions(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
     """Return what becomes of questions beside ``rows``: with ids of their own, and splits and answers as those have.
 
     What asks the same as a row does, and what has no answer where the rows have, is not anchored. Raises
@@ -55,16 +55,16 @@ def joined(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
     for each in found.anchored:
         same = known.get(fold(each.asked.question).text)
         if same is not None:
-            left.append(Unanchored(each.asked, Unplaced(MissingPlace.THERE, f"{FILE} asks the same ({same})")))
+            left.append(Unanchored(each.asked, NoMatch(NoMatchReason.THERE, f"{FILE} asks the same ({same})")))
         elif answered and each.asked.answerable and not each.asked.answer:
             why = "it has no answer, and the questions that are there have one"
-            left.append(Unanchored(each.asked, Unplaced(MissingPlace.NOT_FOUND, why)))
+            left.append(Unanchored(each.asked, NoMatch(NoMatchReason.NOT_FOUND, why)))
         else:
-            kept.append(replace(each, asked=_beside(each.asked, ids, divided=divided)))
+            kept.append(replace(each, asked=_with_unique_id(each.asked, ids, divided=divided)))
     return Anchoring(tuple(kept), tuple(sorted(left, key=lambda each: each.asked.line)))
 
 
-def _beside(asked: ListedQuestion, ids: set[str], *, divided: bool) -> ListedQuestion:
+def _with_unique_id(asked: ListedQuestion, ids: set[str], *, divided: bool) -> ListedQuestion:
     """A question with an id that no other has; in the test where there are splits: a person wrote it."""
     id_, number = asked.id, 2
     while id_ in ids:

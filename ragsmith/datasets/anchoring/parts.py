@@ -21,7 +21,7 @@ class DocumentPart:
     is_row: bool
 
 
-def parts(document: Document) -> Iterator[DocumentPart]:
+def document_parts(document: Document) -> Iterator[DocumentPart]:
     """Yield the parts of ``document`` that evidence may lie in, in order: no headings, no rules of tables."""
     found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
     headings = [block for block in found if block.kind is BlockType.HEADING]
@@ -40,7 +40,7 @@ def parts(document: Document) -> Iterator[DocumentPart]:
         yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
-def bag(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
+def comparison_terms(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
     """Return what texts are compared by: the terms that ``read`` finds, and numbers as written, without commas."""
     numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
     return frozenset(term for term in read(text) if not term.isdecimal()) | numbers

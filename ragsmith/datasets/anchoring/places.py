@@ -22,7 +22,7 @@ class MatchType(StrEnum):
     WORDS = "words"
 
 
-class MissingPlace(StrEnum):
+class NoMatchReason(StrEnum):
     """Why something has no place."""
 
     AMBIGUOUS = "ambiguous"
@@ -32,7 +32,7 @@ class MissingPlace(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EvidenceMatch:
     """Where something stands; ``score`` is 1 for what stands there to the letter.
 
     For `MatchType.FUZZY` it is the share of the quotation's words that need no edit, and for what was found by an
@@ -45,17 +45,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class NoMatch:
     """Something that has no place, why, and the places that come into question, the likeliest first."""
 
-    status: MissingPlace
+    status: NoMatchReason
     reason: str
-    candidates: tuple[Place, ...] = ()
+    candidates: tuple[EvidenceMatch, ...] = ()
 
 
-def apart(places: Sequence[Place]) -> tuple[Place, ...]:
+def without_overlaps(places: Sequence[EvidenceMatch]) -> tuple[EvidenceMatch, ...]:
     """Return ``places`` in order, without those that overlap an earlier one."""
-    kept: list[Place] = []
+    kept: list[EvidenceMatch] = []
     for place in places:
         span = place.span
         if all(span.doc != o.span.doc or span.end <= o.span.start or o.span.end <= span.start for o in kept):

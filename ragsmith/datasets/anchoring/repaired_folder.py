@@ -8,9 +8,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.anchored_folder import candidate
-from ragsmith.datasets.anchoring.places import MatchType, Place, Unplaced
-from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence, counted, numbers
+from ragsmith.datasets.anchoring.anchored_folder import candidate_record
+from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch
+from ragsmith.datasets.anchoring.repair import (
+    EvidenceRepair,
+    OldEvidence,
+    RepairedEvidence,
+    count_match_types,
+    count_numbers,
+)
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
 from ragsmith.datasets.locking import locked
@@ -39,7 +45,7 @@ class UnrepairedEvidence:
     number: int
     entry: object
     why: str
-    candidates: tuple[Place, ...] = ()
+    candidates: tuple[EvidenceMatch, ...] = ()
     moved: tuple[int, ...] | None = None
     """By how much the text around it has moved since it was written, where that is known to matter."""
 
@@ -60,7 +66,7 @@ class RewordedEvidence:
     @property
     def changes_a_number(self) -> bool:
         """Whether a number in it is gone or new: the answer to its question may be another now."""
-        return numbers(self.before) != numbers(" ".join(self.now))
+        return count_numbers(self.before) != count_numbers(" ".join(self.now))
 
     def plain(self) -> dict[str, object]:
         """For programs and for `REWORDED`."""
@@ -123,10 +129,10 @@ def _repair_folder(folder: Path) -> RepairedFolder:
         write_file("\n".join(lines), folder / QUESTIONS)
     if not left:
         (folder / UNREPAIRED).unlink(missing_ok=True)
-    return RepairedFolder(counted(found.outcomes), tuple(left), len(found.changed), tuple(found.reworded))
+    return RepairedFolder(count_match_types(found.outcomes), tuple(left), len(found.changed), tuple(found.reworded))
 
 
-def reworded_unseen(folder: Path) -> int:
+def count_reworded(folder: Path) -> int:
     """How many pieces of evidence repairs found in other words, by the file that lists them until somebody looked."""
     return len(_reworded_before(folder))
 
@@ -136,22 +142,22 @@ def _reworded_before(folder: Path) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
-def _moved_before(folder: Path) -> dict[FormerPlace, tuple[int, ...]]:
+def _moved_before(folder: Path) -> dict[OldEvidence, tuple[int, ...]]:
     """By how much the text around pieces had moved that an earlier repair left; broken lines say nothing."""
-    found: dict[FormerPlace, tuple[int, ...]] = {}
+    found: dict[OldEvidence, tuple[int, ...]] = {}
     for record in read_json_lines(folder / UNREPAIRED, MAX_BYTES).records.values():
-        piece, shifts = _stood(record.get("evidence")), record.get("moved")
+        piece, shifts = _old_evidence(record.get("evidence")), record.get("moved")
         if piece is not None and isinstance(shifts, list):
             found[piece] = tuple(shift for shift in shifts if type(shift) is int)
     return found
 
 
-def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, object]]:
+def relocate_evidence(entry: object, documents: Mapping[str, Document]) -> list[dict[str, object]]:
     """Return one piece of evidence as it stands in ``documents``, in several places where its text was torn apart.
 
     There is none where it is not sure.
     """
-    piece = _stood(entry)
+    piece = _old_evidence(entry)
     if piece is None:
         return []
     outcome = EvidenceRepair(list(documents.values())).repair([piece])[piece]
@@ -167,11 +173,11 @@ class _Repairs:
     """Repairs the evidence of ``documents``, line by line, and collects what became of it."""
 
     documents: Mapping[str, Document]
-    repaired: Mapping[FormerPlace, RepairedEvidence | Unplaced]
-    around: Mapping[FormerPlace, Collection[int]]
+    repaired: Mapping[OldEvidence, RepairedEvidence | NoMatch]
+    around: Mapping[OldEvidence, Collection[int]]
     checker: EvidenceChecker
     changed: dict[int, Mapping[str, object]] = field(default_factory=dict)
-    outcomes: list[RepairedEvidence | Unplaced] = field(default_factory=list)
+    outcomes: list[RepairedEvidence | NoMatch] = field(default_factory=list)
     reworded: list[RewordedEvidence] = field(default_factory=list)
     left: list[UnrepairedEvidence] = field(default_factory=list)
 
@@ -184,15 +190,15 @@ class _Repairs:
         unsure = False
         reviewed = bool(_origin(record).keys() & _REVIEW)
         for at, entry in enumerate(evidence, start=1):
-            piece = _stood(entry)
+            piece = _old_evidence(entry)
             outcome = self.repaired[piece] if piece else None
             new = _entries(outcome, self.documents) if isinstance(outcome, RepairedEvidence) else [entry]
-            problems = [outcome.reason] if isinstance(outcome, Unplaced) else self.checker.spans(new)[1]
+            problems = [outcome.reason] if isinstance(outcome, NoMatch) else self.checker.spans(new)[1]
             if outcome is not None and not (problems and isinstance(outcome, RepairedEvidence)):
                 self.outcomes.append(outcome)
             id_ = str(record.get("id", ""))
             if problems:
-                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
+                candidates = outcome.candidates if isinstance(outcome, NoMatch) else ()
                 shifted = tuple(sorted(self.around[piece])) if piece else None
                 why = problems[0].removeprefix("evidence 1: ")
                 self.left.append(UnrepairedEvidence(number, id_, at, entry, why, candidates, shifted))
@@ -212,10 +218,10 @@ class _Repairs:
 def _repaired(
     records: Mapping[int, Mapping[str, object]],
     documents: Mapping[str, Document],
-    before: Mapping[FormerPlace, tuple[int, ...]],
+    before: Mapping[OldEvidence, tuple[int, ...]],
 ) -> _Repairs:
     listed = [entries for record in records.values() if isinstance(entries := record.get("evidence"), list)]
-    stood = [piece for entries in listed for entry in entries if (piece := _stood(entry))]
+    stood = [piece for entries in listed for entry in entries if (piece := _old_evidence(entry))]
     repair = EvidenceRepair(list(documents.values()))
     found = _Repairs(documents, repair.repair(stood, before), repair.around(stood, before), EvidenceChecker(documents))
     for number, record in records.items():
@@ -228,7 +234,7 @@ def _origin(record: Mapping[str, object]) -> Mapping[str, object]:
     return origin if isinstance(origin, dict) else {}
 
 
-def _stood(entry: object) -> FormerPlace | None:
+def _old_evidence(entry: object) -> OldEvidence | None:
     """The span and text of evidence that has both."""
     if not isinstance(entry, dict) or entry.keys() != set(KEYS):
         return None
@@ -237,10 +243,10 @@ def _stood(entry: object) -> FormerPlace | None:
         isinstance(doc, str) and isinstance(text, str) and type(start) is int and type(end) is int and text.strip()
     ):
         return None
-    return FormerPlace(Span(unicodedata.normalize("NFC", doc), start, end), text)
+    return OldEvidence(Span(unicodedata.normalize("NFC", doc), start, end), text)
 
 
 def _listed(left: UnrepairedEvidence, documents: Mapping[str, Document]) -> dict[str, object]:
-    places = [candidate(place, documents) for place in left.candidates]
+    places = [candidate_record(place, documents) for place in left.candidates]
     about = {"id": left.id, "line": left.line, "number": left.number, "evidence": left.entry, "reason": left.why}
     return {**about, "candidates": places, **({} if left.moved is None else {"moved": list(left.moved)})}

@@ -34,7 +34,7 @@ def read_rows(path: Path) -> list[Row]:
         known = ", ".join(FORMATS)
         raise DatasetError([f"{path}: is no list of questions; give a file that ends in one of {known}"])
     try:
-        rows = [(number, row) for number, row in reader(path) if any(map(_is_given, row.values()))]
+        rows = [(number, row) for number, row in reader(path) if any(map(_has_value, row.values()))]
     except TextError as error:
         raise DatasetError([error.at(path.name)]) from None
     if not rows:
@@ -42,7 +42,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _is_given(value: object) -> bool:
+def _has_value(value: object) -> bool:
     return value is not None and value != [] and bool(str(value).strip())
 
 
@@ -66,12 +66,12 @@ def _csv(path: Path) -> Iterator[Row]:
             break
         except csv.Error as error:
             raise TextError(f"the row that begins here is not valid CSV ({error}); mend its quotes", line) from None
-    yield from _named(rows)
+    yield from _rows_by_column(rows)
 
 
-def _named(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
+def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
     """The rows below the first one that is not blank, which names the columns."""
-    given = [(line, cells) for line, cells in rows if any(map(_is_given, cells))]
+    given = [(line, cells) for line, cells in rows if any(map(_has_value, cells))]
     if not given:
         return
     line, head = given[0]
@@ -79,7 +79,7 @@ def _named(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
     if twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise TextError(f"the column {shown(twice[0])} is there {names.count(twice[0])} times; rename one", line)
     for number, cells in given[1:]:
-        if any(map(_is_given, cells[len(names) :])):
+        if any(map(_has_value, cells[len(names) :])):
             said = f"the row has {len(cells)} cells, the head {len(names)}; quote a cell that holds a separator"
             raise TextError(said, number)
         filled = [*cells, *[""] * (len(names) - len(cells))]
@@ -115,17 +115,17 @@ def _xlsx(path: Path) -> Iterator[Row]:
     opened(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _as_written(cell.value)), start=1))
+        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _cell_text(cell.value)), start=1))
         book.close()
     except DAMAGED as error:
         raise TextError(f"is no XLSX workbook that can be read ({error}); save it again, or as CSV") from None
     for number, cells in rows:
         if found := next((m for cell in cells if (m := FORBIDDEN.search(cell))), None):
             raise TextError(f"{control(found.group())}; remove it", number)
-    yield from _named(rows)
+    yield from _rows_by_column(rows)
 
 
-def _as_written(cell: object) -> str:
+def _cell_text(cell: object) -> str:
     """A cell as it is seen: whole numbers without a decimal point, days without an hour."""
     if cell is None:
         return ""

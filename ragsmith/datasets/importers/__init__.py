@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragsmith.datasets.importers.imported import Imported
-from ragsmith.datasets.importers.recognition import recognised
+from ragsmith.datasets.importers.recognition import recognise_format
 from ragsmith.datasets.importers.registry import IMPORTERS, importer
 from ragsmith.errors import UsageError
 from ragsmith.types import Dataset
@@ -29,4 +29,4 @@ def import_dataset(source: Path, layout: str | None = None, documents: Dataset |
     known = IMPORTERS.parse(layout) if layout is not None else None
     if not source.exists():
         raise UsageError(f"{source}: there is no such folder or file; give the folder or the file that was published")
-    return (known or recognised(source)).read(source, documents)
+    return (known or recognise_format(source)).read(source, documents)

@@ -18,10 +18,10 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    named_text,
+    document_with_title,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import stripped, whole
+from ragsmith.datasets.places import stripped_span, whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.extensions import Package
 from ragsmith.text.files import TextError
@@ -123,17 +123,17 @@ def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
     for file, rows in files.items():
         text = _put_together(rows) if file else None
         if text is not None:
-            document = named_text(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
+            document = document_with_title(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
             documents.append(document)
             for row in rows:
                 start = _start(row)
-                span = stripped(document, start, start + len(row.get("contents", str)))
+                span = stripped_span(document, start, start + len(row.get("contents", str)))
                 places[row.text("doc_id")] = span, "exact"
             continue
         for row in rows:
-            document = named_text(names.name(row.text("doc_id")), "", row.text("contents"))
+            document = document_with_title(names.name(row.text("doc_id")), "", row.text("contents"))
             documents.append(document)
-            places[row.text("doc_id")] = whole(document), "whole passages, which became documents"
+            places[row.text("doc_id")] = whole_document_span(document), "whole passages, which became documents"
     return documents, places
 
 

@@ -18,11 +18,11 @@ from ragsmith.datasets.importers.imported import (
     DocumentNames,
     EvidenceCollector,
     Imported,
-    named_text,
+    document_with_title,
     read_lines,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import whole
+from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
 from ragsmith.types import UNSPECIFIED, Document, Example
@@ -76,7 +76,7 @@ def import_beir(source: Path) -> Imported:
         text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
         if title or text:
             name = names.name(id_)
-            documents[id_] = named_text(name, title, text)
+            documents[id_] = document_with_title(name, title, text)
     judged = [each for path in files for each in _judged(path)]
     parts = {each.part for each in judged}
     relevant: dict[str, list[RelevanceJudgement]] = defaultdict(list)
@@ -86,7 +86,7 @@ def import_beir(source: Path) -> Imported:
     for fields in read_lines(source / QUERIES, LAYOUT):
         id_, question = fields.text("_id"), fields.text("text")
         pieces = list({each.document: each for each in relevant.get(id_, ())}.values())
-        spans = tuple(whole(documents[each.document]) for each in pieces if each.document in documents)
+        spans = tuple(whole_document_span(documents[each.document]) for each in pieces if each.document in documents)
         lost = [f"there is no document {each.document!r}" for each in pieces if each.document not in documents]
         part = pieces[0].part if pieces and parts == {"search", "test"} else None
         gold.add(Example(id_, question, "", UNSPECIFIED, spans, part), len(pieces), lost, how="whole documents")

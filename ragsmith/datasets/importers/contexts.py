@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.places import MatchType, Place, Unplaced
-from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_asked
+from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.importers.imported import (
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
-    named_text,
-    numbered,
+    document_with_title,
+    numbered_ids,
     read_files,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import whole
+from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import shown
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
@@ -48,7 +48,7 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
     model, so each has an origin. ``documents`` are those that the contexts are looked for in. Raises ``DatasetError``
     when the file is not in this layout.
     """
-    asked = read_asked(the_list(source))
+    asked = read_question_list(find_list_file(source))
     origins = {
         each.id: Origin(DRAFTED, f"ragas {each.type}" if each.type != UNSPECIFIED else "ragas") for each in asked
     }
@@ -57,11 +57,11 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
 
 @importer(OWN_LIST)
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
-    """Read a list of questions with a column of contexts, as `read_asked` does.
+    """Read a list of questions with a column of contexts, as `read_question_list` does.
 
     ``documents`` are those that the contexts are looked for in. Raises ``DatasetError`` with every mistake of the list.
     """
-    return _imported(source, read_asked(the_list(source)), {}, documents, f"the list {source.name}")
+    return _imported(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
 
 
 @importer("llama-index", keys=[{"query", "reference_contexts"}])
@@ -79,7 +79,7 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
     items = [item for file in read_files(source, read) for item in file]
     asked: list[ListedQuestion] = []
     origins: dict[str, Origin] = {}
-    for number, (id_, item) in enumerate(zip(numbered("q", len(items)), items, strict=True), start=1):
+    for number, (id_, item) in enumerate(zip(numbered_ids("q", len(items)), items, strict=True), start=1):
         contexts = item.record.get("reference_contexts") or []
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
             raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
@@ -94,7 +94,7 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
     return _imported(source, asked, origins, documents, "LlamaIndex")
 
 
-def the_list(source: Path) -> Path:
+def find_list_file(source: Path) -> Path:
     """Return the one list in the folder ``source``, or ``source`` itself. Raises ``DatasetError``."""
     if source.is_file():
         return source
@@ -112,9 +112,11 @@ def _imported(
     check_ids((each.id for each in asked), source, called)
     answered = any(each.answer for each in asked if each.answerable)
     if given is None:
-        documents = pooled(quotation.text for each in asked for quotation in each.quotations)
-        places = {text: Place(whole(document), MatchType.EXACT) for text, document in documents.items()}
-        find: Callable[[str], Place | Unplaced] = places.__getitem__
+        documents = documents_from_texts(quotation.text for each in asked for quotation in each.quotations)
+        places = {
+            text: EvidenceMatch(whole_document_span(document), MatchType.EXACT) for text, document in documents.items()
+        }
+        find: Callable[[str], EvidenceMatch | NoMatch] = places.__getitem__
         kept, how = list(documents.values()), "whole texts, which became documents"
     else:
         find, kept, how = QuotationFinder(given.documents).find, list(given.documents), ""
@@ -132,19 +134,21 @@ def _imported(
     return gold.imported(source, kept, described)
 
 
-def _add(gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
+def _add(
+    gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, EvidenceMatch | NoMatch]], how: str
+) -> None:
     """Add a question with the texts that were found of those that it came with."""
-    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, Place)))
+    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, EvidenceMatch)))
     for text, place in found:
-        if isinstance(place, Place):
+        if isinstance(place, EvidenceMatch):
             gold.locate(example.id, how or str(place.how))
         else:
             gold.locate(example.id, None, f"{shown(text)}: {place.reason}")
     gold.keep(replace(example, evidence=tuple(places)))
 
 
-def pooled(texts: Iterable[str]) -> dict[str, Document]:
+def documents_from_texts(texts: Iterable[str]) -> dict[str, Document]:
     """Return a document for each distinct text, by that text without the white space around it."""
     distinct = list(dict.fromkeys(text.strip() for text in texts))
-    ids = numbered("text-", len(distinct))
-    return {text: named_text(id_, "", text) for id_, text in zip(ids, distinct, strict=True)}
+    ids = numbered_ids("text-", len(distinct))
+    return {text: document_with_title(id_, "", text) for id_, text in zip(ids, distinct, strict=True)}

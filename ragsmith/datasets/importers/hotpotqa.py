@@ -18,8 +18,8 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
+    document_from_text,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.text.files import TextError, shown
@@ -106,7 +106,7 @@ def _placed(paragraph: HotpotParagraph, id_: str) -> HotpotDocument:
         start = len(text) + len(line) - len(line.lstrip())
         spans.append(Span(id_, start, start + len(line.strip())) if line.strip() else None)
         text += line
-    return HotpotDocument(titled(id_, f"{text.rstrip()}\n"), tuple(spans))
+    return HotpotDocument(document_from_text(id_, f"{text.rstrip()}\n"), tuple(spans))
 
 
 def _located(fact: Fact, question: HotpotQuestion, placed: Mapping[HotpotParagraph, HotpotDocument]) -> Span | None:

@@ -80,7 +80,7 @@ class EvidenceCollector:
 
     def imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
         """Return the data set of the questions and these ``documents``, named after ``source``."""
-        described = about(source, description=description, licence="not stated")
+        described = manifest_values(source, description=description, licence="not stated")
         dataset = make_dataset(described, documents, self.examples)
         return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
 
@@ -181,25 +181,25 @@ class DocumentNames:
         return found
 
 
-def titled(id_: str, text: str) -> Document:
+def document_from_text(id_: str, text: str) -> Document:
     """A document with the title that a reader of its text gives it."""
     return Document(id_, title(text) or id_, text)
 
 
-def named_text(id_: str, title: str, text: str) -> Document:
+def document_with_title(id_: str, title: str, text: str) -> Document:
     """A document of ``text`` under its title, if it has one: a heading, unless it is most of what there is to read."""
     if title and 2 * len(title) > len(text):
-        return titled(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
-    return titled(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
+        return document_from_text(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
+    return document_from_text(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
 
 
-def numbered(prefix: str, count: int) -> list[str]:
+def numbered_ids(prefix: str, count: int) -> list[str]:
     """``count`` identifiers, as ``q001``, of one length."""
     width = max(3, len(str(count)))
     return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
-def about(source: Path, *, description: str, licence: str) -> dict[str, str]:
+def manifest_values(source: Path, *, description: str, licence: str) -> dict[str, str]:
     """What ``dataset.yaml`` says of a data set imported from ``source``: its name is the folder's, or the file's."""
     stem = source.resolve().stem if source.is_file() else source.resolve().name
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:LONGEST_NAME] or "imported"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.question_lists import recognised as columns_of
+from ragsmith.datasets.anchoring.question_lists import recognise_columns as columns_of
 from ragsmith.datasets.anchoring.sheets import read_rows
 from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
 from ragsmith.datasets.importers.imported import read_files
@@ -16,7 +16,7 @@ WITHIN = ("data", "examples", "tests")
 """Keys of a file whose list holds the objects."""
 
 
-def recognised(source: Path) -> Importer:
+def recognise_format(source: Path) -> Importer:
     """Return the importer of the format that ``source``, a folder or a file, is seen to have.
 
     Files that tell nothing, such as a corpus, are passed over.

@@ -19,9 +19,9 @@ from ragsmith.datasets.importers.imported import (
     EvidenceCollector,
     Fields,
     Imported,
-    numbered,
+    document_from_text,
+    numbered_ids,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
@@ -126,7 +126,7 @@ def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> I
     wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
     documents, texts = _documents(corpus, wanted)
     gold = EvidenceCollector()
-    for id_, (question, snippets) in zip(numbered("q", len(asked)), asked, strict=True):
+    for id_, (question, snippets) in zip(numbered_ids("q", len(asked)), asked, strict=True):
         found = [_located(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
@@ -166,7 +166,7 @@ def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Docum
             mistakes.append(error.at(f"{corpus.name}/{file}"))
         else:
             name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
-            documents[file] = titled(names.name(name), texts[file])
+            documents[file] = document_from_text(names.name(name), texts[file])
     if mistakes:
         raise DatasetError(mistakes)
     return documents, texts

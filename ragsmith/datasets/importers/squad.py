@@ -19,8 +19,8 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    named_text,
-    numbered,
+    document_with_title,
+    numbered_ids,
     read_files,
     read_lines,
 )
@@ -101,9 +101,9 @@ def _documents(
             texts.append(paragraph.text)
     documents: list[Document] = []
     starts: dict[tuple[str, str], tuple[Document, int]] = {}
-    for id_, (key, texts) in zip(numbered("paragraph-", len(grouped)), grouped.items(), strict=True):
+    for id_, (key, texts) in zip(numbered_ids("paragraph-", len(grouped)), grouped.items(), strict=True):
         title = "" if key.startswith("\0") else key.replace("_", " ")
-        document = named_text(names.name(title or id_), title, "\n\n".join(texts))
+        document = document_with_title(names.name(title or id_), title, "\n\n".join(texts))
         documents.append(document)
         at = len(document.text) - len("\n\n".join(texts)) - 1
         for text in texts:

@@ -15,9 +15,9 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    numbered,
+    document_from_text,
+    numbered_ids,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.importers.table_rows import Cells, SoughtValue, rows
@@ -78,7 +78,7 @@ def import_tatqa(source: Path) -> Imported:
     """
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.id for page in pages for question in page.questions), source, LAYOUT)
-    placed = [_placed(page, id_) for id_, page in zip(numbered("page-", len(pages)), pages, strict=True)]
+    placed = [_placed(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
     gold = EvidenceCollector()
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
@@ -114,7 +114,7 @@ def _placed(page: TatPage, id_: str) -> TatDocument:
         text += "\n"
         paragraphs[order] = Span(id_, len(text), len(text) + len(paragraph))
         text += f"{paragraph}\n"
-    return TatDocument(titled(id_, text), table, tuple(spans), paragraphs)
+    return TatDocument(document_from_text(id_, text), table, tuple(spans), paragraphs)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _NOT_WESTERN = re.compile("[ÐðÞþÝý]|[^\\W\\d_][¿¡¹²³¼½¾ªº¶¬¤�
 _LINE_END = re.compile("\r\n|\r")
 
 
-def decoded(data: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the text that ``data`` is, and a note for each thing that had to be guessed or changed.
 
     Raises ``TextError`` for what is no text.

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, default_title
-from ragsmith.datasets.ingest.naming import has_title, title_of
+from ragsmith.datasets.ingest.naming import has_title, title_from_name
 from ragsmith.datasets.ingest.readers.part import FilePart
-from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, written
+from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, manifest_yaml
 from ragsmith.datasets.sources import SourceRecord
 from ragsmith.text.files import FORBIDDEN
 from ragsmith.text.markdown import BlockType, blocks
 
 
-def title_within(part: FilePart, source: str) -> str | None:
+def part_title(part: FilePart, source: str) -> str | None:
     """Return the only heading of level 1, or what the file calls itself, or the first such heading, or its name.
 
     A file often calls itself after its template, and has one heading that a person wrote; of several none is a title.
@@ -27,10 +27,10 @@ def title_within(part: FilePart, source: str) -> str | None:
     heads = [b.heading for b in blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
     own = " ".join(FORBIDDEN.sub("", part.title or "").split())
     found = heads[0] if len(heads) == 1 or (heads and not own) else own
-    return " ".join(found.split()) or f"{title_of(source)}{part.name and ': '}{part.name}" or None
+    return " ".join(found.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
 
 
-def titles(
+def document_titles(
     documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
 ) -> dict[str, str]:
     """Return the titles that documents do not say themselves; one that a person wrote into the manifest stays.
@@ -48,14 +48,14 @@ def titles(
     return found
 
 
-def manifest_text(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
+def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
     """Return the text of a ``dataset.yaml`` in ``output``, whose name it has, for the documents of ``folder``."""
     about = {
         **dict.fromkeys(KEYS, ""),
         "name": folder_name(output),
-        "title": title_of(folder.resolve().name) or "documents",
+        "title": title_from_name(folder.resolve().name) or "documents",
     }
-    return written(about, titled)
+    return manifest_yaml(about, titled)
 
 
 def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
@@ -68,5 +68,5 @@ def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled
         if dict(said) != dict(there):
             kept = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
             alone = (said, {}) if key == TITLES else ({}, said)
-            text = f"{kept}\n" + written(dict.fromkeys(KEYS, ""), *alone)
+            text = f"{kept}\n" + manifest_yaml(dict.fromkeys(KEYS, ""), *alone)
     return text

@@ -16,16 +16,16 @@ from pathlib import Path
 from ragsmith.datasets import sources as rows_of
 from ragsmith.datasets.document_types import MAX_BYTES, kind_of
 from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
-from ragsmith.datasets.documents import FOLDER, document_id, documents_in
-from ragsmith.datasets.ingest.describing import changed_manifest, manifest_text, title_within, titles
+from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
+from ragsmith.datasets.ingest.describing import changed_manifest, document_titles, new_manifest, part_title
 from ragsmith.datasets.ingest.evidence_references import EvidenceReferences
-from ragsmith.datasets.ingest.naming import file_of
+from ragsmith.datasets.ingest.naming import document_file_name
 from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
-from ragsmith.datasets.ingest.writing import FolderChanges, claimed
-from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.ingest.writing import FolderChanges, folder_changes
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_manifest
 from ragsmith.datasets.sources import SourceRecord, read_sources
@@ -116,7 +116,7 @@ def _key(row: SourceRecord) -> tuple[str, Modality]:
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
-def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
+def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
     """Convert everything in ``folder`` to documents in ``output``, a new folder or one that this has written before.
 
     ``on_file`` is told each file's path and how many came before it.
@@ -127,38 +127,38 @@ def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | No
         OSError: the disk is full; nothing was changed then.
     """
     _check(folder, output)
-    with claimed(output) as changes:
+    with folder_changes(output) as changes:
         known = read_sources(output)
         manifest = _manifest(output)
-        before = _Before.read(folder, output, known)
+        before = _ExistingDataset.read(folder, output, known)
         files: dict[str, ConvertedFile] = {}
         pieces: list[_Piece] = []
         for number, found in enumerate(walk(folder, output.resolve())):
             if on_file:
                 on_file(found.name, number)
             try:
-                those = _pieces(found, before, name_of=_shown(found.name))
-                _refuse_strangers(those, before)
+                those = _read_pieces(found, before, name_of=_printable_path(found.name))
+                _refuse_conflicts(those, before)
                 pieces += those
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.ASIDE if found.hidden else FileOutcome.REFUSED
-                files[_shown(found.name)] = ConvertedFile(_shown(found.name), outcome, reason=reason)
-        placed = _placed(pieces, before)
+                files[_printable_path(found.name)] = ConvertedFile(_printable_path(found.name), outcome, reason=reason)
+        placed = _assign_documents(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
-        rows, outcomes = _settled(placed, before, changes)
+        rows, outcomes = _write_documents(placed, before, changes)
         with changes.held():
             pointing = EvidenceReferences.read(output)
-            removed = _removed(gone, before, pointing, rows, changes)
+            removed = _remove_documents(gone, before, pointing, rows, changes)
             if not any(row.doc for row in rows) and not before.foreign():
                 raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
             for source, those in _by_source(placed).items():
-                files[source] = _file(source, those, outcomes, before)
+                files[source] = _converted_file(source, those, outcomes, before)
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
-            changes.write(rows_of.FILE, rows_of.written(rows))
+            changes.write(rows_of.FILE, rows_of.sources_text(rows))
             changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
@@ -168,7 +168,7 @@ def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | No
 
 
 @dataclass(frozen=True)
-class _Before:
+class _ExistingDataset:
     """The folder, and the data set as it was: its rows, and the bytes of the files of its documents by name."""
 
     folder: Path
@@ -179,7 +179,7 @@ class _Before:
     texts: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _Before:
+    def read(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _ExistingDataset:
         inside = output / FOLDER
         paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
         documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
@@ -224,7 +224,7 @@ def _manifest(output: Path) -> Manifest:
     return manifest
 
 
-def _pieces(found: FolderEntry, before: _Before, name_of: str) -> list[_Piece]:
+def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> list[_Piece]:
     """The texts of a file, as they were converted before if it has not changed. Raises ``TextError``."""
     if found.problem:
         raise TextError(found.problem)
@@ -250,7 +250,7 @@ def _pieces(found: FolderEntry, before: _Before, name_of: str) -> list[_Piece]:
     return [_piece(part, name_of, digest, reader.name, converter) for part in parts]
 
 
-def _refuse_strangers(pieces: Sequence[_Piece], before: _Before) -> None:
+def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
     """Refuse a file whose document is there with another text, and was not made by an intake: it is not replaced.
 
     With the same text it is adopted. Raises ``TextError``.
@@ -261,7 +261,7 @@ def _refuse_strangers(pieces: Sequence[_Piece], before: _Before) -> None:
     for piece in pieces:
         if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
             continue
-        file = file_of(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
+        file = document_file_name(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
         if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
             there = f"{FOLDER}/{file} is there with another text, and no {rows_of.FILE} says what it was made from"
             raise TextError(f"{there}; remove or rename it, or give a new folder after -o")
@@ -276,14 +276,14 @@ def _piece(part: FilePart, source: str, digest: str, kind: str, converter: str) 
         text_sha256=_digest(part.text.encode()),
         ending=part.ending,
         part=part.name,
-        title=title_within(part, source),
+        title=part_title(part, source),
         pages=part.pages,
         notes=part.notes,
     )
     return _Piece(row, part.text)
 
 
-def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
+def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> list[_Piece]:
     """Give every piece its document: the one that it had, that of a file which was moved, or a new one.
 
     Of equal texts that come first which are documents already, then those with the shortest path.
@@ -310,9 +310,9 @@ def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
             file = old.file
         else:
             part = FilePart(piece.text, row.ending, name=row.part)
-            file = file_of(row.source, part, set())
+            file = document_file_name(row.source, part, set())
             if before.documents.get(file) != piece.text.encode():  # else an intake was cut short after writing it
-                file = file_of(row.source, part, taken)
+                file = document_file_name(row.source, part, taken)
         doc = document_id(file)
         taken.add(doc)
         first[piece.key] = doc
@@ -320,8 +320,8 @@ def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
     return placed
 
 
-def _settled(
-    placed: Sequence[_Piece], before: _Before, changes: FolderChanges
+def _write_documents(
+    placed: Sequence[_Piece], before: _ExistingDataset, changes: FolderChanges
 ) -> tuple[list[SourceRecord], dict[str, FileOutcome]]:
     """Write what is new; return the rows, and what became of each document."""
     rows: list[SourceRecord] = []
@@ -348,9 +348,9 @@ def _settled(
     return rows, outcomes
 
 
-def _removed(
+def _remove_documents(
     gone: Sequence[SourceRecord],
-    before: _Before,
+    before: _ExistingDataset,
     pointing: EvidenceReferences,
     rows: list[SourceRecord],
     changes: FolderChanges,
@@ -368,7 +368,9 @@ def _removed(
     return tuple(found)
 
 
-def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _Before) -> ConvertedFile:
+def _converted_file(
+    source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
+) -> ConvertedFile:
     docs = [piece.row.doc for piece in pieces if piece.row.doc]
     notes = tuple(note for piece in pieces for note in piece.row.notes)
     kind = pieces[0].row.kind
@@ -397,21 +399,21 @@ def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutc
 
 
 def _documents(
-    changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _Before
+    changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _ExistingDataset
 ) -> tuple[Document, ...]:
     """Check the documents as they will be, and write the manifest that has their titles."""
-    documents, mistakes = documents_in(changes.preview(FOLDER), f"{FOLDER}/", {})
+    documents, mistakes = read_document_folder(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)
-    titled = titles(documents, manifest, rows, before.docs)
+    titled = document_titles(documents, manifest, rows, before.docs)
     if not manifest.about:
-        changes.write(MANIFEST, manifest_text(before.folder, changes.output, titled))
+        changes.write(MANIFEST, new_manifest(before.folder, changes.output, titled))
     else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
         if (changed := changed_manifest(text, manifest, documents, titled)) != text:
             changes.write(MANIFEST, changed)
     named = [replace(found, title=titled.get(found.id, found.title)) for found in documents.values() if found]
-    return in_their_languages(named, manifest.about.get("language"), manifest.languages)[0]
+    return assign_languages(named, manifest.about.get("language"), manifest.languages)[0]
 
 
 def _lines(files: Iterable[ConvertedFile]) -> list[str]:
@@ -432,7 +434,7 @@ def _grouped(rows: Sequence[SourceRecord]) -> dict[str, list[SourceRecord]]:
     return found
 
 
-def _shown(name: str) -> str:
+def _printable_path(name: str) -> str:
     """A path as it can be printed and kept in JSON: bytes that are no UTF-8 are shown as they are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

@@ -19,7 +19,7 @@ _UNSEEN = re.compile("[\t\n\x0c\r\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\ufef
 _UNSAFE = re.compile(r"[\\:*?\"<>|]")
 
 
-def title_of(name: str) -> str:
+def title_from_name(name: str) -> str:
     """Return the words of a file's name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
     stem = printable(PurePosixPath(name).stem)
     return " ".join(_SEPARATOR.sub(" ", stem).split()) or stem.strip()
@@ -30,7 +30,7 @@ def printable(name: str) -> str:
     return unicodedata.normalize("NFC", _UNSEEN.sub("_", FORBIDDEN.sub("_", name)))
 
 
-def file_of(source: str, part: FilePart, taken: Container[str]) -> str:
+def document_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
     """Return the name, from the folder of documents, of the file that keeps a part of ``source``.
 
     It is the source's own where a data set reads such files as they are, else that with an ending more. ``taken`` has

@@ -23,7 +23,7 @@ BANDS, ROWS = 32, 4
 NEAR = 0.8
 """Jaccard similarity from which two texts are reported."""
 
-MOST_ALIKE = 50
+MAX_BUCKET_PAIRS = 50
 """Of a bucket with more texts only neighbours are compared: these are one template filled in again and again."""
 
 _SEED = 5
@@ -51,7 +51,7 @@ def near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
             buckets[band, signature[band * ROWS : (band + 1) * ROWS].tobytes()].append(name)
     pairs: set[tuple[str, str]] = set()
     for alike in buckets.values():
-        pairs.update(combinations(alike, 2) if len(alike) <= MOST_ALIKE else pairwise(alike))
+        pairs.update(combinations(alike, 2) if len(alike) <= MAX_BUCKET_PAIRS else pairwise(alike))
     found = [NearPair(a, b, similarity) for a, b in pairs if (similarity := _jaccard(runs[a], runs[b])) >= NEAR]
     return tuple(sorted(found, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
 

@@ -40,7 +40,7 @@ class Summary:
     chunk_sizes: tuple[int, ...]
 
 
-def summary(taken: IngestResult) -> Summary:
+def summarise(taken: IngestResult) -> Summary:
     """Count what is in the documents of an intake."""
     headings = tables = 0
     paragraphs: list[int] = []

@@ -48,13 +48,13 @@ class FolderChanges:
         if not before.is_dir():
             return self.draft / name
         view = self.draft / "preview"
-        shutil.copytree(before, view, copy_function=_linked, ignore=lambda *_: ())
+        shutil.copytree(before, view, copy_function=_link_or_copy, ignore=lambda *_: ())
         for written in self.written:
             if written.startswith(f"{name}/"):
                 path = view / written.removeprefix(f"{name}/")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
-                _linked(str(self.draft / written), str(path))
+                _link_or_copy(str(self.draft / written), str(path))
         for away in self.away:
             (view / away.removeprefix(f"{name}/")).unlink(missing_ok=True)
         return view
@@ -72,14 +72,14 @@ class FolderChanges:
         """Put everything in its place, in the order in which it was written."""
         shutil.rmtree(self.draft / "preview", ignore_errors=True)
         if not self.joins:
-            _become(self.draft, self.output)
+            _rename_draft(self.draft, self.output)
             return
         for name in self.away:
-            self._rename(self.output / name, _free(self.output / REMOVED / name))
+            self._rename(self.output / name, _free_path(self.output / REMOVED / name))
         for name in self.written:
             self._rename(self.draft / name, self.output / name)
         for name in self.away:
-            _prune((self.output / name).parent, self.output)
+            _remove_empty_folders((self.output / name).parent, self.output)
 
     def _rename(self, path: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class FolderChanges:
 
 
 @contextmanager
-def claimed(output: Path) -> Iterator[FolderChanges]:
+def folder_changes(output: Path) -> Iterator[FolderChanges]:
     """Give what changes ``output``; nothing is left of it after an error or an interruption.
 
     Raises ``UsageError`` where another process changes the same folder.
@@ -130,7 +130,7 @@ def _lock(output: Path, *, there: bool) -> Iterator[None]:
         os.close(handle)
 
 
-def _become(draft: Path, output: Path) -> None:
+def _rename_draft(draft: Path, output: Path) -> None:
     """Rename the draft; who comes second finds a folder that is not empty."""
     mask = os.umask(0)
     os.umask(mask)
@@ -143,7 +143,7 @@ def _become(draft: Path, output: Path) -> None:
         raise UsageError(f"{output} was written by somebody else meanwhile; run the same command again") from None
 
 
-def _linked(source: str, target: str) -> str:
+def _link_or_copy(source: str, target: str) -> str:
     """A second name for a file, where the file system has such, else a copy."""
     try:
         os.link(source, target, follow_symlinks=False)
@@ -152,7 +152,7 @@ def _linked(source: str, target: str) -> str:
     return target
 
 
-def _free(path: Path) -> Path:
+def _free_path(path: Path) -> Path:
     """A name that is not taken: ``a.md``, ``a~2.md``, ..."""
     found, number = path, 1
     while found.exists():
@@ -161,7 +161,7 @@ def _free(path: Path) -> Path:
     return found
 
 
-def _prune(folder: Path, above: Path) -> None:
+def _remove_empty_folders(folder: Path, above: Path) -> None:
     """Remove folders that have become empty."""
     while folder != above and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError
 
 CORPUS = [
@@ -36,7 +36,7 @@ def published(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize("judgements", [BEIR, TREC])
 def test_relevant_documents_are_evidence_as_wholes(tmp_path: Path, judgements: dict[str, str]) -> None:
     source = published(tmp_path / "trees", judgements)
-    assert recognised(source).name == "beir"
+    assert recognise_format(source).name == "beir"
     imported = import_dataset(source)
     assert (imported.located, imported.total, imported.hows) == (3, 4, {"whole documents": 3})
     assert imported.notes == (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognised
+from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognise_format
 from ragsmith.datasets.importers.imported import Imported
 from ragsmith.datasets.importers.registry import Importer
 from ragsmith.errors import DatasetError, UsageError
@@ -57,7 +57,7 @@ def sample(importer: Importer, folder: Path) -> Path:
 @pytest.mark.parametrize("importer", list(IMPORTERS), ids=lambda importer: importer.name)
 def test_a_sample_is_recognised_read_written_and_read_again(importer: Importer, tmp_path: Path) -> None:
     source = sample(importer, tmp_path)
-    assert recognised(source).name == importer.name
+    assert recognise_format(source).name == importer.name
     imported = import_dataset(source)
     assert (imported.located, imported.total, len(imported.dataset.examples)) == (1, 1, 1)
     assert imported.dataset.licence == importer.licence

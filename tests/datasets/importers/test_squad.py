@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import UsageError
 
 FIRST = " The mill was built in 1804. It burnt down in 1910."
@@ -66,7 +66,7 @@ def spans_of(folder: Path) -> dict[str, list[str]]:
 
 def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(json.dumps(NESTED))
-    assert recognised(tmp_path / "dev.json").name == "squad"
+    assert recognise_format(tmp_path / "dev.json").name == "squad"
     imported = import_dataset(tmp_path / "dev.json")
     [document] = imported.dataset.documents
     assert (document.id, document.text) == ("Old_mill", f"# Old mill\n\n{FIRST}\n\n{SECOND}\n")
@@ -82,7 +82,7 @@ def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> N
 def test_flat_questions_bring_their_paragraphs(tmp_path: Path, name: str) -> None:
     text = json.dumps(FLAT) if name == "flat.json" else "".join(json.dumps(row) + "\n" for row in FLAT)
     (tmp_path / name).write_text(text)
-    assert recognised(tmp_path / name).name == "squad"
+    assert recognise_format(tmp_path / name).name == "squad"
     imported = import_dataset(tmp_path / name)
     assert (imported.located, imported.total) == (2, 2)
     write_dataset(imported.dataset, tmp_path / "mine")

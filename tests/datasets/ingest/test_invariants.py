@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mixed_folder import entries
 
 from ragsmith.datasets.dataset import load_documents
-from ragsmith.datasets.ingest.ingest import FileOutcome, take_in
+from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 
@@ -55,7 +55,7 @@ def test_counts_add_up_for_any_files(files: dict[str, bytes], later: dict[str, b
             write(folder, step)
             was = sorted(output.rglob("*"))
             try:
-                taken = take_in(folder, output)
+                taken = ingest_folder(folder, output)
             except DatasetError as error:
                 mistakes = error.mistakes
             else:

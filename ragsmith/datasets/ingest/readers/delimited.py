@@ -7,7 +7,7 @@ import io
 from collections import Counter
 
 from ragsmith.datasets.document_types.tables import rendered
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.grid import table
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import TextError
@@ -22,7 +22,7 @@ LONGEST_CELL = 1 << 27
 @reader("tables", suffixes=(".csv", ".tsv", ".tab"))
 def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Tables of values that commas, tabs, semicolons or pipes part."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     separator = _separator(text)
     if separator == ",":
         try:

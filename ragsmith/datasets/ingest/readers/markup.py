@@ -7,7 +7,7 @@ import re
 import warnings
 from typing import Any
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.packages import DAMAGED
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
@@ -48,7 +48,7 @@ def markdown_of(root: Any) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """What the page says that it is decoded from, where that is so, and else what `decoded` finds.
+    """What the page says that it is decoded from, where that is so, and else what `decode_text` finds.
 
     What is readable as ASCII says that it is UTF-16 or UTF-32 in error: browsers read such a page as UTF-8, too.
     """
@@ -59,7 +59,7 @@ def _decoded(data: bytes) -> str:
                 return data.decode(codec)
         except (UnicodeDecodeError, LookupError):
             pass
-    return decoded(data)[0]
+    return decode_text(data)[0]
 
 
 def _converter() -> Any:

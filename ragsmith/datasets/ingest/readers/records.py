@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.grid import table
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import TextError
@@ -23,7 +23,7 @@ TITLES = ("title", "name", "heading", "subject", "question", "id")
 @reader("JSON", suffixes=(".json",))
 def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Records in JSON: a section each."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     try:
         value = parse_json(text)
     except TextError as error:
@@ -39,7 +39,7 @@ def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
 @reader("JSON Lines", suffixes=(".jsonl", ".ndjson"))
 def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Records in JSON Lines: a section each."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     records: list[Mapping[str, object]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:

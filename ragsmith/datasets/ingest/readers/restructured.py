@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers import markup
 from ragsmith.datasets.ingest.readers.packages import DAMAGED
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
@@ -37,7 +37,7 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
     from bs4 import BeautifulSoup  # noqa: PLC0415
     from docutils.core import publish_parts  # noqa: PLC0415
 
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
         parts = publish_parts(text, writer=_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
