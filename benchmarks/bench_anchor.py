@@ -23,7 +23,7 @@ import numpy as np
 
 from ragsmith.datasets.anchoring.anchor import Anchor
 from ragsmith.datasets.anchoring.answers import FEATURES, AnswerFinder, part_probabilities
-from ragsmith.datasets.anchoring.places import NoMatchReason
+from ragsmith.datasets.anchoring.matches import NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion
 from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence, count_match_types
 from ragsmith.datasets.dataset import load_dataset

@@ -143,7 +143,7 @@ class EvidenceChecker:
         if len(within) == 1 and (document := self.documents[within[0].doc]):
             if key and text in document.text:
                 return f"the text {shown(text)} stands in document {document.id!r}, but not at this {key!r}; mend one"
-            near = near_miss(text, document) or f"the text stands nowhere in the document{_as_loaded(document)}"
+            near = near_miss(text, document) or f"the text does not occur in the document{_as_loaded(document)}"
             return f"the text {shown(text)} is not found in document {document.id!r}: {near}"
         if self._unread:
             return ""
@@ -220,7 +220,7 @@ def _elsewhere(span: Span, text: str, document: Document) -> str:
         which = f", the nearest of {len(starts)}" if len(starts) > 1 else ""
         return f"; the text stands at [{nearest}, {nearest + len(text)}){which}"
     near = near_miss(text, document)
-    return f"; {near or f'the text stands nowhere in the document{_as_loaded(document)}'}"
+    return f"; {near or f'the text does not occur in the document{_as_loaded(document)}'}"
 
 
 def near_miss(text: str, document: Document) -> str | None:

@@ -73,6 +73,11 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     return Manifest(about, said[TITLES], said[LANGUAGES], lines_of), mistakes
 
 
+def read_optional_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
+    """Return what ``dataset.yaml`` says and its mistakes; an empty manifest where there is no such file."""
+    return read_manifest(dataset) if (dataset / FILE).exists() else (Manifest(), [])
+
+
 def folder_name(folder: Path) -> str:
     """Return the name of a data set that lies in ``folder``, which is its name as far as that may be one."""
     return _UNNAMEABLE.sub("_", folder.resolve().name).strip("._-")[:64] or "documents"

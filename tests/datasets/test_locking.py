@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.datasets.anchoring.anchored_folder import anchor_list
-from ragsmith.datasets.anchoring.repaired_folder import repair_folder
+from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
+from ragsmith.datasets.anchoring.repair_dataset import repair_folder
 from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.offsets import write_offsets

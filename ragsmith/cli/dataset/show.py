@@ -42,7 +42,7 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Check a data set and list every mistake."""
-    from ragsmith.datasets.anchoring.repaired_folder import REWORDED, count_reworded
+    from ragsmith.datasets.anchoring.repair_dataset import REWORDED, count_reworded
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.coarse import dataset_warnings
     from ragsmith.datasets.dataset import load_dataset

@@ -1,4 +1,4 @@
-"""An existing list of questions gets its evidence: quotations first, then answers; what is not sure is listed."""
+"""Find evidence for an existing list of questions by their quotations, else by their answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
@@ -19,15 +19,15 @@ from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
 
-QUOTED = 8
-"""Words of an answer that is first looked for as a quotation."""
+MIN_QUOTED_WORDS = 8
+"""Least words of an answer that is searched for as a quotation first."""
 UNANSWERABLE = "unanswerable"
-"""What is said of a question in place of how it was anchored, if the documents do not answer it."""
+"""Stands for a match type where the documents do not answer the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A question whose evidence was found, or that has none to be found; ``lost`` says which quotations were not."""
+    """A question with its evidence, or without if it is unanswerable; ``lost`` lists quotations not found."""
 
     asked: ListedQuestion
     places: tuple[EvidenceMatch, ...]
@@ -35,7 +35,7 @@ class Anchored:
 
     @property
     def example(self) -> Example:
-        """The question as a data set has it."""
+        """The question as an example of a data set."""
         spans = {place.span for place in self.places}
         ordered = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
         asked = self.asked
@@ -43,9 +43,8 @@ class Anchored:
 
     @property
     def how(self) -> str:
-        """How the least sure of its places was found."""
-        order = list(MatchType)
-        return max((place.how for place in self.places), key=order.index) if self.places else UNANSWERABLE
+        """The least certain match type of its places."""
+        return least_certain(self.places) if self.places else UNANSWERABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +57,26 @@ class Unanchored:
 
 @dataclass(frozen=True)
 class Anchoring:
-    """What became of a list of questions, each in its order."""
+    """Result of anchoring a list of questions, in the order of the list."""
 
     anchored: tuple[Anchored, ...]
     unanchored: tuple[Unanchored, ...]
 
     @cached_property
     def hows(self) -> dict[str, int]:
-        """How many questions were anchored how, by the least sure of their places, the surest first."""
+        """Anchored questions by their least certain match type, the most certain first."""
         counts = Counter(each.how for each in self.anchored)
         return {str(how): counts[how] for how in (*MatchType, UNANSWERABLE) if counts[how]}
 
     @cached_property
     def missing(self) -> dict[str, int]:
-        """How many questions were not anchored, by why."""
+        """Questions not anchored, by reason."""
         counts = Counter(each.why.status for each in self.unanchored)
         return {str(status): counts[status] for status in NoMatchReason if counts[status]}
 
 
 class Anchor:
-    """Finds the evidence of questions in ``documents``; ``merged`` has ids of others, by which one of these stands."""
+    """Finds the evidence of questions in ``documents``; ``merged`` maps ids of dropped duplicates to kept ones."""
 
     def __init__(self, documents: Sequence[Document], merged: Mapping[str, str] | None = None) -> None:
         self.documents = documents
@@ -87,13 +86,13 @@ class Anchor:
 
     @cached_property
     def answers(self) -> AnswerFinder:
-        """What finds answers: made when the first is looked for."""
+        """The finder of answers, made on first use."""
         return AnswerFinder(self.documents)
 
     def anchor(self, asked: Iterable[ListedQuestion], at_least: float = MIN_PROBABILITY) -> Anchoring:
-        """Anchor questions; ``at_least`` is the estimated probability from which an answer's place is taken.
+        """Anchor questions; ``at_least`` is the least estimated probability of a match by answer.
 
-        Where some have answers, one without is listed: a data set has answers for all of its questions or for none.
+        If some have answers, one without is not anchored: a data set has answers for all questions or for none.
         """
         asked = list(asked)
         answered = any(each.answer for each in asked if each.answerable)
@@ -120,7 +119,7 @@ class Anchor:
     def _evidence(
         self, asked: ListedQuestion, at_least: float
     ) -> tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch:
-        """The places of a question, with what was not found of its quotations, or why it has none."""
+        """Return the matches of a question and sentences on quotations not found, or why there is no match."""
         docs: set[str] | None = None
         if asked.docs:
             known = [self.document(name) for name in asked.docs]
@@ -168,14 +167,14 @@ class Anchor:
     def _answered(
         self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float
     ) -> EvidenceMatch | NoMatch:
-        if len(fold(asked.answer).words()) >= QUOTED:
+        if len(fold(asked.answer).words()) >= MIN_QUOTED_WORDS:
             quoted = self._allowed(self.quotations.find(asked.answer, docs, edited=False))
             if isinstance(quoted, EvidenceMatch):
                 return quoted
         return self._allowed(self.answers.find(asked.question, asked.answer, docs, at_least))
 
     def _allowed(self, found: EvidenceMatch | NoMatch) -> EvidenceMatch | NoMatch:
-        """``found``, unless it cannot be evidence, as what is mostly a heading cannot."""
+        """Return ``found`` unless it is not valid evidence, such as a span that is mostly a heading."""
         if isinstance(found, EvidenceMatch):
             span = found.span
             text = self.quotations.pages[span.doc].document.text[span.start : span.end]
@@ -185,7 +184,7 @@ class Anchor:
         return found
 
     def document(self, name: str) -> str | None:
-        """The document that a list calls ``name``: by its identifier, its file's name, or its title."""
+        """Return the id of the document called ``name``: an identifier, a file name or a title."""
         wanted = unicodedata.normalize("NFC", name)
         file = PurePath(wanted.replace("\\", "/")).name
         tried = (wanted, file, PurePath(file).stem)
@@ -193,7 +192,7 @@ class Anchor:
 
 
 def _names(documents: Sequence[Document]) -> Mapping[str, str]:
-    """Documents by what they may be called, small letters; a name that several have is none."""
+    """Map case-folded names to document ids, without ambiguous names."""
     names: dict[str, str] = {}
     taken: Counter[str] = Counter(document.title.casefold() for document in documents)
     stems: Counter[str] = Counter(PurePath(document.id).stem.casefold() for document in documents)

@@ -1,4 +1,4 @@
-"""Questions of an existing list: which of its columns are the question, the answer, the quotation, and so on."""
+"""Read an existing list of questions: find its columns of questions, answers, quotations and so on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.anchoring.sheets import Row, read_rows
+from ragsmith.datasets.anchoring.question_tables import Row, read_rows
 from ragsmith.datasets.evidence import KEYS
 from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID, SPLITS
@@ -42,17 +42,17 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "answerable": ("answerable",),
     }
 )
-"""What columns are called, by what they hold: the first name that a list has is taken."""
+"""Common column names by role, in order of preference."""
 
 BOOLEANS: Mapping[str, bool] = MappingProxyType(
     {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 )
-"""What cells say of whether a question can be answered."""
+"""Values of the column ``answerable``."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedEvidence:
-    """A text of the documents, in ``doc`` if that is known; ``place`` is evidence as a data set has it, if it is."""
+    """A quotation, its document if known, and ``place``, the evidence in the form of ``questions.jsonl``, if given."""
 
     text: str
     doc: str | None = None
@@ -61,11 +61,7 @@ class QuotedEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ListedQuestion:
-    """A question as somebody wrote it down, on ``line`` of a list.
-
-    ``docs`` are names of documents that hold the answer; ``answer`` is blank, and ``type`` unspecified, where the list
-    has none.
-    """
+    """A question of a list; ``docs`` are names of documents with the answer, and ``answer`` is blank if missing."""
 
     line: int
     id: str
@@ -81,8 +77,10 @@ class ListedQuestion:
 def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> list[ListedQuestion]:
     """Return the questions of the list at ``path``, in order.
 
-    ``columns`` names columns by what they hold (the keys of `COLUMN_NAMES`) where they are called otherwise. Raises
-    ``DatasetError`` with every mistake of the list.
+    ``columns`` maps roles (the keys of `COLUMN_NAMES`) to column names; others are recognised.
+
+    Raises:
+        DatasetError: the list has mistakes; it lists all of them.
     """
     rows = read_rows(path)
     named = recognise_columns([name for _, row in rows for name in row], columns or {}, path)
@@ -103,10 +101,10 @@ def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> 
 
 
 def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the columns of a list by what they hold: as ``given``, else by the names they usually have.
+    """Return the columns of a list by role: as ``given``, else by their usual names.
 
-    Raises ``DatasetError`` when a column that is given is not there, when there are no questions, or neither answers
-    nor quotations.
+    Raises:
+        DatasetError: a given column is missing, or there is none of questions, or none of answers and quotations.
     """
     columns = list(dict.fromkeys(found))
     by_name = {_normalise_name(column): column for column in reversed(columns)}
@@ -122,9 +120,9 @@ def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Pa
         if role not in named and free:
             named[role] = free[0]
     if "question" not in named:
-        mistakes.append(f"{path.name}: no column is seen to hold the questions ({listed}); name it: --question-column")
+        mistakes.append(f"{path.name}: no column of questions was recognised ({listed}); name it: --question-column")
     elif "answer" not in named and "evidence" not in named:
-        said = "no column is seen to hold answers or quotations"
+        said = "no column of answers or quotations was recognised"
         mistakes.append(f"{path.name}: {said} ({listed}); name one: --answer-column or --evidence-column")
     if mistakes:
         raise DatasetError(mistakes)
@@ -132,7 +130,7 @@ def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Pa
 
 
 def _normalise_name(name: str) -> str:
-    """A column's name as it is compared: ``Ground_Truth`` is ``ground truth``."""
+    """Normalise a column name: ``Ground_Truth`` is ``ground truth``."""
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name).casefold()))
 
 
@@ -166,7 +164,7 @@ def _question_from_row(row: Row, named: Mapping[str, str], unnamed: str) -> List
 
 
 def _single_text(value: object, called: str) -> str:
-    """A text without white space around it; of a list with one entry, that; "" for nothing."""
+    """Return a stripped text, or that of a list with one entry; "" for a missing value."""
     if isinstance(value, list) and len(value) <= 1:
         value = value[0] if value else None
     if value is None:
@@ -180,7 +178,7 @@ def _single_text(value: object, called: str) -> str:
 
 
 def _entries(value: object) -> Sequence[object]:
-    """The entries of a list, also of one that a table's cell has as JSON or as Python writes it."""
+    """Return the entries of a list, which may be a text in JSON or Python syntax, as in a CSV cell."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
         for read in (parse_json, ast.literal_eval):
             try:

@@ -1,4 +1,4 @@
-"""Where a quotation stands: to the letter, else without regard to typography, else with some of its words changed."""
+"""Locate quotations in documents: exactly, else normalised, else with edited words."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from functools import cached_property
 
 from ragsmith.datasets.anchoring.alignment import Words, align, word_numbers
 from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason, without_overlaps
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, without_overlaps
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.types import Document, Span
 
 MIN_FUZZY_SCORE = 0.7
-"""The least share of a quotation's words that need no edit."""
+"""Least share of a quotation's words that must be unedited."""
 MIN_SCORE_MARGIN = 0.15
-"""By how much of that share the best place must be ahead of the next, in another part of the documents."""
+"""Least difference of that share between the best match and the next one elsewhere."""
 MIN_FUZZY_WORDS = 5
-"""A shorter quotation is not looked for with changes: too much would be like it."""
+"""Least words of a quotation for a fuzzy search: shorter ones resemble too much."""
 MAX_LISTED_MATCHES = 5
-"""Candidates that are listed."""
+"""Candidates listed for an ambiguous quotation."""
 MAX_ALIGNED_DOCUMENTS = 16
-"""Documents that are aligned with a quotation: those that share the most of its rarer words."""
+"""Documents a quotation is aligned with: those that share most of its rare words."""
 
 
 @dataclass(frozen=True)
 class FoldedDocument:
-    """A document, folded when that is first needed."""
+    """A document with its folded text, computed on first use."""
 
     document: Document
 
     @cached_property
     def folded(self) -> FoldedText:
-        """Its text without typography."""
+        """The folded text."""
         return fold(self.document.text)
 
     @cached_property
     def words(self) -> tuple[tuple[str, int, int], ...]:
-        """Its words, and where they stand."""
+        """The folded words with their offsets."""
         return self.folded.words()
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """Its distinct words."""
+        """The distinct folded words."""
         return frozenset(word for word, _, _ in self.words)
 
 
@@ -55,10 +55,10 @@ class QuotationFinder:
         self._vocabulary: dict[str, int] = {}
 
     def find(self, text: str, docs: Collection[str] | None = None, *, edited: bool = True) -> EvidenceMatch | NoMatch:
-        """Return the one place of ``text`` in ``docs`` (by default all), or why there is none.
+        """Return the only match of ``text`` in ``docs`` (by default all), or why there is none.
 
-        It is looked for to the letter, then folded, then with edits: the first that finds something decides, and what
-        it finds twice is ambiguous. With edits only where ``edited``.
+        Tried in turn: exact, normalised and, if ``edited``, fuzzy. The first with a match decides; two matches are
+        ambiguous.
         """
         text = text.strip()
         pages = [page for id_, page in self.pages.items() if docs is None or id_ in docs]
@@ -72,10 +72,10 @@ class QuotationFinder:
             if len(places) == 1:
                 return places[0]
             if places:
-                reason = f"the quotation stands in {len(places)} places"
+                reason = f"the quotation occurs {len(places)} times"
                 return NoMatch(NoMatchReason.AMBIGUOUS, reason, places[:MAX_LISTED_MATCHES])
         if not edited:
-            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation stands nowhere")
+            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation was not found")
         return self._fuzzy(text, pages)
 
     def _exact(self, text: str, pages: Sequence[FoldedDocument]) -> list[Span]:
@@ -94,27 +94,27 @@ class QuotationFinder:
     def _fuzzy(self, text: str, pages: Sequence[FoldedDocument]) -> EvidenceMatch | NoMatch:
         wanted = [word for word, _, _ in fold(text).words()]
         if len(wanted) < MIN_FUZZY_WORDS:
-            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation stands nowhere")
+            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation was not found")
         places = sorted(
             (place for page in self._likely(wanted, pages) for place in self.aligned(wanted, page)),
             key=lambda place: (-place.score, place.span.doc, place.span.start),
         )
         if not places or places[0].score < MIN_FUZZY_SCORE:
             return NoMatch(
-                NoMatchReason.NOT_FOUND, "the quotation stands nowhere, nor anything like it", tuple(places[:1])
+                NoMatchReason.NOT_FOUND, "neither the quotation nor a similar text was found", tuple(places[:1])
             )
         close = [place for place in places if place.score > places[0].score - MIN_SCORE_MARGIN]
         if len(close) > 1:
             return NoMatch(
                 NoMatchReason.AMBIGUOUS,
-                f"{len(close)} places are like the quotation",
+                f"{len(close)} places are similar to the quotation",
                 tuple(close[:MAX_LISTED_MATCHES]),
             )
         page = self.pages[places[0].span.doc]
         return replace(places[0], span=with_punctuation(places[0].span, text, page))
 
     def _likely(self, wanted: Sequence[str], pages: Sequence[FoldedDocument]) -> list[FoldedDocument]:
-        """The pages that hold the most of the words that few pages hold."""
+        """Return the pages with most of the words that are rare among all pages."""
         if len(pages) <= MAX_ALIGNED_DOCUMENTS:
             return list(pages)
         held = [(page.vocabulary & set(wanted), page) for page in pages]
@@ -124,7 +124,7 @@ class QuotationFinder:
         return [held[at][1] for at in order[:MAX_ALIGNED_DOCUMENTS]]
 
     def aligned(self, wanted: Sequence[str], page: FoldedDocument) -> list[EvidenceMatch]:
-        """The two best places in a page, apart from each other: the second tells whether the first is the only one."""
+        """Return the best match in a page and the best one that does not overlap it, if any."""
         numbers = word_numbers(wanted, self._vocabulary)
         text = word_numbers([word for word, _, _ in page.words], self._vocabulary)
         found = []
@@ -148,7 +148,7 @@ class QuotationFinder:
 
 
 def _whole_words(text: str, start: int, end: int) -> bool:
-    """Whether no word goes on over the borders: ``1987`` does not stand in ``19875``."""
+    """Whether the span begins and ends at word boundaries: ``1987`` is not in ``19875``."""
     return not any(
         at and text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_unspaced(text[at])
         for at in (start, end)
@@ -157,7 +157,7 @@ def _whole_words(text: str, start: int, end: int) -> bool:
 
 
 def with_punctuation(span: Span, text: str, page: FoldedDocument) -> Span:
-    """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
+    """Extend ``span`` by the punctuation that ``text`` has around its words, where the page has it, too."""
     words = fold(text).words()
     now = page.document.text
     before, behind = text[: words[0][1]], text[words[-1][2] :]

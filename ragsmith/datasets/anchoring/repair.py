@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason, without_overlaps
+from ragsmith.datasets.anchoring.matches import (
+    EvidenceMatch,
+    MatchType,
+    NoMatch,
+    NoMatchReason,
+    least_certain,
+    without_overlaps,
+)
 from ragsmith.datasets.anchoring.quotations import (
     MAX_LISTED_MATCHES,
     MIN_FUZZY_SCORE,
@@ -29,34 +36,34 @@ from ragsmith.text.words import sentences
 from ragsmith.types import Document, Span
 
 MIN_WORDS = 5
-"""Words of a text that is not taken for another in its document; a number counts as two."""
+"""Least words, a number counting as two, for a text to be identified within its document."""
 MIN_WORDS_ELSEWHERE = 8
-"""Words of a text that is not taken for another in another document."""
+"""Least words for a text to be identified in another document."""
 MIN_WORDS_FAR = 10
-"""Words of a text that is taken, with some of them changed, where the evidence around it did not move to."""
+"""Least words of an edited text that is accepted although its neighbours moved elsewhere."""
 MIN_FUZZY_SCORE_FAR = 0.8
-"""The least share of its words that need no edit then."""
+"""Least share of its words that must be unedited in that case."""
 MAX_LOST_SHARE = 0.5
-"""The share of a text's words that may be gone where its sentences are found one by one."""
+"""Largest share of a text's words that may be lost when its sentences are located one by one."""
 MAX_GAP_CHARACTERS = 300
-"""Characters between sentences of one span, such as a sentence that was inserted."""
+"""Largest distance between sentences that are merged into one span, such as for an inserted sentence."""
 
 
 FAR = 1 << 60
 
 Shifts = Sequence[tuple[int, int]]
-"""Where pieces of evidence stood in a document, in order, and by how much they moved."""
+"""Former starts of the evidence in a document, sorted, and by how many characters each moved."""
 
 Around = frozenset[int]
-"""By how much the text around a piece of evidence moved; more than one where it moved apart, none where none tells."""
+"""Shifts of the evidence next to a piece, in characters: two if they differ, none if unknown."""
 
 SENTENCE_ENDS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
-"""What sentences end with."""
+"""Characters that end sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldEvidence:
-    """A piece of evidence as it was written: a span, and the text that stood there."""
+    """A piece of evidence as it was written: a span and its text then."""
 
     span: Span
     text: str
@@ -64,24 +71,19 @@ class OldEvidence:
 
 @dataclass(frozen=True, slots=True)
 class RepairedEvidence:
-    """What became of a piece of evidence: the places of its text, several where the text was torn apart."""
+    """A piece of evidence and the present places of its text: several if the text was split."""
 
-    stood: OldEvidence
+    piece: OldEvidence
     places: tuple[EvidenceMatch, ...]
 
     @property
     def how(self) -> MatchType:
-        """How the least sure of its places was found."""
-        return max((place.how for place in self.places), key=list(MatchType).index)
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether it stands where it stood."""
-        return len(self.places) == 1 and self.places[0].how is MatchType.GIVEN
+        """The least certain match type of its places."""
+        return least_certain(self.places)
 
 
 class EvidenceRepair:
-    """Finds pieces of evidence in ``documents`` as they are now."""
+    """Locates former evidence in the present ``documents``."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._quotations = QuotationFinder(documents)
@@ -93,9 +95,9 @@ class EvidenceRepair:
     def repair(
         self, evidence: Iterable[OldEvidence], moved: Mapping[OldEvidence, Collection[int]] | None = None
     ) -> dict[OldEvidence, RepairedEvidence | NoMatch]:
-        """Find each piece of ``evidence``, or say why it is not found.
+        """Return the present places of each piece of ``evidence``, or why it has none.
 
-        ``moved`` has, for pieces that were left before, by how much the text around them had moved by then.
+        ``moved`` are the shifts around pieces that an earlier repair left.
         """
         around = self.around(evidence, moved or {})
         return {piece: self._find(piece, around[piece]) for piece in around}
@@ -103,13 +105,13 @@ class EvidenceRepair:
     def around(
         self, pieces: Iterable[OldEvidence], moved: Mapping[OldEvidence, Collection[int]]
     ) -> dict[OldEvidence, Around]:
-        """By how much the text around each piece moved since the piece was written, as far as can be told."""
+        """Return the shifts of the text around each piece since the piece was written, as far as known."""
         pieces = list(dict.fromkeys(pieces))
         shifts = self._shifts(piece for piece in pieces if piece not in moved)
         return {piece: _total_shifts(piece, shifts.get(piece.span.doc, []), moved.get(piece)) for piece in pieces}
 
     def _shifts(self, pieces: Iterable[OldEvidence]) -> dict[str, Shifts]:
-        """By document, where pieces that are sure to be the same stood, and by how much they moved, in order."""
+        """Return the shifts of the pieces that are identified with certainty, by document."""
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for piece in pieces:
             page = self._pages.get(piece.span.doc)
@@ -129,33 +131,33 @@ class EvidenceRepair:
         elsewhere = self._elsewhere(piece) if _weighted_length(piece.text) >= MIN_WORDS_ELSEWHERE else ()
         doc = piece.span.doc
         if elsewhere and not edited and page is not None:
-            edited = self._resembling(piece, page)  # which of the two is meant a person has to say
+            edited = self._resembling(piece, page)  # a person has to choose between the two
         if edited and elsewhere:
-            reason = f"the text is gone from {doc!r}, which has one like it, and stands elsewhere"
+            reason = f"the text is gone from {doc!r}, which has a similar one, and occurs in another document"
         elif len(elsewhere) > 1:
-            reason = f"the text is gone from {doc!r} and stands in {len(elsewhere)} places elsewhere"
+            reason = f"the text is gone from {doc!r} and occurs {len(elsewhere)} times in others"
         elif edited or elsewhere:
             return RepairedEvidence(piece, edited or elsewhere)
         else:
-            return NoMatch(NoMatchReason.NOT_FOUND, "the text stands nowhere, nor anything like it")
+            return NoMatch(NoMatchReason.NOT_FOUND, "neither the text nor a similar one was found")
         return NoMatch(NoMatchReason.AMBIGUOUS, reason, (*edited, *elsewhere)[:MAX_LISTED_MATCHES])
 
     def _moved(self, piece: OldEvidence, page: FoldedDocument, around: Around) -> RepairedEvidence | NoMatch | None:
-        """Where all of a text stands in its document."""
+        """Locate the whole text in its document."""
         for how, found in self._here(piece.text, page):
             places = without_overlaps([EvidenceMatch(place, how) for place in found])
-            if len(places) == 1 and _weighted_length(piece.text) >= MIN_WORDS:
-                return RepairedEvidence(piece, (_extend_match(places[0], piece.text, page),))
             along = [place for place in places if place.span.start - piece.span.start in around]
+            if len(places) == 1 and _weighted_length(piece.text) >= MIN_WORDS:
+                along = list(places)
             if len(along) == 1:
                 return RepairedEvidence(piece, (_extend_match(along[0], piece.text, page),))
             if places:
-                said = f"stands in {len(places)} places" if len(places) > 1 else "is too short to be sure of"
+                said = f"occurs {len(places)} times" if len(places) > 1 else "is too short to be identified"
                 return NoMatch(NoMatchReason.AMBIGUOUS, f"the text {said}", places[:MAX_LISTED_MATCHES])
         return None
 
     def _here(self, text: str, page: FoldedDocument) -> Iterable[tuple[MatchType, list[Span]]]:
-        """Where a text stands in a page, to the letter, else without regard to typography."""
+        """Yield the spans of exact, then of normalised occurrences of a text in a page."""
         id_ = page.document.id
         yield MatchType.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
         wanted = fold(text).text
@@ -173,7 +175,7 @@ class EvidenceRepair:
         return without_overlaps(found)
 
     def _edited(self, piece: OldEvidence, page: FoldedDocument, around: Around) -> tuple[EvidenceMatch, ...]:
-        """The places of a text some words of which were changed: as a whole, else sentence by sentence."""
+        """Locate a text with edited words: as a whole, else sentence by sentence."""
         whole = self._alike(piece, page, around)
         if whole is not None:
             return (whole,)
@@ -189,7 +191,7 @@ class EvidenceRepair:
         )
 
     def _part(self, part: OldEvidence, page: FoldedDocument, around: Around) -> Span | None:
-        """The one place of a sentence in a page."""
+        """Return the only place of a sentence in a page."""
         if _count_words(part.text) < MIN_WORDS:
             return None
         for _, spans in self._here(part.text, page):
@@ -199,10 +201,10 @@ class EvidenceRepair:
         return alike.span if alike else None
 
     def _alike(self, piece: OldEvidence, page: FoldedDocument, around: Around) -> EvidenceMatch | None:
-        """The one place of a text that is like it.
+        """Return the only place of a similar text.
 
-        What has the form of a text is not the text. One number may be changed, or a third of them; where the text is
-        not seen to have moved along with what is around it, it has to be long and more alike, and one number is all.
+        Texts of the same form are not the same text: one number may differ, or a third of them. A text that did not
+        move along with its neighbours has to be longer and more similar, and one number may differ.
         """
         wanted = [word for word, _, _ in fold(piece.text).words()]
         places = self._quotations.aligned(wanted, page) if len(wanted) >= MIN_WORDS else []
@@ -227,7 +229,7 @@ class EvidenceRepair:
         )
 
     def _resembling(self, piece: OldEvidence, page: FoldedDocument) -> tuple[EvidenceMatch, ...]:
-        """The best place of a text in a page that is like it, whether or not it may be the same."""
+        """Return the most similar text in a page, even if it may be another."""
         places = self._quotations.aligned([word for word, _, _ in fold(piece.text).words()], page)
         return tuple(place for place in places[:1] if place.score >= MIN_FUZZY_SCORE)
 
@@ -237,22 +239,22 @@ def _count_words(text: str) -> int:
 
 
 def count_numbers(text: str) -> Counter[str]:
-    """Return the numbers in a text, as often as they are there."""
+    """Count the numbers in a text."""
     return Counter(word for word, _, _ in fold(text).words() if any(map(str.isdecimal, word)))
 
 
 def _weighted_length(text: str) -> int:
-    """How much a text says, in words: a number counts as two."""
+    """Return the words of a text, a number counting as two."""
     return _count_words(text) + count_numbers(text).total()
 
 
 def _agrees(around: Around) -> bool:
-    """Whether the text around a piece may be where it was: of the evidence next to it, some has not moved."""
+    """Whether a neighbour has not moved, or none is known."""
     return not around or 0 in around
 
 
 def _total_shifts(piece: OldEvidence, shifts: Shifts, moved: Collection[int] | None) -> Around:
-    """By how much the text around a piece has moved in all: as it had ``moved`` before, and since then."""
+    """Return the shifts around a piece: those ``moved`` by earlier plus those since."""
     if moved is None:
         return _neighbour_shifts(piece.span.start, shifts)
     if not moved:
@@ -263,21 +265,21 @@ def _total_shifts(piece: OldEvidence, shifts: Shifts, moved: Collection[int] | N
 
 
 def _neighbour_shifts(start: int, shifts: Shifts) -> Around:
-    """By how much the evidence nearest before and behind a place was shifted, what stood at the place left out."""
+    """Return the shifts of the nearest evidence before and after ``start``, without that at ``start``."""
     before = bisect_left(shifts, (start, -FAR))
     behind = bisect_left(shifts, (start, FAR))
     return frozenset(shift for _, shift in (*shifts[max(0, before - 1) : before], *shifts[behind : behind + 1]))
 
 
 def _extend_match(place: EvidenceMatch, text: str, page: FoldedDocument) -> EvidenceMatch:
-    """A place of all of ``text``, with the words that its last sentence ends with now: then it was edited."""
+    """Extend a match to the end of its last sentence; it is fuzzy if words were added there."""
     span = _extend_to_sentence_end(place.span, text, page)
     grew = fold(page.document.text[place.span.end : span.end]).words()
     return EvidenceMatch(span, MatchType.FUZZY) if grew else place
 
 
 def _extend_to_sentence_end(span: Span, text: str, page: FoldedDocument) -> Span:
-    """A span that ends where a sentence does, if ``text`` ended so: words that were added at its end belong to it."""
+    """Extend ``span`` to the end of its sentence if ``text`` ended with one: it includes words added there."""
     if not text.rstrip().endswith(SENTENCE_ENDS):
         return span
     end = next((end for _, end in sentences(page.document.text) if end >= span.end), span.end)
@@ -285,7 +287,7 @@ def _extend_to_sentence_end(span: Span, text: str, page: FoldedDocument) -> Span
 
 
 def _merge_close_spans(spans: Sequence[Span]) -> list[Span]:
-    """Sentences, in the order in which they stood, as one span where they still stand so with little between them."""
+    """Merge sentences that are still in order and close together."""
     joined: list[Span] = []
     for span in spans:
         if joined and joined[-1].start < span.start <= joined[-1].end + MAX_GAP_CHARACTERS:
@@ -296,6 +298,6 @@ def _merge_close_spans(spans: Sequence[Span]) -> list[Span]:
 
 
 def count_match_types(found: Iterable[RepairedEvidence | NoMatch]) -> dict[str, int]:
-    """How many pieces of evidence were found how, the surest way first; ``given`` are those that stand as before."""
+    """Count evidence by match type, the most certain first; ``given`` has not moved."""
     hows = Counter(each.how for each in found if isinstance(each, RepairedEvidence))
     return {str(how): hows[how] for how in MatchType if hows[how]}

@@ -39,7 +39,7 @@ def rendered(source: str, delimiter: str) -> str:
     for number, row in rows:
         if len(row) != len(columns):
             found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
-            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that holds a separator", number)
+            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that contains a separator", number)
         cells = zip(columns, map(_one_line, row), strict=True)
         line = CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in cells if value)
         length += len(line) + 1
@@ -80,7 +80,7 @@ def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            advice = "quote a cell that holds a separator, a quote or a line break, and double its quotes"
+            advice = "quote a cell that contains a separator, a quote or a line break, and double its quotes"
             raise TextError(f"the row that begins here is not valid CSV ({error}); {advice}", number) from None
         if row is None:
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.importers.imported import (

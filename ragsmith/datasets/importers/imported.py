@@ -213,5 +213,5 @@ def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:
     if not counts:
         raise DatasetError([f"{source}: has no questions; give a file in {layout} layout"])
     if repeated := {id_: n for id_, n in counts.items() if n > 1}:
-        mistakes = [f"the question {id_!r} is there {n} times; give each file once" for id_, n in repeated.items()]
+        mistakes = [f"the question {id_!r} occurs {n} times; give each file once" for id_, n in repeated.items()]
         raise DatasetError(mistakes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.question_lists import recognise_columns as columns_of
-from ragsmith.datasets.anchoring.sheets import read_rows
+from ragsmith.datasets.anchoring.question_tables import read_rows
 from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
 from ragsmith.datasets.importers.imported import read_files
 from ragsmith.datasets.importers.registry import IMPORTERS, Importer

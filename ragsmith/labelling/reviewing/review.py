@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from ragsmith.datasets.anchoring.repaired_folder import relocate_evidence
+from ragsmith.datasets.anchoring.repair_dataset import relocate_evidence
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.anchoring.answers import AnswerFinder
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.types import Document
 

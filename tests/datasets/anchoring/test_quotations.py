@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.types import Document
 
@@ -74,7 +74,7 @@ def test_a_quotation_is_found_as_surely_as_can_be(
 def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations: QuotationFinder) -> None:
     twice = quotations.find("Dogs stay on board.")
     assert isinstance(twice, NoMatch)
-    assert (twice.status, twice.reason) == (NoMatchReason.AMBIGUOUS, "the quotation stands in 2 places")
+    assert (twice.status, twice.reason) == (NoMatchReason.AMBIGUOUS, "the quotation occurs 2 times")
     assert [place.span.doc for place in twice.candidates] == ["harbour", "museum"]
     once = quotations.find("Dogs stay on board.", {"museum"})
     assert isinstance(once, EvidenceMatch)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.matches import MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence
 from ragsmith.types import Document, Span
 
@@ -83,7 +83,7 @@ BELLS = "Bells ring at noon on every day but Friday."
 def test_evidence_that_stands_is_left_alone() -> None:
     [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, OldEvidence(Span("d", 0, 36), LAMPS[:36]))
     assert isinstance(outcome, RepairedEvidence)
-    assert outcome.unchanged
+    assert [place.how for place in outcome.places] == [MatchType.GIVEN]
 
 
 def test_a_text_that_now_stands_twice_is_not_chosen_between() -> None:

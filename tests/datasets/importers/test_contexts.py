@@ -85,7 +85,7 @@ def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> Non
     imported = import_dataset(tmp_path / "testset.json", documents=load_documents(tmp_path / "pages"))
     assert (imported.located, imported.total, imported.hows) == (3, 4, {"exact": 2, "normalised": 1})
     assert imported.notes == (
-        "q003: 'Nobody knows who bakes the bread here.': the quotation stands nowhere, nor anything like it",
+        "q003: 'Nobody knows who bakes the bread here.': neither the quotation nor a similar text was found",
         "q003: left out, because none of its evidence was found",
     )
     write_dataset(imported.dataset, tmp_path / "mine")

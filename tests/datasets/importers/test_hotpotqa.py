@@ -115,7 +115,7 @@ def test_files_are_pooled_with_a_corpus(tmp_path: Path) -> None:
         ),
         ([question(1, context=(["Oak", ["a\x00"]],))], "qa.json: question 1 (q1): 'context' has a control character"),
         ([question(1, ["Oak", "0"])], "qa.json: question 1 (q1): a supporting fact must be a title with the number"),
-        ([question(1, ["Oak", 0])] * 2, "the question 'q1' is there 2 times; give each file once"),
+        ([question(1, ["Oak", 0])] * 2, "the question 'q1' occurs 2 times; give each file once"),
     ],
 )
 def test_other_files_are_refused_with_their_place(tmp_path: Path, content: Any, said: str) -> None:

@@ -95,7 +95,7 @@ def test_flat_questions_bring_their_paragraphs(tmp_path: Path, name: str) -> Non
         ({"answers": {"text": ["x"], "answer_start": []}}, "must have lists 'text' and 'answer_start' of one length"),
         ({"answers": "x"}, "'answers' is a text, not a list"),
         ({"context": " "}, "'context' is blank"),
-        ({"id": "b"}, "the question 'b' is there 2 times"),
+        ({"id": "b"}, "the question 'b' occurs 2 times"),
     ],
 )
 def test_what_is_not_in_the_layout_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
