@@ -30,7 +30,7 @@ def test_a_data_set_within_the_folder_is_not_taken_in(ragsmith: Command, pages: 
     found = json.loads(ragsmith("dataset", "init", pages, "-o", tmp_path / "zz", "--json").out)
     assert [path.name for path in (tmp_path / "zz" / "documents").rglob("*")] == ["mill.md"]
     [aside] = [file for file in found["files"] if file["outcome"] == "left aside"]
-    assert (aside["source"], aside["reason"].split(";")[0]) == ("out", "is a data set that init made")
+    assert (aside["source"], aside["reason"].split(";")[0]) == ("out", "is a data set made by init")
 
 
 def test_what_a_check_found_is_said_though_its_page_cannot_be_written(ragsmith: Command, tmp_path: Path) -> None:
@@ -95,4 +95,4 @@ def test_documents_that_are_there_are_adopted_or_the_file_is_refused(
     assert sorted(path.name for path in mine.iterdir()) == ["lock.md", "mill.md"]
     assert (mine / "lock.md").read_text() == "# The lock\n\nBoats waited here.\n"
     [reason] = [file["reason"] for file in files if file["reason"]]
-    assert reason.startswith("documents/lock.md is there with another text")
+    assert reason.startswith("documents/lock.md exists with another text")

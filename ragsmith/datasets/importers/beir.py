@@ -1,8 +1,8 @@
-"""BEIR's layout, and TREC's judgements: a corpus, queries, and which documents are relevant (Thakur et al. 2021).
+"""BEIR's layout and TREC's relevance judgements: a corpus, queries and qrels (Thakur et al. 2021).
 
 A folder has ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and judgements:
-``qrels/*.tsv`` with a head (``query-id``, ``corpus-id``, ``score``), or TREC's files of four columns (query, a number
-that is not used, document, relevance), called ``qrels``, ``qrels.txt`` or ``*.qrels``.
+``qrels/*.tsv`` with a header (``query-id``, ``corpus-id``, ``score``), or TREC files of four columns (query, an unused
+number, document, relevance) named ``qrels``, ``qrels.txt`` or ``*.qrels``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LAYOUT = "BEIR's"
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search", "test": "test"})
-"""The part of a data set that judgements belong to, by the name of their file."""
+"""Splits of judgements by the stem of their file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceJudgement:
-    """A document that is relevant to a query, by the identifiers of the layout, and the part of the data set."""
+    """A relevant document of a query, by published identifiers, and the split."""
 
     query: str
     document: str
@@ -58,10 +58,9 @@ def _is_beir(source: Path) -> bool:
 def import_beir(source: Path) -> Imported:
     """Read the corpus, queries and judgements in the folder ``source``.
 
-    Gold are whole documents: nobody says where in them the answer stands. There are no answers, so retrieval alone can
-    be scored. A query without a relevant document is left out. Where files of judgements are called ``train`` or
-    ``dev`` and ``test``, their queries are those to search with and to test with. Raises ``DatasetError`` when a file
-    is not in this layout.
+    Evidence are whole documents, as judgements have no offsets. There are no answers, so only retrieval can be scored.
+    Queries without a relevant document are left out. Judgements in files named ``train`` or ``dev``, and ``test``, give
+    the search and test split. Raises ``DatasetError`` when a file is not in this layout.
     """
     files = qrels_files(source) if source.is_dir() else []
     if not files:
@@ -72,7 +71,7 @@ def import_beir(source: Path) -> Imported:
     for fields in read_lines(source / CORPUS, LAYOUT):
         id_, title = fields.text("_id"), " ".join(str(fields.record.get("title") or "").split())
         if id_ in documents:
-            raise DatasetError([f"{CORPUS}: the document {id_!r} is there twice; keep one"])
+            raise DatasetError([f"{CORPUS}: the document {id_!r} occurs twice; keep one"])
         text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
         if title or text:
             name = names.name(id_)
@@ -95,11 +94,11 @@ def import_beir(source: Path) -> Imported:
     described = (
         f"{len(documents)} documents and {len(gold.examples)} queries with judgements, imported from BEIR's layout."
     )
-    return gold.imported(source, list(documents.values()), described)
+    return gold.to_imported(source, list(documents.values()), described)
 
 
 def _judged(path: Path) -> Iterator[RelevanceJudgement]:
-    """The relevant documents of a file of judgements, in BEIR's form or in TREC's."""
+    """Yield the relevant documents of a file of judgements in BEIR's or TREC's form."""
     part = SPLITS.get(path.stem)
     try:
         lines = read_text(path, limit=MAX_LIST_BYTES, links=True).splitlines()
@@ -114,7 +113,7 @@ def _judged(path: Path) -> Iterator[RelevanceJudgement]:
         except ValueError:
             query = ""
         if not query:
-            said = "is no judgement; write query, document and score, or TREC's four columns"
+            said = "is not a judgement; write query, document and score, or TREC's four columns"
             raise DatasetError([f"{path.name}:{number}: {said}"])
         if score > 0:
             yield RelevanceJudgement(query.strip(), document.strip(), part)

@@ -1,4 +1,4 @@
-"""Sets whose gold are spans of files: those of LegalBench-RAG, and those that Chroma's chunking evaluation reads.
+"""Data sets whose evidence are spans of files: LegalBench-RAG and Chroma's chunking evaluation.
 
 LegalBench-RAG (Pipitone and Alami 2024) has ``corpus/`` and ``benchmarks/*.json`` with ``tests``, each with a ``query``
 and ``snippets`` (``file_path``, ``span``). Chroma's (Smith and Troynikov 2024) has ``corpora/*.md`` or ``.txt`` and
@@ -35,7 +35,7 @@ QUESTIONS = "questions_df.csv"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A span of a file, and the text that is said to stand there, if it is said."""
+    """A span of a file, and its text if given."""
 
     file: str
     start: int
@@ -44,7 +44,7 @@ class Snippet:
 
 
 Quoted = tuple[str, tuple[Snippet, ...]]
-"""A question, and the spans that answer it."""
+"""A question and the spans that answer it."""
 
 
 def _is_legalbench_rag(source: Path) -> bool:
@@ -62,14 +62,14 @@ def _is_chroma(source: Path) -> bool:
     paper="https://arxiv.org/abs/2408.10343",
 )
 def import_legalbench_rag(source: Path) -> Imported:
-    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; gold are the characters of the snippets.
+    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; evidence are the snippets.
 
-    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     layout = "LegalBench-RAG's"
 
     def read(content: object) -> list[Quoted]:
-        tests = Fields.of(content, "the file", layout).objects("tests")
+        tests = Fields.from_value(content, "the file", layout).objects("tests")
         return [(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
 
     files = read_files(source / "benchmarks" if source.is_dir() else source, read)
@@ -84,9 +84,9 @@ def import_legalbench_rag(source: Path) -> Imported:
     paper="https://research.trychroma.com/evaluating-chunking",
 )
 def import_chroma(source: Path) -> Imported:
-    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; gold are the characters of the references.
+    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; evidence are the references.
 
-    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
     asked: list[Quoted] = []
@@ -117,7 +117,7 @@ def _references(fields: Fields) -> Quoted:
         fields.text("question"),
         tuple(
             Snippet(file, item.get("start_index", int), item.get("end_index", int), item.get("content", str))
-            for item in (Fields.of(item, f"{fields.where}, reference", fields.layout) for item in items)
+            for item in (Fields.from_value(item, f"{fields.where}, reference", fields.layout) for item in items)
         ),
     )
 
@@ -127,31 +127,31 @@ def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> I
     documents, texts = _documents(corpus, wanted)
     gold = EvidenceCollector()
     for id_, (question, snippets) in zip(numbered_ids("q", len(asked)), asked, strict=True):
-        found = [_located(snippet, documents, texts) for snippet in snippets]
+        found = [_locate(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
         gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
-    return gold.imported(source, list(documents.values()), described)
+    return gold.to_imported(source, list(documents.values()), described)
 
 
-def _located(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
-    """Where a snippet stands, or what is wrong with it."""
+def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
+    """Return the span of a snippet, or why it has none."""
     document, text = documents[snippet.file], texts[snippet.file]
     at = f"[{snippet.start}, {snippet.end}) of {snippet.file}"
     if not 0 <= snippet.start < snippet.end <= len(text):
-        return f"{at} lies outside its {len(text)} characters"
+        return f"{at} is outside its {len(text)} characters"
     said = snippet.text
     if said is None or text[snippet.start : snippet.end] == said:
         return Span(document.id, snippet.start, snippet.end)
     starts = occurrences(said, text) if said else ()
     if len(starts) == 1:
         return Span(document.id, starts[0], starts[0] + len(said))
-    return f"{at} is not the text that is given with it, which stands in {len(starts)} places"
+    return f"{at} is not the given text, which occurs {len(starts)} times"
 
 
 def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
-    """The documents that are named, by their files, and their texts."""
+    """Return the documents and the texts of ``files``, by file."""
     names = DocumentNames()
     documents: dict[str, Document] = {}
     texts: dict[str, str] = {}

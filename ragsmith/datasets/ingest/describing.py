@@ -1,4 +1,4 @@
-"""What ``dataset.yaml`` says of documents that were converted: their titles, beside what a person wrote there."""
+"""Titles of converted documents in ``dataset.yaml``; what a person wrote there is preserved."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from ragsmith.text.markdown import BlockType, blocks
 
 
 def part_title(part: FilePart, source: str) -> str | None:
-    """Return the only heading of level 1, or what the file calls itself, or the first such heading, or its name.
+    """Return the only heading of level 1, else the title in the metadata, else the first such heading or the name.
 
-    A file often calls itself after its template, and has one heading that a person wrote; of several none is a title.
-    Of its name the words are taken.
+    The title in the metadata is often that of a template, so a single heading takes precedence.
     """
     if not has_title(part):
         return None
@@ -33,9 +32,9 @@ def part_title(part: FilePart, source: str) -> str | None:
 def document_titles(
     documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
 ) -> dict[str, str]:
-    """Return the titles that documents do not say themselves; one that a person wrote into the manifest stays.
+    """Return the titles that are not in the documents' texts; those that a person wrote into the manifest stay.
 
-    ``rows`` are those of the documents, and ``before`` what they were at the last intake.
+    ``rows`` are those of the documents, ``before`` those of the last update.
     """
     converted = {row.doc: row for row in rows}
     found: dict[str, str] = {}
@@ -49,7 +48,7 @@ def document_titles(
 
 
 def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
-    """Return the text of a ``dataset.yaml`` in ``output``, whose name it has, for the documents of ``folder``."""
+    """Return the text of a ``dataset.yaml`` named after ``output`` for the documents of ``folder``."""
     about = {
         **dict.fromkeys(KEYS, ""),
         "name": folder_name(output),
@@ -59,9 +58,9 @@ def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
 
 
 def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
-    """Return the ``text`` of a manifest with other titles, and without the languages of documents that are gone.
+    """Return the ``text`` of a manifest with new titles and without languages of removed documents.
 
-    All else in it stays as a person wrote it, comments, too.
+    Everything else, including comments, stays as it is.
     """
     languages = {id_: language for id_, language in manifest.languages.items() if id_ in documents}
     for key, said, there in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):

@@ -1,13 +1,13 @@
-"""Turn a folder of files into a data set's folder, or bring one up to date with the folder it was made from.
+"""Convert a folder of files to the folder of a data set, or update one with the folder it was made from.
 
-Everything is converted first, beside the data set, and put in its place by renaming at the end. A row of
-``sources.jsonl`` says what a text was when it was written: another text in its place was edited by a person, and is
-left alone.
+Files are converted to a temporary folder first and renamed at the end. A row of ``sources.jsonl`` has the digest of a
+document as it was written: a document with another digest was edited by a person, and is not overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -27,7 +27,7 @@ from ragsmith.datasets.ingest.tree import FolderEntry, walk
 from ragsmith.datasets.ingest.writing import FolderChanges, folder_changes
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import Manifest, read_manifest
+from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.sources import SourceRecord, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
 from ragsmith.text.files import TextError, read_bytes, size
@@ -35,23 +35,33 @@ from ragsmith.types import Document, Modality
 
 
 class FileOutcome(StrEnum):
-    """What became of something in the folder."""
+    """What was done with an entry of the folder."""
 
     ADDED = "added"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     MOVED = "moved"
-    EDITED = "edited"  # the document was edited in the data set, and is left as it is
+    EDITED = "edited"  # the document was edited in the data set and is not overwritten
     DUPLICATE = "duplicate"
     REFUSED = "refused"
-    ASIDE = "left aside"  # hidden, or filled by programs
+    ASIDE = "left aside"  # hidden, or written by programs
+
+
+_BY_PRECEDENCE = (
+    FileOutcome.EDITED,
+    FileOutcome.CHANGED,
+    FileOutcome.ADDED,
+    FileOutcome.MOVED,
+    FileOutcome.UNCHANGED,
+)
+"""The outcome of a file with several documents is the first of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedFile:
-    """Something in the folder, by its path from there; the documents it became, or why it is none.
+    """An entry of the folder: its relative path, and its documents or the reason why it has none.
 
-    ``reason`` is there for what is refused, left aside, edited, or a duplicate, whose ``docs`` are those it repeats.
+    ``docs`` of a duplicate are the documents with the same text.
     """
 
     source: str
@@ -64,7 +74,7 @@ class ConvertedFile:
 
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
-    """A document whose file is gone from the folder; it is kept where ``questions`` have their evidence in it."""
+    """A document whose source is gone; it is kept if ``questions``, a count, have evidence in it."""
 
     doc: str
     source: str
@@ -72,15 +82,15 @@ class RemovedFile:
 
     @property
     def kept(self) -> bool:
-        """Whether it is still a document."""
+        """Whether it is still a document of the data set."""
         return self.questions > 0
 
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What an intake found and did: a `ConvertedFile` for everything in the folder, in the order of names.
+    """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
-    ``repointed`` counts the questions that have evidence in documents that changed, by document.
+    ``repointed`` counts the questions with evidence in changed documents, by document.
     """
 
     folder: Path
@@ -100,14 +110,14 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a file as text, and its row; whether that was made now, and not found in the data set."""
+    """A part of a file: its text and its row of ``sources.jsonl``."""
 
     row: SourceRecord
     text: str
 
     @property
     def key(self) -> tuple[str, Modality]:
-        """What makes two of them the same document."""
+        """The identity of the document."""
         return _key(self.row)
 
 
@@ -117,19 +127,21 @@ def _key(row: SourceRecord) -> tuple[str, Modality]:
 
 
 def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
-    """Convert everything in ``folder`` to documents in ``output``, a new folder or one that this has written before.
+    """Convert the files in ``folder`` to documents in ``output``, a new folder or one written by this function.
 
-    ``on_file`` is told each file's path and how many came before it.
+    ``on_file`` is called with the path of each file and the number of files before it.
 
     Raises:
-        UsageError: ``folder`` is none, or ``output`` is one of something else, or being written to by somebody else.
-        DatasetError: nothing in ``folder`` can be read, or a file in ``output`` is wrong; every reason is listed.
-        OSError: the disk is full; nothing was changed then.
+        UsageError: ``folder`` is not a folder, ``output`` is not a data set, or another process writes to it.
+        DatasetError: no file in ``folder`` can be read, or a file in ``output`` is invalid; all reasons are listed.
+        OSError: a file cannot be written; nothing was changed then.
     """
     _check(folder, output)
     with folder_changes(output) as changes:
         known = read_sources(output)
-        manifest = _manifest(output)
+        manifest, mistakes = read_optional_manifest(output)
+        if mistakes:
+            raise DatasetError(mistakes)
         before = _ExistingDataset.read(folder, output, known)
         files: dict[str, ConvertedFile] = {}
         pieces: list[_Piece] = []
@@ -147,13 +159,16 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
         placed = _assign_documents(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
         rows, outcomes = _write_documents(placed, before, changes)
-        with changes.held():
-            pointing = EvidenceReferences.read(output)
-            removed = _remove_documents(gone, before, pointing, rows, changes)
+        with changes.lock_questions():
+            references = EvidenceReferences.from_dataset(output)
+            removed = _remove_documents(gone, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.foreign():
-                raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
-            for source, those in _by_source(placed).items():
-                files[source] = _converted_file(source, those, outcomes, before)
+                reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
+                raise DatasetError([f"{folder}: has no file that can be read", *reasons])
+            by_source: dict[str, list[_Piece]] = defaultdict(list)
+            for piece in sorted(placed, key=lambda piece: (piece.row.source, piece.row.part)):
+                by_source[piece.row.source].append(piece)
+            files |= {source: _converted_file(those, outcomes, before) for source, those in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
@@ -163,13 +178,13 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
     near = near_duplicates({document.id: document.text for document in documents})
-    repointed = {doc: count for doc in sorted(changed) if (count := pointing.at(doc, ""))}
+    repointed = {doc: count for doc in sorted(changed) if (count := references.count(doc, ""))}
     return IngestResult(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
 
 
 @dataclass(frozen=True)
 class _ExistingDataset:
-    """The folder, and the data set as it was: its rows, and the bytes of the files of its documents by name."""
+    """The data set before the update: rows of ``sources.jsonl`` by source and by document, and document files."""
 
     folder: Path
     fresh: bool
@@ -189,22 +204,25 @@ class _ExistingDataset:
             data = documents.get(row.file or "")
             if data is not None and _digest(data) == row.text_sha256:
                 texts[row.text_sha256] = data.decode()
-        return cls(folder, not known and not documents, _grouped(known), docs, documents, texts)
+        rows: dict[str, list[SourceRecord]] = defaultdict(list)
+        for row in known:
+            rows[row.source].append(row)
+        return cls(folder, not known and not documents, rows, docs, documents, texts)
 
     def is_edited(self, row: SourceRecord) -> bool:
-        """Whether the file of a document is another than was written."""
+        """Whether the file of a document was edited since it was written."""
         data = self.documents.get(row.file or "")
         return data is not None and _digest(data) != row.text_sha256
 
     def foreign(self) -> set[str]:
-        """The identifiers of documents that nothing in the folder was converted to."""
+        """Return the identifiers of documents that were not converted from files."""
         own = {row.file for row in self.docs.values()}
         return {document_id(file) for file in self.documents if file not in own}
 
 
 def _check(folder: Path, output: Path) -> None:
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; give the one that your files are in")
+        raise UsageError(f"{folder} is not a folder; give the one with your files")
     inside, outside = folder.resolve(), output.resolve()
     if inside == outside or inside.is_relative_to(outside):
         raise UsageError(f"{folder} would be read and written to; give another folder after -o")
@@ -212,20 +230,11 @@ def _check(folder: Path, output: Path) -> None:
         raise UsageError(f"{output} is a file; give a new folder after -o")
     known = output.is_dir() and any((output / name).exists() for name in (rows_of.FILE, MANIFEST, FOLDER))
     if output.is_dir() and not known and any(output.iterdir()):
-        raise UsageError(f"{output} has files and is no data set; give a new folder after -o")
-
-
-def _manifest(output: Path) -> Manifest:
-    if not (output / MANIFEST).exists():
-        return Manifest()
-    manifest, mistakes = read_manifest(output)
-    if mistakes:
-        raise DatasetError(mistakes)
-    return manifest
+        raise UsageError(f"{output} has files and is not a data set; give a new folder after -o")
 
 
 def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> list[_Piece]:
-    """The texts of a file, as they were converted before if it has not changed. Raises ``TextError``."""
+    """Return the parts of a file, from the data set if it has not changed. Raises ``TextError``."""
     if found.problem:
         raise TextError(found.problem)
     data = read_bytes(found.path, limit=MAX_BINARY)
@@ -251,19 +260,16 @@ def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> 
 
 
 def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
-    """Refuse a file whose document is there with another text, and was not made by an intake: it is not replaced.
-
-    With the same text it is adopted. Raises ``TextError``.
-    """
+    """Raise ``TextError`` for a file whose document exists with another text and was not converted from a file."""
     owned = {(row.source, row.part) for row in before.docs.values()}
     files = {row.file for row in before.docs.values()}
-    texts = {row.text_sha256 for row in before.docs.values()}  # of a file that was moved: its document stays
+    texts = {row.text_sha256 for row in before.docs.values()}  # the document of a moved file stays
     for piece in pieces:
         if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
             continue
         file = document_file_name(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
         if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
-            there = f"{FOLDER}/{file} is there with another text, and no {rows_of.FILE} says what it was made from"
+            there = f"{FOLDER}/{file} exists with another text, and {rows_of.FILE} does not name its source"
             raise TextError(f"{there}; remove or rename it, or give a new folder after -o")
 
 
@@ -284,9 +290,9 @@ def _piece(part: FilePart, source: str, digest: str, kind: str, converter: str) 
 
 
 def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> list[_Piece]:
-    """Give every piece its document: the one that it had, that of a file which was moved, or a new one.
+    """Assign a document to every piece: its former one, that of a moved file, or a new one.
 
-    Of equal texts that come first which are documents already, then those with the shortest path.
+    Of equal texts an existing document is kept, else the one with the shortest path.
     """
     owned = {(row.source, row.part): row for row in before.docs.values()}
     present = {(piece.row.source, piece.row.part) for piece in pieces}
@@ -311,7 +317,7 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
         else:
             part = FilePart(piece.text, row.ending, name=row.part)
             file = document_file_name(row.source, part, set())
-            if before.documents.get(file) != piece.text.encode():  # else an intake was cut short after writing it
+            if before.documents.get(file) != piece.text.encode():  # else an interrupted update wrote it
                 file = document_file_name(row.source, part, taken)
         doc = document_id(file)
         taken.add(doc)
@@ -323,7 +329,7 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
 def _write_documents(
     placed: Sequence[_Piece], before: _ExistingDataset, changes: FolderChanges
 ) -> tuple[list[SourceRecord], dict[str, FileOutcome]]:
-    """Write what is new; return the rows, and what became of each document."""
+    """Write new and changed documents; return the rows and the outcome of each document."""
     rows: list[SourceRecord] = []
     outcomes: dict[str, FileOutcome] = {}
     for piece in placed:
@@ -351,15 +357,15 @@ def _write_documents(
 def _remove_documents(
     gone: Sequence[SourceRecord],
     before: _ExistingDataset,
-    pointing: EvidenceReferences,
+    references: EvidenceReferences,
     rows: list[SourceRecord],
     changes: FolderChanges,
 ) -> tuple[RemovedFile, ...]:
-    """Move the documents whose files are gone out of the way, but for those that questions have their evidence in."""
+    """Move documents without a source away, except those with evidence of questions."""
     found: list[RemovedFile] = []
     for row in gone:
         data = before.documents.get(row.file or "", b"")
-        questions = pointing.at(str(row.doc), data.decode(errors="replace"))
+        questions = references.count(str(row.doc), data.decode(errors="replace"))
         found.append(RemovedFile(str(row.doc), row.source, questions if data else 0))
         if found[-1].kept:
             rows.append(row)
@@ -369,8 +375,9 @@ def _remove_documents(
 
 
 def _converted_file(
-    source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
+    pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
 ) -> ConvertedFile:
+    source = pieces[0].row.source
     docs = [piece.row.doc for piece in pieces if piece.row.doc]
     notes = tuple(note for piece in pieces for note in piece.row.notes)
     kind = pieces[0].row.kind
@@ -379,29 +386,25 @@ def _converted_file(
         reason = f"has the same text as {', '.join(repeated)}"
         return ConvertedFile(source, FileOutcome.DUPLICATE, kind, repeated, reason, notes)
     here = {outcomes[doc] for doc in docs}
-    one = next(
-        o
-        for o in (FileOutcome.EDITED, FileOutcome.CHANGED, FileOutcome.ADDED, FileOutcome.MOVED, FileOutcome.UNCHANGED)
-        if o in here
-    )
+    one = next(outcome for outcome in _BY_PRECEDENCE if outcome in here)
     if one is FileOutcome.ADDED and len(here) > 1:
-        one = FileOutcome.CHANGED  # a workbook with a new sheet
+        one = FileOutcome.CHANGED  # such as a workbook with a new sheet
     reason = ""
     if one is FileOutcome.EDITED:
         edited = [doc for doc in docs if outcomes[doc] is FileOutcome.EDITED]
         changed = [
             p.row.doc for p in pieces if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
         ]
-        reason = f"{', '.join(edited)} was edited in the data set, and is left as it is"
+        reason = f"{', '.join(edited)} was edited in the data set and is not overwritten"
         if changed:
-            reason += "; the file changed, too: remove the document and run this again to have it new"
+            reason += "; its file changed, too: remove the document and run this again to convert it"
     return ConvertedFile(source, one, kind, tuple(docs), reason, notes)
 
 
 def _documents(
     changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _ExistingDataset
 ) -> tuple[Document, ...]:
-    """Check the documents as they will be, and write the manifest that has their titles."""
+    """Check the documents after the changes, and write the manifest with their titles."""
     documents, mistakes = read_document_folder(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)
@@ -416,26 +419,8 @@ def _documents(
     return assign_languages(named, manifest.about.get("language"), manifest.languages)[0]
 
 
-def _lines(files: Iterable[ConvertedFile]) -> list[str]:
-    return [f"{file.source}: {file.reason}" for file in sorted(files, key=lambda file: file.source)]
-
-
-def _by_source(pieces: Sequence[_Piece]) -> dict[str, list[_Piece]]:
-    found: dict[str, list[_Piece]] = {}
-    for piece in sorted(pieces, key=lambda piece: (piece.row.source, piece.row.part)):
-        found.setdefault(piece.row.source, []).append(piece)
-    return found
-
-
-def _grouped(rows: Sequence[SourceRecord]) -> dict[str, list[SourceRecord]]:
-    found: dict[str, list[SourceRecord]] = {}
-    for row in rows:
-        found.setdefault(row.source, []).append(row)
-    return found
-
-
 def _printable_path(name: str) -> str:
-    """A path as it can be printed and kept in JSON: bytes that are no UTF-8 are shown as they are escaped."""
+    """Return a path with bytes that are not UTF-8 escaped, for printing and JSON."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

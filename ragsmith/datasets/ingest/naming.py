@@ -1,4 +1,4 @@
-"""Names: of the files that texts are kept in, and of documents that do not say their own title."""
+"""File names of converted documents, and titles from file names."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _UNSAFE = re.compile(r"[\\:*?\"<>|]")
 
 
 def title_from_name(name: str) -> str:
-    """Return the words of a file's name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
+    """Return the words of a file name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
     stem = printable(PurePosixPath(name).stem)
     return " ".join(_SEPARATOR.sub(" ", stem).split()) or stem.strip()
 
 
 def printable(name: str) -> str:
-    """Return a name in NFC, with ``_`` for bytes that are no UTF-8, controls, line breaks, and changes of direction."""
+    """Return a name in NFC with ``_`` for invalid bytes, control characters, line breaks and direction marks."""
     return unicodedata.normalize("NFC", _UNSEEN.sub("_", FORBIDDEN.sub("_", name)))
 
 
 def document_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
-    """Return the name, from the folder of documents, of the file that keeps a part of ``source``.
+    """Return the path of the document file for a part of ``source``, relative to the folder of documents.
 
-    It is the source's own where a data set reads such files as they are, else that with an ending more. ``taken`` has
-    the identifiers that others have.
+    It is that of the source if data sets read such files directly, else it has one more suffix. ``taken`` are the
+    identifiers of other documents.
     """
     folders = [_safe(name) for name in source.split("/")]
     last = folders.pop()
@@ -59,7 +59,7 @@ def document_file_name(source: str, part: FilePart, taken: Container[str]) -> st
 
 
 def has_title(part: FilePart) -> bool:
-    """Whether documents of this ending are known by a title, and not by the name of their file, as source code is."""
+    """Whether documents of this suffix have titles: source code has only file names."""
     kind = kind_of(f"x{part.ending}")
     return kind is not None and kind.modality is not Modality.CODE
 
@@ -70,7 +70,7 @@ def _safe(name: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that file systems take: what is too long loses its middle, and has a digest of it instead."""
+    """Shorten a name that is too long for file systems: a digest replaces its end."""
     if len(name.encode()) <= MAX_NAME:
         return name
     path = PurePosixPath(name)

@@ -154,11 +154,11 @@ def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> N
     (made / "documents" / "rules.md").write_text(mine)
     taken = ingest_folder(files, made)
     assert outcomes(taken)["rules.md"] is FileOutcome.EDITED
-    assert taken.of(FileOutcome.EDITED)[0].reason == "rules was edited in the data set, and is left as it is"
+    assert taken.of(FileOutcome.EDITED)[0].reason == "rules was edited in the data set and is not overwritten"
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     for _ in range(2):
         (edited,) = ingest_folder(files, made).of(FileOutcome.EDITED)
-        assert "the file changed, too: remove the document and run this again to have it new" in edited.reason
+        assert "its file changed, too: remove the document and run this again to convert it" in edited.reason
         assert (made / "documents" / "rules.md").read_text() == mine
     (made / "documents" / "rules.md").unlink()
     assert outcomes(ingest_folder(files, made))["rules.md"] is FileOutcome.CHANGED
@@ -274,7 +274,7 @@ def test_of_two_that_make_the_same_folder_the_first_to_end_wins(files: Path, tmp
             began.append(name)
             ingest_folder(files, made)
 
-    with pytest.raises(UsageError, match="was written by somebody else meanwhile; run the same command again"):
+    with pytest.raises(UsageError, match="was written by another process meanwhile; run the same command again"):
         ingest_folder(files, made, overtaken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "made"]
     assert set(outcomes(ingest_folder(files, made)).values()) == {FileOutcome.UNCHANGED}
