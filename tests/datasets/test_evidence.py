@@ -150,7 +150,7 @@ def test_text_is_found_where_it_stands_once_and_else_refused(words: list[list[st
         assert problems == []
     else:
         assert span is None
-        assert f"stands {len(everywhere)} times" in problems[0]
+        assert f"occurs {len(everywhere)} times" in problems[0]
 
 
 # --- rows that say less ----------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_found_offsets_are_written_and_nothing_else_changes(folder: Path) -> Non
 def test_with_a_mistake_nothing_is_written(folder: Path) -> None:
     questions(folder, record(1, evidence=[{"text": "It ends in May."}]), record(2, evidence=[{"text": "nowhere"}]))
     before = (folder / "questions.jsonl").read_bytes()
-    with pytest.raises(DatasetError, match="stands in no document"):
+    with pytest.raises(DatasetError, match="occurs in no document"):
         write_offsets(folder)
     assert (folder / "questions.jsonl").read_bytes() == before
 

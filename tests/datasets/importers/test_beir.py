@@ -68,11 +68,11 @@ def test_judgements_of_several_parts_are_the_split(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({}, "has no judgements; give the folder with corpus.jsonl, queries.jsonl and qrels/*.tsv"),
-        ({"qrels/test.tsv": "q1\td2\n"}, "test.tsv:1: is no judgement"),
-        ({"qrels/test.tsv": "q1\td2\tgood\n"}, "test.tsv:1: is no judgement"),
+        ({"qrels/test.tsv": "q1\td2\n"}, "test.tsv:1: is not a judgement"),
+        ({"qrels/test.tsv": "q1\td2\tgood\n"}, "test.tsv:1: is not a judgement"),
         ({"qrels/test.tsv": "q9\td2\t1\n"}, "no query has a relevant document; do the files belong together?"),
         ({**BEIR, "queries.jsonl": "{\n"}, "queries.jsonl:1: not valid JSON"),
-        ({**BEIR, "corpus.jsonl": '{"_id": "a", "text": "x"}\n' * 2}, "the document 'a' is there twice"),
+        ({**BEIR, "corpus.jsonl": '{"_id": "a", "text": "x"}\n' * 2}, "the document 'a' occurs twice"),
     ],
 )
 def test_what_is_not_in_the_layout_is_said(tmp_path: Path, files: dict[str, str], said: str) -> None:
