@@ -249,7 +249,7 @@ def test_an_intake_that_was_cut_short_is_gone_on_with(files: Path, made: Path, t
 def test_a_row_that_cannot_be_read_is_named(files: Path, made: Path) -> None:
     with (made / "sources.jsonl").open("a") as rows:
         rows.write("{]\n")
-    with pytest.raises(DatasetError, match=r"sources.jsonl:4: is no row of it; remove the line"):
+    with pytest.raises(DatasetError, match=r"sources.jsonl:4: is not a valid row; remove the line"):
         ingest_folder(files, made)
 
 
