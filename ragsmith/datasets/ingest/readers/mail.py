@@ -1,4 +1,4 @@
-"""An e-mail as Markdown: its subject as the heading, who wrote to whom and when, and its text."""
+"""An e-mail as Markdown: subject as heading, sender, recipients, date and text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML as Markdown: headings, lists, tables and code in their order; not what surrounds the text of a page."""
+"""HTML as Markdown: headings, lists, tables and code, without navigation and other boilerplate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Jupyter notebook as Markdown: its texts, its code in fences, and what the code printed."""
+"""A Jupyter notebook as Markdown: texts, fenced code, and printed output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.jsonl import parse_json
 
 LONGEST_OUTPUT = 2_000
-"""Characters of a cell's output that are kept: what a table or a log goes on with is not read in a notebook either."""
+"""Most characters of a cell's output; the rest of long tables and logs is dropped."""
 
 _FENCE = re.compile("`{3,}")
 

@@ -1,4 +1,4 @@
-"""Markdown, plain text and source code: kept as they are, but for their encoding and line ends."""
+"""Markdown, plain text and source code: unchanged except encoding and line ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_code(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _title(text: str) -> str | None:
-    """The title in the front matter, or a heading that is underlined; one with ``#`` is found as it is loaded."""
+    """Return the title in the front matter or an underlined heading; headings with ``#`` are found when loading."""
     if front := _FRONT_MATTER.match(text):
         found = _FRONT_TITLE.search(front[1])
         if found:
