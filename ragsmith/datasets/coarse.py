@@ -41,9 +41,15 @@ def coarseness(dataset: Dataset) -> Coarseness:
     texts = {document.id: document for document in dataset.documents}
     spans = [span for example in dataset.examples for span in example.evidence]
     long = [span for span in spans if span.end - span.start > DEFAULT_SIZE]
-    known = {doc: frozenset(_sections(texts[doc])) for doc in {span.doc for span in long}}
+    known = {
+        doc: frozenset(stripped_span(texts[doc], section.start, section.end) for section in sections(texts[doc]))
+        for doc in {span.doc for span in long}
+    }
     documents = sum(_is_whole(span, texts) for span in long)
-    parts = sum(not _is_whole(span, texts) and _bare(span, texts) in known[span.doc] for span in long)
+    parts = sum(
+        not _is_whole(span, texts) and stripped_span(texts[span.doc], span.start, span.end) in known[span.doc]
+        for span in long
+    )
     return Coarseness(len(spans), documents, parts, len(long) - documents - parts)
 
 
@@ -57,14 +63,6 @@ def dataset_warnings(dataset: Dataset) -> Iterator[str]:
     found = coarseness(dataset)
     if found.documents + found.sections + found.longer:
         yield str(found)
-
-
-def _sections(document: Document) -> Iterator[Span]:
-    return (stripped_span(document, section.start, section.end) for section in sections(document))
-
-
-def _bare(span: Span, texts: Mapping[str, Document]) -> Span:
-    return stripped_span(texts[span.doc], span.start, span.end)
 
 
 def _is_whole(span: Span, texts: Mapping[str, Document]) -> bool:

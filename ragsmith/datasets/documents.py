@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from ragsmith.building import Building
 from ragsmith.datasets.document_types import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.document_types.tables import separator, source_of
-from ragsmith.datasets.sources import SourceRecord, read_sources
+from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import title
@@ -41,13 +41,12 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
     except DatasetError as error:
         return documents, [*mistakes, *error.mistakes]
     paged = {row.doc: row for row in sources if row.doc and row.pages}
-    return {id_: document and _paged(document, paged.get(id_)) for id_, document in documents.items()}, mistakes
-
-
-def _paged(document: Document, source: SourceRecord | None) -> Document:
-    if source is None or source.text_sha256 != sha256(document.text.encode()).hexdigest():
-        return document
-    return replace(document, pages=source.pages)
+    found = dict(documents)
+    for id_, row in paged.items():
+        document = documents.get(id_)
+        if document and row.text_sha256 == sha256(document.text.encode()).hexdigest():
+            found[id_] = replace(document, pages=row.pages)
+    return found, mistakes
 
 
 def read_document_folder(

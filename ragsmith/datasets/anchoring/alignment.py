@@ -29,13 +29,13 @@ def align(wanted: Words, text: Words) -> Alignment | None:
     """
     if not len(wanted) or not len(text):
         return None
-    costs = _costs(wanted, text)
+    costs = _edit_costs(wanted, text, np.zeros(len(text) + 1, dtype=np.int64))
     end = _first(costs, wanted, text)
     if end == 0:
         return None
     # searched backwards from the end, the start is where the number of edits is least
     before = text[max(0, end - 2 * len(wanted)) : end][::-1]
-    back = _costs_from_start(wanted[::-1], before)
+    back = _edit_costs(wanted[::-1], before, np.arange(len(before) + 1, dtype=np.int64))
     return Alignment(end - _first(back, wanted[::-1], before), end, int(costs[end]))
 
 
@@ -52,17 +52,11 @@ def _first(costs: NDArray[np.int64], wanted: Words, text: Words) -> int:
     return int(cheapest[gaps[0] if len(gaps) else -1])
 
 
-def _costs(wanted: Words, text: Words) -> NDArray[np.int64]:
-    """Return the edits of the best part that ends at each position, shape ``(len(text) + 1,)``."""
-    return _table(wanted, text, np.zeros(len(text) + 1, dtype=np.int64))
+def _edit_costs(wanted: Words, text: Words, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the edits of the best part that ends at each position, shape ``(len(text) + 1,)``.
 
-
-def _costs_from_start(wanted: Words, text: Words) -> NDArray[np.int64]:
-    """Return the edits between ``wanted`` and ``text`` up to each position, shape ``(len(text) + 1,)``."""
-    return _table(wanted, text, np.arange(len(text) + 1, dtype=np.int64))
-
-
-def _table(wanted: Words, text: Words, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    ``row`` are the costs of starting at each position: zeros to start anywhere, 0, 1, ... to start at the beginning.
+    """
     steps = np.arange(len(text) + 1, dtype=np.int64)
     for word in wanted:
         changed = row + 1  # deleted

@@ -123,7 +123,8 @@ class EvidenceRepair:
     def _find(self, piece: OldEvidence, around: Around) -> RepairedEvidence | NoMatch:
         page = self._pages.get(piece.span.doc)
         if page is not None:
-            if page.document.text[piece.span.start : piece.span.end] == piece.text and _agrees(around):
+            neighbours_agree = not around or 0 in around
+            if page.document.text[piece.span.start : piece.span.end] == piece.text and neighbours_agree:
                 return RepairedEvidence(piece, (EvidenceMatch(piece.span, MatchType.GIVEN),))
             if found := self._moved(piece, page, around):
                 return found
@@ -246,11 +247,6 @@ def count_numbers(text: str) -> Counter[str]:
 def _weighted_length(text: str) -> int:
     """Return the words of a text, a number counting as two."""
     return _count_words(text) + count_numbers(text).total()
-
-
-def _agrees(around: Around) -> bool:
-    """Whether a neighbour has not moved, or none is known."""
-    return not around or 0 in around
 
 
 def _total_shifts(piece: OldEvidence, shifts: Shifts, moved: Collection[int] | None) -> Around:

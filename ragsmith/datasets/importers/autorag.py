@@ -31,13 +31,9 @@ LAYOUT = "AutoRAG's"
 CORPUS, QUESTIONS = "corpus.parquet", "qa.parquet"
 
 
-def _is_autorag(source: Path) -> bool:
-    return (source / CORPUS).is_file() or (source.suffix.lower() == ".parquet" and source.is_file())
-
-
 @importer(
     "autorag",
-    recognises=_is_autorag,
+    recognises=lambda path: (path / CORPUS).is_file() or (path.suffix.lower() == ".parquet" and path.is_file()),
     paper="https://arxiv.org/abs/2410.20878",
     package=Package("pyarrow", "pyarrow", "parquet"),
 )

@@ -50,11 +50,11 @@ def qrels_files(folder: Path) -> list[Path]:
     return [*inner, *beside]
 
 
-def _is_beir(source: Path) -> bool:
-    return (source / CORPUS).is_file() and bool(qrels_files(source))
-
-
-@importer("beir", recognises=_is_beir, paper="https://arxiv.org/abs/2104.08663")
+@importer(
+    "beir",
+    recognises=lambda path: (path / CORPUS).is_file() and bool(qrels_files(path)),
+    paper="https://arxiv.org/abs/2104.08663",
+)
 def import_beir(source: Path) -> Imported:
     """Read the corpus, queries and judgements in the folder ``source``.
 

@@ -47,18 +47,10 @@ Quoted = tuple[str, tuple[Snippet, ...]]
 """A question and the spans that answer it."""
 
 
-def _is_legalbench_rag(source: Path) -> bool:
-    return (source / "benchmarks").is_dir() and (source / "corpus").is_dir()
-
-
-def _is_chroma(source: Path) -> bool:
-    return (source / QUESTIONS).is_file()
-
-
 @importer(
     "legalbench-rag",
     keys=[{"query", "snippets"}],
-    recognises=_is_legalbench_rag,
+    recognises=lambda path: (path / "benchmarks").is_dir() and (path / "corpus").is_dir(),
     paper="https://arxiv.org/abs/2408.10343",
 )
 def import_legalbench_rag(source: Path) -> Imported:
@@ -80,7 +72,7 @@ def import_legalbench_rag(source: Path) -> Imported:
 @importer(
     "chroma",
     keys=[{"question", "references", "corpus_id"}],
-    recognises=_is_chroma,
+    recognises=lambda path: (path / QUESTIONS).is_file(),
     paper="https://research.trychroma.com/evaluating-chunking",
 )
 def import_chroma(source: Path) -> Imported:
@@ -158,7 +150,8 @@ def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Docum
     mistakes: list[str] = []
     for file in sorted(files):
         parts = PurePosixPath(file).parts
-        paths = [] if ".." in parts or file.startswith("/") else _paths(corpus, file)
+        is_inside = ".." not in parts and not file.startswith("/")
+        paths = [corpus / f"{file}{suffix}" for suffix in ("", ".md", ".txt")] if is_inside else []
         path = next((path for path in paths if path.is_file()), corpus / parts[-1])
         try:
             texts[file] = read_text(path, limit=MAX_BYTES, links=True)
@@ -170,7 +163,3 @@ def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Docum
     if mistakes:
         raise DatasetError(mistakes)
     return documents, texts
-
-
-def _paths(corpus: Path, file: str) -> list[Path]:
-    return [corpus / file, corpus / f"{file}.md", corpus / f"{file}.txt"]

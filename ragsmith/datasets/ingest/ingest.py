@@ -17,9 +17,14 @@ from ragsmith.datasets import sources as rows_of
 from ragsmith.datasets.document_types import MAX_BYTES, kind_of
 from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
-from ragsmith.datasets.ingest.describing import changed_manifest, document_titles, new_manifest, part_title
 from ragsmith.datasets.ingest.evidence_references import EvidenceReferences
-from ragsmith.datasets.ingest.naming import document_file_name
+from ragsmith.datasets.ingest.naming import (
+    changed_manifest,
+    document_file_name,
+    document_titles,
+    new_manifest,
+    part_title,
+)
 from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import FilePart
