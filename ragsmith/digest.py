@@ -154,6 +154,7 @@ DECLARATIVE = frozenset(
         "ragsmith",
         "ragsmith.caches",
         "ragsmith.errors",
+        "ragsmith.extensions",
         "ragsmith.digest",
         "ragsmith.measures.registry",
         "ragsmith.models.registry",

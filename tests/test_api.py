@@ -315,7 +315,9 @@ def test_a_report_an_export_scores_and_an_audit_are_calls_as_well(here: dict[str
     assert {part: scored.failed for part, scored in scores.parts.items()} == {"search": 0, "test": 0}
     assert scores.latency[0].n == 24
     assert {found.state for found in scores.latency} == {"warm", "cold"}
-    (timed,) = [its for its in ragsmith.report(here["cache"], tmp_path / "timed").read[0].timed if its.name == "winner"]
+    (timed,) = [
+        its for its in ragsmith.report(here["cache"], tmp_path / "timed").reports[0].timed if its.name == "winner"
+    ]
     assert timed.machine == scores.machine
     assert timed.latencies == tuple(found for found in scores.latency if found.questions == "all")
     assert "How long an answer takes" in (tmp_path / "timed" / "island" / "report.md").read_text()

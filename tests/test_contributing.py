@@ -9,7 +9,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from toy import put_toy
 
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset
@@ -23,10 +22,6 @@ from ragsmith.models.registry import REGISTERED
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file
-from ragsmith.reporting import load_report
-from ragsmith.reporting.markdown import report_markdown
-from ragsmith.reporting.page import report_page
-from ragsmith.reporting.sections import WRITERS
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.types import Chunk, Hit, Hits, Question, Scale
@@ -118,21 +113,6 @@ def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Pat
     assert embedder.id.startswith("hashing:words@dimensions=512@code=")  # as the file is somebody's own
     assert np.linalg.norm(embedder.embed(["the court of appeal", ""]), axis=1) == pytest.approx([1, 0])
     assert trace.hits
-
-
-def test_the_section_is_shown_on_the_page_and_in_markdown(tmp_path: Path) -> None:
-    loaded("A section of the report", tmp_path)
-    try:
-        with Store.open(tmp_path / "cache.sqlite") as store:
-            put_toy(store)
-            domain = load_report(store, "toy")
-        page, text = report_page(domain), report_markdown(domain)
-    finally:
-        del WRITERS["hardest"]
-    assert '<section id="hardest">' in page
-    assert "## The hardest questions" in text
-    assert "The questions with the lowest fitness of the winner." in page
-    assert "*The hardest questions for the winner*" in text
 
 
 @pytest.mark.parametrize(("caught", "said"), [("Exception", "broad handlers"), ("BaseException", "`BaseException`")])

@@ -18,7 +18,6 @@ from examples import excerpt, replace_example, transcript
 from mixed_folder import ENTRIES, NEEDED, entries, written
 
 from ragsmith.cli.app import load
-from ragsmith.datasets.dataset import load_dataset
 from ragsmith.pipelines.space_file import load_space
 
 BY_HAND = (
@@ -133,7 +132,7 @@ def commands_behind(mark: str) -> str:
 
 
 @pytest.mark.processes
-def test_four_commands_lead_from_a_folder_to_an_answer(tmp_path: Path) -> None:
+def test_three_commands_lead_from_a_folder_to_an_answer(tmp_path: Path) -> None:
     for package in NEEDED:
         pytest.importorskip(package, reason="needs the extra documents")
     mixed = written(tmp_path / "files")
@@ -147,15 +146,11 @@ def test_four_commands_lead_from_a_folder_to_an_answer(tmp_path: Path) -> None:
         ["bash", "-e", "-c", commands], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "Tobias Renner" in done.stdout.partition("ask it")[2]
-    said = " ".join((done.stdout + done.stderr).split())  # whatever the width that lines are folded to
+    assert "Tobias Renner" in done.stdout
+    said = " ".join((done.stdout + done.stderr).split())  # however wide its lines are
     assert [path for path in mixed.refused if Path(path).name not in said] == []
-    assert "the verdict is about retrieval alone" in said
-    data = load_dataset(tmp_path / "my_folder")
     assert len(entries(mixed.folder)) == ENTRIES
     assert len(mixed.kinds) >= 14
-    assert data.examples
-    assert all(example.drafted for example in data.examples)
 
 
 @pytest.mark.processes

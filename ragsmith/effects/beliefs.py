@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -72,10 +73,20 @@ class PartOfFitness:
         return sum(weight**2 * self.own[term.group] for term, weight in weights.items())
 
     def _terms(self, labels: Labels) -> Iterator[Term]:
+        known = self._terms_by_options
         for place, label in enumerate(labels):
-            yield from self.of_option(place, label)
+            if (place, label) not in known:
+                known[place, label] = self.of_option(place, label)
+            yield from known[place, label]
         for i, j in PAIRS:
-            yield from self.of_pair(i, labels[i], j, labels[j])
+            pair = i, labels[i], j, labels[j]
+            if pair not in known:
+                known[pair] = self.of_pair(*pair)
+            yield from known[pair]
+
+    @cached_property
+    def _terms_by_options(self) -> dict[tuple[int | str, ...], list[Term]]:
+        return {}
 
     def _known(self, place: int, label: str) -> str:
         technique, _ = option_terms(place, label, self.name, self.models)

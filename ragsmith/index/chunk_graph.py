@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +75,11 @@ class ChunkGraph:
         ranks = np.zeros(len(self))
         if not len(begun):
             return ranks
-        nodes = np.arange(len(self)) if most is None else self.near(begun, steps, most)
-        sources, ends, shares = self._within(nodes)
+        if most is None or len(self.ends) <= most:  # `near` would not be cut short
+            nodes, (sources, ends, shares) = np.arange(len(self)), self._all_edges
+        else:
+            nodes = self.near(begun, steps, most)
+            sources, ends, shares = self._within(nodes)
         r = seeds[nodes] / seeds[begun].sum()
         p = r
         for _ in range(steps):
@@ -84,6 +88,10 @@ class ChunkGraph:
             p = (1 - restart) * (moved + (1 - moved.sum()) * r) + restart * r
         ranks[nodes] = np.round(p, 9)
         return ranks
+
+    @cached_property
+    def _all_edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        return self._within(np.arange(len(self)))
 
     def _within(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """The edges among ``nodes``: both ends as positions in it, and the share of the source that takes the edge."""

@@ -27,18 +27,18 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
 MACHINERY = {
-    *("digest", "plugins", "measures.registry", "techniques.registry"),
-    *("evaluation.testbed", "evaluation.threads"),
+    *("caches", "digest", "plugins", "measures.registry", "techniques.registry"),
+    *("evaluation.experiment", "evaluation.threads"),
     *(
-        "gateway.desk",
+        "gateway.call_context",
+        "gateway.completions",
         "gateway.failures",
         "gateway.gateway",
-        "gateway.replies",
-        "gateway.results",
-        "gateway.views",
+        "gateway.metered",
+        "gateway.vectors_and_scores",
         "index.stores",
     ),
-    *("models.roles", "models.traits", "models.vector_address"),
+    *("models.roles", "models.capabilities", "models.vector_address"),
 }
 """What finds, starts, reaches, joins, remembers and counts, without ``ragsmith.``; the last question of a review is
 whether a module that is added here can change what is returned."""

@@ -51,7 +51,9 @@ OF_RAGSMITH = frozenset(
     {
         "text.blocks",
         "text.declining",
+        "caches",
         "digest",
+        "extensions",
         "index.chunk_graph",
         "index.clustering",
         "techniques.families",
