@@ -158,9 +158,9 @@ def leaks(
     together = (*divided.search, *divided.test)
     first = len(divided.search)
     near = {
-        i: beside
+        i: searched
         for i, found in enumerate(neighbours(together, gap))
-        if i >= first and (beside := [j for j in found if j < first])
+        if i >= first and (searched := [j for j in found if j < first])
     }
     # only evidence that is near can share a chunk: other documents need no chunks
     concerned = {span.doc for i in chain(near, *near.values()) for span in together[i].evidence}
@@ -169,7 +169,7 @@ def leaks(
     for size, overlap in cuts:
         chunk_map = ChunkMap(cut_documents(documents, size, overlap))
         relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
-        shared |= {i for i, beside in near.items() if any(relevant[i] & relevant[j] for j in beside)}
+        shared |= {i for i, searched in near.items() if any(relevant[i] & relevant[j] for j in searched)}
     return Leaks(len(divided.test), len(shared), len(near), gap)
 
 
@@ -390,9 +390,11 @@ class _SectionSplitter:
         left, test, around = set(drawn), set[int](), set[int]()
         aim = self._share * len(self._examples)
         while left and len(test) < aim:
-            beside = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
-            more = {unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in beside}
-            taken = min(beside, key=lambda unit: (more[unit], rank[unit]))
+            adjacent = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
+            more = {
+                unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in adjacent
+            }
+            taken = min(adjacent, key=lambda unit: (more[unit], rank[unit]))
             left.discard(taken)
             test |= self._units[taken]
             around = (around | self._around[taken]) - test

@@ -1,4 +1,4 @@
-"""Gold of whole documents and sections is said to be such, and so are too few questions."""
+"""Warnings name evidence of whole documents and sections, and too few questions."""
 
 from __future__ import annotations
 

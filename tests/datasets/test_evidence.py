@@ -1,4 +1,4 @@
-"""Evidence is given by its words, or by a place that people name; what a row may leave out, it may leave out."""
+"""Evidence is located by its text or a named place, and optional keys may be omitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that share gold stay on one side of a split, whatever their order."""
+"""Questions that share evidence stay on one side of a split, regardless of order."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ FEATURES = (
     "share of the answer in the neighbours alone",
     "share of the question in the neighbours alone",
     "share of both in the document",
-    "the answer stands there",
+    "the answer occurs in the part",
     "share of the answer's numbers",
     "logarithm of the number of terms",
 )

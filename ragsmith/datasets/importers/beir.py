@@ -46,8 +46,8 @@ class RelevanceJudgement:
 def qrels_files(folder: Path) -> list[Path]:
     """Return the files of judgements in ``folder``."""
     inner = sorted((folder / QRELS).glob("*.tsv")) if (folder / QRELS).is_dir() else []
-    beside = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
-    return [*inner, *beside]
+    outer = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
+    return [*inner, *outer]
 
 
 @importer(

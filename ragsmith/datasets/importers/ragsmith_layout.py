@@ -61,7 +61,7 @@ def _question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece
     chunks = list(dict.fromkeys(map(str, item.get("reranked_relative_chunk_ids", list))))
     question, answer, category = (item.get(key, str).strip() for key in ("question", "answer", "category"))
     spans = tuple(span for chunk in chunks if (span := found.get(chunk)))
-    lost = [f"chunk {chunk} does not stand in its article" for chunk in chunks if not found.get(chunk)]
+    lost = [f"chunk {chunk} does not occur in its article" for chunk in chunks if not found.get(chunk)]
     return Example(id_, question, answer, category.lower(), spans), len(chunks), lost
 
 

@@ -1,4 +1,4 @@
-"""The sentence or row that question and answer fit is found, and two that fit alike are not chosen between."""
+"""The sentence or row behind an answer is found, and two equally likely ones are ambiguous."""
 
 from __future__ import annotations
 

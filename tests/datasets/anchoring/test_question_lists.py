@@ -1,4 +1,4 @@
-"""Lists of questions as people keep them: formats, names of columns, and what is refused in a sentence."""
+"""Lists of questions are read in several formats, their columns recognised, and mistakes reported."""
 
 from __future__ import annotations
 

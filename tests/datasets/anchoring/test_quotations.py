@@ -1,4 +1,4 @@
-"""Quotations are found to the letter, without regard to typography, with words changed; two places are ambiguous."""
+"""Quotations are matched exactly, normalised and with edits; two matches are ambiguous."""
 
 from __future__ import annotations
 

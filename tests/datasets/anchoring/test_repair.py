@@ -1,4 +1,4 @@
-"""Evidence is found again after random edits, exactly where nothing in it was changed, and never on another text."""
+"""Evidence is relocated after random edits, exactly if it was not edited, and never to another text."""
 
 from __future__ import annotations
 

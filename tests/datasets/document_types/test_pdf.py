@@ -1,4 +1,4 @@
-"""PDF files become paragraphs, or one sentence that says why not."""
+"""PDF files become paragraphs, or an error of one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AutoRAG's pair of files: passages become their file again where they say how, else documents."""
+"""AutoRAG passages with offsets are joined to files, others become documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judgements of whole documents, in BEIR's form and in TREC's, become coarse gold."""
+"""Relevance judgements in BEIR's and TREC's form become coarse evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RAGAS's test sets, LlamaIndex's labelled data sets and lists of one's own bring texts, which are found or kept."""
+"""RAGAS test sets, LlamaIndex data sets and one's own lists have texts that are located or become documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every registered importer, and how a person's own file adds one."""
+"""Contract of all registered importers, and registration from a user's file."""
 
 from __future__ import annotations
 

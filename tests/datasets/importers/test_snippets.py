@@ -1,4 +1,4 @@
-"""Spans of files, as LegalBench-RAG and Chroma's evaluation label them, are evidence where they stand."""
+"""Labelled spans of LegalBench-RAG and Chroma's evaluation become evidence."""
 
 from __future__ import annotations
 

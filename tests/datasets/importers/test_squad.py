@@ -1,4 +1,4 @@
-"""Answers of SQuAD's layout, nested or flat, are the characters that they stand at."""
+"""Answers in nested and flat SQuAD layout become exact spans."""
 
 from __future__ import annotations
 

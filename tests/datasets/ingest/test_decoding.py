@@ -1,4 +1,4 @@
-"""Bytes of a text become that text, in whatever encoding they are; other bytes are refused."""
+"""Texts are decoded from any encoding; binary data is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of many kinds of files becomes documents, and nothing in it is lost without a line that says why."""
+"""A folder of many file types becomes documents, and every file left out is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever lies in a folder, each thing in it is accounted for once, and what was written can be loaded."""
+"""Every entry of a random folder is reported once, and the written data set can be loaded."""
 
 from __future__ import annotations
 

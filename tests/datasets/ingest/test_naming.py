@@ -1,4 +1,4 @@
-"""File names as words, and names of the files that texts are kept in."""
+"""Titles from file names, and file names of documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second intake of a folder: what changed is converted again, and nothing that a person did is lost."""
+"""Ingesting a folder again converts only changed files and preserves edits by people."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_file_of_another_edition_of_its_reader_is_converted_again(files: Path,
     assert {row.converter for row in read_sources(made) if row.doc == "rules"} == {"ragsmith Markdown 1"}
 
 
-def test_an_intake_that_was_cut_short_is_gone_on_with(files: Path, made: Path, tmp_path: Path) -> None:
+def test_an_interrupted_update_is_completed(files: Path, made: Path, tmp_path: Path) -> None:
     rows = (made / "sources.jsonl").read_text()
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     (files / "new.md").write_text("New.\n")
@@ -253,7 +253,7 @@ def test_a_row_that_cannot_be_read_is_named(files: Path, made: Path) -> None:
         ingest_folder(files, made)
 
 
-def test_who_comes_second_is_told_so(files: Path, made: Path) -> None:
+def test_a_folder_being_written_is_refused(files: Path, made: Path) -> None:
     fcntl = pytest.importorskip("fcntl", reason="locks of folders are not known on Windows")
     handle = os.open(made, os.O_RDONLY)
     try:
@@ -265,7 +265,7 @@ def test_who_comes_second_is_told_so(files: Path, made: Path) -> None:
     ingest_folder(files, made)
 
 
-def test_of_two_that_make_the_same_folder_the_first_to_end_wins(files: Path, tmp_path: Path) -> None:
+def test_of_two_concurrent_runs_the_first_to_end_wins(files: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     began: list[str] = []
 
@@ -314,7 +314,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_has_changed(files: Path, made: 
     assert contents(made) == was
 
 
-def test_a_killed_intake_is_cleared_away_by_the_next(files: Path, made: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(files: Path, made: Path) -> None:
     left = made / ".ragsmith-killed"
     left.mkdir()
     (left / "sources.jsonl").write_text("half a li")

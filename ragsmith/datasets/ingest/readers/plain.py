@@ -23,7 +23,7 @@ def read_markdown(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 @reader("text", suffixes=(".txt",))
 def read_text(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Plain text, and whatever has no reader of its own."""
+    """Plain text, and files without another reader."""
     text, notes = decode_text(data)
     return (FilePart(text, ending=".txt", notes=notes),)
 
