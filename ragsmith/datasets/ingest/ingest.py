@@ -108,9 +108,9 @@ class IngestResult:
     near: tuple[NearPair, ...]
     repointed: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, *outcomes: FileOutcome) -> tuple[ConvertedFile, ...]:
-        """The files with one of these outcomes."""
-        return tuple(file for file in self.files if file.outcome in outcomes)
+    def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
+        """Return the files with this outcome."""
+        return tuple(file for file in self.files if file.outcome is outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,9 @@ class _Piece:
     row: SourceRecord
     text: str
 
-    @property
-    def key(self) -> tuple[str, Modality]:
-        """The identity of the document."""
-        return _key(self.row)
-
 
 def _key(row: SourceRecord) -> tuple[str, Modality]:
+    """Return the identity of a document."""
     kind = kind_of(f"x{row.ending}")
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
@@ -147,33 +143,34 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
         manifest, mistakes = read_optional_manifest(output)
         if mistakes:
             raise DatasetError(mistakes)
-        before = _ExistingDataset.read(folder, output, known)
+        before = _ExistingDataset.from_folder(folder, output, known)
         files: dict[str, ConvertedFile] = {}
         pieces: list[_Piece] = []
         for number, found in enumerate(walk(folder, output.resolve())):
+            source = _printable_path(found.name)
             if on_file:
                 on_file(found.name, number)
             try:
-                those = _read_pieces(found, before, name_of=_printable_path(found.name))
-                _refuse_conflicts(those, before)
-                pieces += those
+                read = _read_pieces(found, before, source)
+                _refuse_conflicts(read, before)
+                pieces += read
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.ASIDE if found.hidden else FileOutcome.REFUSED
-                files[_printable_path(found.name)] = ConvertedFile(_printable_path(found.name), outcome, reason=reason)
+                files[source] = ConvertedFile(source, outcome, reason=reason)
         placed = _assign_documents(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
         rows, outcomes = _write_documents(placed, before, changes)
         with changes.lock_questions():
             references = EvidenceReferences.from_dataset(output)
             removed = _remove_documents(gone, before, references, rows, changes)
-            if not any(row.doc for row in rows) and not before.foreign():
+            if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
                 raise DatasetError([f"{folder}: has no file that can be read", *reasons])
             by_source: dict[str, list[_Piece]] = defaultdict(list)
             for piece in sorted(placed, key=lambda piece: (piece.row.source, piece.row.part)):
                 by_source[piece.row.source].append(piece)
-            files |= {source: _converted_file(those, outcomes, before) for source, those in by_source.items()}
+            files |= {source: _converted_file(parts, outcomes, before) for source, parts in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
@@ -199,7 +196,7 @@ class _ExistingDataset:
     texts: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _ExistingDataset:
+    def from_folder(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _ExistingDataset:
         inside = output / FOLDER
         paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
         documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
@@ -219,7 +216,7 @@ class _ExistingDataset:
         data = self.documents.get(row.file or "")
         return data is not None and _digest(data) != row.text_sha256
 
-    def foreign(self) -> set[str]:
+    def unconverted(self) -> set[str]:
         """Return the identifiers of documents that were not converted from files."""
         own = {row.file for row in self.docs.values()}
         return {document_id(file) for file in self.documents if file not in own}
@@ -238,7 +235,7 @@ def _check(folder: Path, output: Path) -> None:
         raise UsageError(f"{output} has files and is not a data set; give a new folder after -o")
 
 
-def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> list[_Piece]:
+def _read_pieces(found: FolderEntry, before: _ExistingDataset, source: str) -> list[_Piece]:
     """Return the parts of a file, from the data set if it has not changed. Raises ``TextError``."""
     if found.problem:
         raise TextError(found.problem)
@@ -250,7 +247,7 @@ def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> 
     converter = reader.converter
     if not reader.binary and len(data) > MAX_BYTES:
         raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or leave out what is old")
-    known = before.rows.get(name_of, ())
+    known = before.rows.get(source, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
         if None not in texts:
@@ -261,7 +258,7 @@ def _read_pieces(found: FolderEntry, before: _ExistingDataset, name_of: str) -> 
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
-    return [_piece(part, name_of, digest, reader.name, converter) for part in parts]
+    return [_piece(part, source, digest, reader.name, converter) for part in parts]
 
 
 def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
@@ -302,7 +299,7 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
     owned = {(row.source, row.part): row for row in before.docs.values()}
     present = {(piece.row.source, piece.row.part) for piece in pieces}
     gone = {_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
-    taken = {*before.docs, *before.foreign()}
+    taken = {*before.docs, *before.unconverted()}
     first: dict[tuple[str, Modality], str] = {}
     placed: list[_Piece] = []
 
@@ -312,11 +309,12 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
 
     for piece in sorted(pieces, key=order):
         row, old = piece.row, owned.get((piece.row.source, piece.row.part))
-        if piece.key in first:
-            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[piece.key])))
+        key = _key(row)
+        if key in first:
+            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
             continue
         if old is None or old.ending != row.ending:
-            old = gone.pop(piece.key, None)
+            old = gone.pop(key, None)
         if old is not None and old.file is not None:
             file = old.file
         else:
@@ -326,7 +324,7 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
                 file = document_file_name(row.source, part, taken)
         doc = document_id(file)
         taken.add(doc)
-        first[piece.key] = doc
+        first[key] = doc
         placed.append(replace(piece, row=replace(row, doc=doc, file=file, duplicate_of=None)))
     return placed
 

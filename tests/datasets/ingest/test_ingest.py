@@ -239,7 +239,7 @@ def test_a_file_or_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     (files / "closed").chmod(0)
     try:
         taken = ingest_folder(files, tmp_path / "made")
-        assert [file.source for file in taken.of(FileOutcome.REFUSED)] == ["b.md", "closed"]
+        assert [file.source for file in taken.with_outcome(FileOutcome.REFUSED)] == ["b.md", "closed"]
     finally:
         (files / "closed").chmod(0o755)
 

@@ -73,7 +73,7 @@ def test_counts_add_up_for_any_files(files: dict[str, bytes], later: dict[str, b
             gone = {removed.doc for removed in taken.removed}
             assert not gone & documents
             assert Counter(became) == Counter(documents)
-            repeated = {doc for file in taken.of(FileOutcome.DUPLICATE) for doc in file.docs}
+            repeated = {doc for file in taken.with_outcome(FileOutcome.DUPLICATE) for doc in file.docs}
             assert repeated <= documents
             assert all(file.reason for file in taken.files if not file.docs or file.outcome is FileOutcome.DUPLICATE)
             assert {row.doc for row in read_sources(output) if row.doc} == documents

@@ -126,7 +126,7 @@ def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) 
     def read_pages(data: bytes, name: str) -> tuple[FilePart, ...]:
         raise AssertionError(name)
 
-    (refused,) = ingest_folder(tmp_path / "files", tmp_path / "made").of(FileOutcome.REFUSED)
+    (refused,) = ingest_folder(tmp_path / "files", tmp_path / "made").with_outcome(FileOutcome.REFUSED)
     READERS.remove("pages")
     assert refused.source == "a.html"
     assert refused.reason.endswith("is not installed: run  pip install 'ragsmith[documents]'")

@@ -154,10 +154,10 @@ def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> N
     (made / "documents" / "rules.md").write_text(mine)
     taken = ingest_folder(files, made)
     assert outcomes(taken)["rules.md"] is FileOutcome.EDITED
-    assert taken.of(FileOutcome.EDITED)[0].reason == "rules was edited in the data set and is not overwritten"
+    assert taken.with_outcome(FileOutcome.EDITED)[0].reason == "rules was edited in the data set and is not overwritten"
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     for _ in range(2):
-        (edited,) = ingest_folder(files, made).of(FileOutcome.EDITED)
+        (edited,) = ingest_folder(files, made).with_outcome(FileOutcome.EDITED)
         assert "its file changed, too: remove the document and run this again to convert it" in edited.reason
         assert (made / "documents" / "rules.md").read_text() == mine
     (made / "documents" / "rules.md").unlink()
@@ -241,7 +241,7 @@ def test_an_interrupted_update_is_completed(files: Path, made: Path, tmp_path: P
     (files / "new.md").write_text("New.\n")
     ingest_folder(files, made)
     (made / "sources.jsonl").write_text(rows)  # as if the power had gone before it was written
-    assert not ingest_folder(files, made).of(FileOutcome.EDITED)
+    assert not ingest_folder(files, made).with_outcome(FileOutcome.EDITED)
     ingest_folder(files, tmp_path / "fresh" / "made")
     assert contents(made) == contents(tmp_path / "fresh" / "made")
 
