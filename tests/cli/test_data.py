@@ -86,7 +86,7 @@ def test_what_was_not_found_is_said(ragsmith: Command, tmp_path: Path) -> None:
     source = published(tmp_path / "published", data=lost)
     shown = ragsmith("dataset", "import", source, "-o", tmp_path / "mine")
     assert "1 of 2 pieces of evidence located exactly (50.0 %)" in shown.out
-    assert "q1: sentence 0 of 'Elm' does not stand there exactly once" in shown.out.splitlines()
+    assert "q1: sentence 0 of 'Elm' does not occur there exactly once" in shown.out.splitlines()
     found = json.loads(ragsmith("dataset", "import", source, "-o", tmp_path / "again", "--json").out)
     assert (found["located"], found["total"], len(found["notes"])) == (1, 2, 1)
 

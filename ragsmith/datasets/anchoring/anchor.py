@@ -124,8 +124,7 @@ class Anchor:
         if asked.docs:
             known = [self.document(name) for name in asked.docs]
             if not any(known):
-                said = f"there is no document {shown(asked.docs[0])}; {did_you_mean(asked.docs[0], self._names)}"
-                return NoMatch(NoMatchReason.NOT_FOUND, said)
+                return self._no_document(asked.docs[0])
             docs = {id_ for id_ in known if id_}
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
         places = tuple(dict.fromkeys(place for place in found if isinstance(place, EvidenceMatch)))
@@ -136,25 +135,27 @@ class Anchor:
         )
         if places:
             return places, lost
-        ambiguous = [why for why in found if isinstance(why, NoMatch) and why.status is NoMatchReason.AMBIGUOUS]
+        missing = [each for each in found if isinstance(each, NoMatch)]
+        ambiguous = next((each for each in missing if each.status is NoMatchReason.AMBIGUOUS), None)
         if ambiguous:
-            return ambiguous[0]
+            return ambiguous
         if not asked.answer:
-            missing = [why for why in found if isinstance(why, NoMatch)]
-            return (
-                missing[0] if missing else NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
-            )
+            no_evidence = NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
+            return missing[0] if missing else no_evidence
         answer = self._answered(asked, docs, at_least)
         if isinstance(answer, EvidenceMatch):
             return (answer,), lost
         return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
 
+    def _no_document(self, name: str) -> NoMatch:
+        reason = f"there is no document {shown(name)}; {did_you_mean(name, self._names)}"
+        return NoMatch(NoMatchReason.NOT_FOUND, reason)
+
     def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> EvidenceMatch | NoMatch:
         if quotation.doc is not None:
             id_ = self.document(quotation.doc)
             if id_ is None:
-                said = f"there is no document {shown(quotation.doc)}; {did_you_mean(quotation.doc, self._names)}"
-                return NoMatch(NoMatchReason.NOT_FOUND, said)
+                return self._no_document(quotation.doc)
             docs = {id_}
             if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
                 span, problems = self._checker.span({**quotation.place, "doc": id_})

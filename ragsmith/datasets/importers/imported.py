@@ -56,10 +56,9 @@ class EvidenceCollector:
 
         ``lost`` has a sentence for each piece not located, ``how`` says how the others were.
         """
-        for _ in range(pieces - len(lost)):
-            self.count_piece(example.id, how)
-        for sentence in lost:
-            self.count_piece(example.id, None, sentence)
+        self.total += pieces
+        self.hows[how] += pieces - len(lost)
+        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
         self.add_example(example)
 
     def count_piece(self, id_: str, how: str | None, problem: str = "") -> None:
