@@ -11,7 +11,7 @@ from pathlib import Path
 from ragsmith.api.resources import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
+from ragsmith.gateway.budget import Budget, Limits, Spent, parse_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
@@ -20,7 +20,7 @@ from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 
 NEEDS_MODEL = (
     "questions are drafted by a chat model: name one (--llm openai:NAME); without one, "
@@ -81,8 +81,8 @@ def draft_questions(
     known = read_given_prices(prices)
     if limits and limits.cost is not None:
         known.refuse_unknown([model.id.partition("@")[0]])
-    accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
-    with opened(cache) as store:
+    accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
+    with open_store(cache) as store:
         budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, known, accepted)
         gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
         with (

@@ -125,9 +125,9 @@ class Resources:
     @contextmanager
     def store(self, *, read_only: bool = False) -> Iterator[Store]:
         """The cache, open."""
-        from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
+        from ragsmith.store.store import open_store  # noqa: PLC0415  what is not paid for needs no database
 
-        with opened(self.cache, read_only=read_only) as store:
+        with open_store(self.cache, read_only=read_only) as store:
             yield store
 
     @contextmanager

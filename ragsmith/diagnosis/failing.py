@@ -20,7 +20,7 @@ from typing import Any
 
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
-from ragsmith.gateway.asking import prompted
+from ragsmith.gateway.asking import render_prompt
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import CUT
@@ -247,7 +247,7 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
         return None
     task = answer_task(len(prompt.passages))
     inputs = {"question": question.text, "context": prompt.text}
-    _, was_cut = prompted(task, inputs, window)
+    _, was_cut = render_prompt(task, inputs, window)
     if not was_cut:
         return None
     left = task.cut_to(dict(inputs), (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)["context"]

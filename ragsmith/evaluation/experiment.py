@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ragsmith.building import tell
+from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import GAP
@@ -146,7 +146,7 @@ class Experiment:
         """Documents and chunks."""
         documents = self.dataset.documents
         if len(documents) >= MANY_DOCUMENTS:
-            tell(f"cutting {len(documents):,} documents")
+            log_progress(f"cutting {len(documents):,} documents")
         return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.changes import DocumentChanges
-from ragsmith.datasets.dataset import documents_given
+from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -139,7 +139,7 @@ class Pipeline:
         check_objects({role: names.for_role(role) for role in names.named}, given)
         if documents is not None and dataset is not None:
             raise UsageError("--documents and --dataset both say what is asked: give one of them")
-        data = exported.dataset(dataset if documents is None else documents_given(documents))
+        data = exported.dataset(dataset if documents is None else load_documents_option(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
@@ -196,7 +196,7 @@ class Pipeline:
                 f"chunks of {chunk_size} characters cannot overlap by {chunk_overlap}: give a chunk_size from 1 on, "
                 "and a chunk_overlap from 0 on that is less"
             )
-        data = documents_given(documents)
+        data = load_documents_option(documents)
         setup = Experiment(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
         return cls(read_configuration(families), setup)
 

@@ -67,7 +67,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
     chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if is_chat_model(model)))
     if not chats:
         return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
-    known = {model: prices.of(model) for model in chats}
+    known = {model: prices.price_of(model) for model in chats}
     price = known[chats[0]]
     if price is None or None in known.values():
         unknown = ", ".join(model for model, its in known.items() if its is None)
@@ -77,7 +77,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
             "but the model that writes and the controller have two prices, and the tokens of a question are recorded "
             "as one sum"
         )
-    if prices.of(models.cross_encoder.id):
+    if prices.price_of(models.cross_encoder.id):
         return Unpriced(f"but what {models.cross_encoder.id} costs a question is not recorded")
     return price
 
@@ -124,4 +124,4 @@ def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluatio
 def _money(price: Price | None, usage: Mapping[str, float]) -> float:
     if price is None:
         raise WrongOption("objectives", "have money, which needs prices")
-    return price.of_counts(*(usage[name] for name in COUNTS))
+    return price.cost(*(usage[name] for name in COUNTS))

@@ -17,10 +17,10 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
 from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.gateway.asking import fault, prompted, unit
+from ragsmith.gateway.asking import parse_problem, render_prompt, unit_vectors
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.completions import complete_whole
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.limits import whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibrated, Calibration
@@ -194,7 +194,7 @@ class _ModelChecker:
             name = redacted(model.id)
             started = time.perf_counter()
             if role == "embedder":
-                found = unit(model.id, model.embed(TEXTS), len(TEXTS))
+                found = unit_vectors(model.id, model.embed(TEXTS), len(TEXTS))
                 return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
             if role == "cross_encoder":
                 model.score(TEXTS[0], TEXTS)
@@ -302,14 +302,14 @@ class _ModelChecker:
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
         """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""
-        prompt, _ = prompted(task, inputs, getattr(model, "context_window", None))
+        prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
         def send(limit: int) -> Completion:
             replies.append(model.complete(prompt, max_tokens=limit, sample=0))
             return replies[-1]
 
-        reply = whole(model, task, prompt, send)
-        if problem := fault(task, reply.text):
+        reply = complete_whole(model, task, prompt, send)
+        if problem := parse_problem(task, reply.text):
             return redacted(f"the reply cannot be read: {problem}")
         if self._store is not None:
             key = completion_key(model.id, prompt, task.max_tokens, 0)

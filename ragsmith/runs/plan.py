@@ -25,9 +25,8 @@ from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.gateway.timing import TimingGateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
@@ -472,7 +471,7 @@ def _lines(
 
     def line(model: str, request: str, tally: RequestCount) -> PlanLine:
         scale = 1.0 if request in once else 1 / share
-        usage, price = expected[model].usage(request, tally, scale), prices.of(model)
+        usage, price = expected[model].usage(request, tally, scale), prices.price_of(model)
         return PlanLine(
             model,
             request,
@@ -480,7 +479,7 @@ def _lines(
             math.ceil(tally.cached * scale),
             usage.input_tokens,
             usage.output_tokens,
-            None if price is None else price.of(usage),
+            None if price is None else price.cost(usage.calls, usage.input_tokens, usage.output_tokens),
             usage.seconds,
         )
 

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar, cast
 
-from ragsmith.gateway.asking import prompted
+from ragsmith.gateway.asking import render_prompt
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
@@ -116,7 +116,7 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Read the reply from the cache, or perform the task by its classical method, in words of its own."""
-        prompt, _ = prompted(task, inputs, getattr(self.real, "context_window", None))
+        prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         tally = self.tally(task.name)
         known = self.store.get_call(completion_key(self.real.id, prompt, task.max_tokens, sample))
         if known is not None:
