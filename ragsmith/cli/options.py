@@ -175,7 +175,7 @@ class RoleFlags:
             if (llm := models.get("language_model")) is None:
                 flag = "--thinking-tokens" if "thinking_tokens" in options else "--score-cut-answers"
                 raise UsageError(f"{flag} is an option of the chat model that generates answers: name it with --llm")
-            models["language_model"] = (ModelName(llm) if isinstance(llm, str) else llm).changed(**options)
+            models["language_model"] = (ModelName(llm) if isinstance(llm, str) else llm).with_options(**options)
         return models
 
 

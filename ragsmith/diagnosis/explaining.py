@@ -15,7 +15,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import scored
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.pipelines.trace import Trace
@@ -31,7 +31,7 @@ BEGINNING = 80
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A chunk at its ``place`` in a ranking, from 1, and where it stood before that stage; None if it was not there.
+    """A chunk at its ``place`` in a ranking, from 1, and its place before that stage; None if it was not ranked.
 
     ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
     gave its score, and what was searched with is the question as it is, ``signals`` has what each signal adds to it,
@@ -223,7 +223,7 @@ def _size(passages: Passages) -> str:
 def _model(engine: Engine) -> str:
     """The model that answers, without the digests of an embedded one."""
     model = engine.models.language_model
-    return model.id if completes(model) else model.id.partition(":")[0]
+    return model.id if is_chat_model(model) else model.id.partition(":")[0]
 
 
 def _counted(n: int, what: str) -> str:

@@ -6,8 +6,9 @@ each it is *held* where half of its characters are there, which is the rule by w
 (`ragsmith.datasets.relevance`). Where a text was rewritten, by a compressor or as a summary, it is held where the text
 has half of its content words and numbers, those of the question left out.
 
-A question needs all its gold passages, as recall does. It was lost where the first of them in the order of the pipeline
-was lost for good: a passage that neighbours bring back was not. How much of the gold was read stands beside the cause.
+A question needs all its gold passages, as recall does. It was lost at the first stage that
+lost one of them for good; a passage that neighbouring chunks restore was not lost. The share of gold that was read is
+reported with the cause.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from typing import Any
 
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
-from ragsmith.gateway.asking import prompted
+from ragsmith.gateway.asking import render_prompt
 from ragsmith.measures.agreement import contradiction
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import CUT
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.generation import answering
+from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import blocks
 from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
@@ -46,7 +47,7 @@ WELL_BY_SCALE = 0.75
 SURE = 0.5
 """The certainty of a contradiction (`ragsmith.measures.agreement.contradiction`) above which it is one."""
 
-STATIONS = (
+STAGES = (
     "index",
     "query_expansion",
     "reranking",
@@ -112,7 +113,7 @@ class Followed:
 
 def well_from(judge: Any) -> float:
     """The mark from which an answer is a good one, by what the judge is: one that reads, or one that compares words."""
-    return WELL_BY_SCALE if completes(judge) else WELL_BY_WORDS
+    return WELL_BY_SCALE if is_chat_model(judge) else WELL_BY_WORDS
 
 
 def followed(engine: Engine, candidate: Candidate, trace: Trace, example: Example) -> Followed:
@@ -172,7 +173,7 @@ class _IndexPlaces(dict[str, Places]):
 
 
 def _places(engine: Engine, candidate: Candidate) -> Places:
-    """Where chunks lie in the index that ``candidate`` searches, worked out once for an engine."""
+    """The chunk spans of the index of ``candidate``, computed once per engine."""
     index = engine.index(candidate[0])
     known = engine.companion(_IndexPlaces)
     if index.id not in known:
@@ -244,9 +245,9 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     window = getattr(engine.models.language_model, "context_window", None)
     if window is None or not prompt.passages:
         return None
-    task = answering(len(prompt.passages))
+    task = answer_task(len(prompt.passages))
     inputs = {"question": question.text, "context": prompt.text}
-    _, was_cut = prompted(task, inputs, window)
+    _, was_cut = render_prompt(task, inputs, window)
     if not was_cut:
         return None
     left = task.cut_to(dict(inputs), (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)["context"]

@@ -55,11 +55,11 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
     Chosen,
     RemoteModel,
-    answered,
+    answer_remote,
     is_asked_in_one_place,
-    stand_in,
+    remote_model,
 )
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.usage import Meter
 from ragsmith.models.vector_address import APPROXIMATE, serves_one_process
@@ -68,7 +68,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.plugins import LoadedFiles
 
 AT_ONCE = 256
-"""Jobs that an actor is handed at most: it answers some of them, and hands the rest back."""
+"""Maximum number of jobs sent to an actor, which answers some of them and returns the rest."""
 ATTEMPTS = 4
 """So often a job is given to an actor that is lost, before it is taken for the reason."""
 ACCOUNT_SECONDS = 10.0
@@ -144,7 +144,7 @@ class ActorRunner:
         memory: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Each actor has at most ``memory`` bytes. By ``clock`` it is told when there is none for a while.
+        """Each actor has at most ``memory`` bytes. ``clock`` decides when to report that no actor is there.
 
         Raises:
             UsageError: there is no such cluster, or vectors lie where its nodes cannot search them.
@@ -160,7 +160,7 @@ class ActorRunner:
         self._coming: dict[Any, int] = {}
         """Places of actors that are being started, by what says when they are ready."""
         self._free: list[int] = []
-        """Places of actors that can be handed something, once for each job that they take at a time."""
+        """Indices of actors with free capacity, once for each concurrent job."""
         self._there: set[int] = set()
         """Places of actors that have said since they were started that they are there."""
         self._deaths: Counter[int] = Counter()
@@ -193,7 +193,7 @@ class ActorRunner:
             stack.pop_all()
 
     def _begin_to_listen(self, actors: int) -> None:
-        """Have a mailbox, beside this process, and a thread that looks into it."""
+        """Start a mailbox on this node and a thread that reads it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
@@ -236,7 +236,7 @@ class ActorRunner:
         """Raise what Ray cannot do as an error that says what can be done.
 
         Raises:
-            RagsmithError: the cluster has no room for what it is handed, or is gone.
+            RagsmithError: the cluster has no room for the data, or is gone.
         """
         errors = self._ray.exceptions
         try:
@@ -257,7 +257,7 @@ class ActorRunner:
                 self._tell_who_is_waited_for()
 
     def work(self) -> ComputedWork:
-        """See `Runner.work`; what lost actors did is in nobody's account."""
+        """See `Runner.work`; the work of lost actors is not counted."""
         total = account(self.engines)
         asked = [self._actors[place].account.remote() for place in set(self._free)]
         for reference in asked:
@@ -300,7 +300,7 @@ class ActorRunner:
             self._tell_who_is_waited_for()
             yield found
             if problem is not None:
-                raise problem  # what is finished has been handed over before
+                raise problem  # finished results were delivered before
 
     def _ended(self, waiting: list[Any]) -> list[Any]:
         """What of ``waiting`` has ended: something or, for `REPORT_SECONDS`, nothing."""
@@ -314,8 +314,8 @@ class ActorRunner:
     def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
         """Jobs by the actor that is to have them: each has all of a question, as candidates share stages within one.
 
-        Where models are waited for, jobs go candidate by candidate, so that hardly anybody waits for what another is
-        asking; else question by question, as then what is remembered is needed at once.
+        Where models are waited for, jobs go candidate by candidate, so that few of them wait for the same reply;
+        otherwise question by question, so that cached stages are used at once.
         """
         piles: list[deque[Job]] = [deque() for _ in self._actors]
         for job in sorted(jobs, key=None if self._waits else lambda job: (job[1], job[0])):
@@ -444,7 +444,7 @@ class ActorRunner:
             try:
                 taken = self._ray.get(self._mailbox.take.remote())
             except self._refusals:
-                self._leaving.wait(LOOK_SECONDS)  # it is being started again, and whoever asked asks again
+                self._leaving.wait(LOOK_SECONDS)  # it is being restarted, and the request is sent again
                 continue
             for number, request in taken:
                 if number not in self._at_hand:  # else it was asked again meanwhile
@@ -464,26 +464,26 @@ def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> b
     from ray import cloudpickle  # noqa: PLC0415
 
     try:
-        said: bytes = cloudpickle.dumps((True, answered(gateway, models, pickle.loads(packed))))
+        said: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
     except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
         return pickle.dumps((False, sendable(error)))
     return said
 
 
 def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
-    """What stands for the models that are asked here alone, and these models."""
+    """Proxies of the models that only this process calls, and the models themselves."""
     remote: dict[Chosen, RemoteModel] = {}
     models: dict[Chosen, Any] = {}
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
         for role in names.named:
-            name, model = names.of(role), getattr(loaded, role)
+            name, model = names.for_role(role), getattr(loaded, role)
             if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
                 continue
-            if completes(model):
+            if is_chat_model(model):
                 engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
             models[role, name] = model
-            remote[role, name] = stand_in(model, (role, name))
+            remote[role, name] = remote_model(model, (role, name))
     return remote, models
 
 

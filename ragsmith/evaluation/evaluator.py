@@ -40,7 +40,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.memory import MIB, Memory, a_process
+from ragsmith.gateway.memory import MIB, Memory, memory_per_process
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -75,7 +75,7 @@ class Evaluator:
     ) -> None:
         """``memory`` is how many bytes all processes may have together; by default what the machine lets them have.
 
-        What is missing is computed on ``cluster``, if there is one, whose actors then stand for the ``workers``.
+        Missing results are computed by the actors of ``cluster``, if there is one, instead of ``workers``.
         """
         self._setup = setup
         self._cluster = cluster
@@ -86,7 +86,7 @@ class Evaluator:
         self._clock = clock
         self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
-        self._memory = Memory(a_process(memory, self._processes))
+        self._memory = Memory(memory_per_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
         self._engine: Engine | None = None

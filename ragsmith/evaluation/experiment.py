@@ -1,7 +1,7 @@
 """What a process needs to evaluate: a data set cut into chunks, and models by name.
 
-Small and picklable: a worker process is handed a `Experiment` and builds its own engine from it. Models that are
-objects stay in their process, and are asked from threads.
+Small and picklable: a worker process receives an `Experiment` and builds its own engine from it. Models passed
+as objects stay in their process and are called from threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ragsmith.building import tell
+from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import GAP
@@ -32,9 +32,9 @@ from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, Shared, load_models
-from ragsmith.models.names import read_name
+from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MARKING, Models
-from ragsmith.models.vector_address import holding_anywhere
+from ragsmith.models.vector_address import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.hyperparameters import CUTTING, GENES, ROLES
@@ -60,14 +60,14 @@ class Experiment:
     """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
 
     By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects. Chunks
-    begin with up to ``chunk_overlap`` characters of the one before. Gold of search and test lies more than ``gap``
-    characters apart where the split is drawn.
+    begin with up to ``chunk_overlap`` characters of the one before. A drawn split keeps the
+    gold of search and test more than ``gap`` characters apart.
 
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
     searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
     given or drawn. With ``of_rankings`` questions without evidence are in no part, as their rankings have no score.
-    ``weights`` are what other data sets teach of signals; None stands for those that ship for the embedder's class.
+    ``weights`` are the general weights of signals; None uses those that ship for the class of the embedder.
     """
 
     dataset: Dataset
@@ -121,7 +121,7 @@ class Experiment:
     def _changed(self, settings: Sequence[Gene]) -> Experiment:
         """The setup with other settings."""
         values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
-        names = {role: read_name(values.pop(role)) for role in ROLES if role in values}
+        names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
         return replace(self, models=self.models.overridden(names) if names else self.models, **values)
 
     @cached_property
@@ -146,7 +146,7 @@ class Experiment:
         """Documents and chunks."""
         documents = self.dataset.documents
         if len(documents) >= MANY_DOCUMENTS:
-            tell(f"cutting {len(documents):,} documents")
+            log_progress(f"cutting {len(documents):,} documents")
         return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property
@@ -179,7 +179,7 @@ class Experiment:
 
     @property
     def waits(self) -> bool:
-        """Whether a model that may be asked is waited for, or was handed over, so that threads suit it."""
+        """Whether a model is remote or was passed as an object, so that threads suit it."""
         return bool(self.given) or any(variant.loaded_models.waits for variant in self.variants)
 
     @cached_property
@@ -258,7 +258,7 @@ class Experiment:
         models = self.loaded_models
         gateway = gateway or Gateway(store, budget, failures, room)
         return Engine(
-            self.corpus, models, gateway, partial(open_vectors, holding_anywhere(models.vectors_at, Path.cwd()))
+            self.corpus, models, gateway, partial(open_vectors, resolve_address(models.vectors_at, Path.cwd()))
         )
 
     def marking(self, engine: Engine) -> Engine:
@@ -368,7 +368,7 @@ def prepare(
     if unreachable:
         raise DatasetError(
             [
-                f"{question}: all its evidence lies in headings, which are in no chunk: quote the text"
+                f"{question}: all its evidence is in headings, which are in no chunk: quote the text"
                 for question in unreachable
             ]
         )

@@ -31,7 +31,15 @@ CODE = (
     ("ragsmith.evaluation.scoring", "scored_ranking"),
     *(
         ("ragsmith.gateway.asking", name)
-        for name in ("prompted", "readable", "parsed", "embedding", "unit", "row", "vector")
+        for name in (
+            "render_prompt",
+            "complete_readably",
+            "parse_reply",
+            "embed_function",
+            "unit_vectors",
+            "encode_vector",
+            "decode_vector",
+        )
     ),
 )
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
@@ -55,7 +63,7 @@ def ranking_key(setup: Experiment, candidate: Candidate) -> str:
 def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` depends on where retrieval alone is evaluated.
 
-    Rankings have a key of their own: what stands in the store as their pipeline is whichever was ranked first.
+    Rankings have a key of their own; the store names the pipeline that was ranked first.
     """
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.timing import TimingGateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.types import Question
 
@@ -77,7 +76,7 @@ def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question
 
 
 def texts_of(engine: Engine, candidate: Candidate) -> frozenset[str]:
-    """The texts that are embedded before anybody asks a question."""
+    """The texts that are embedded before the first question."""
     index, _ = engine.prepare(candidate)
     return frozenset([*index.keys, *(entry.chunk.text for entry in index.entries)])
 

@@ -3,10 +3,10 @@
 Processes share questions out, not candidates, because candidates share their stages within a question.
 
 Where this process can be forked, its workers are copies of it, made when there is a question for them: what was
-imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which are handed what
+imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which receive what
 whole collections need.
 
-What is built later is handed to copies, too, unless the collection is a large one: then they end, and others are made,
+What is built later is sent to copies, too, unless the collection is a large one: then they end, and others are made,
 so that a machine has it once. Much is only built for a question (words, what models know of a collection): of a large
 one this process answers a first question for every technique, and for every retrieval on every index, so that copies
 find that built as well.
@@ -31,7 +31,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-from ragsmith.building import Building, say_nothing, tell
+from ragsmith.building import TaskProgress, disable_progress_log, log_progress
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.signals import ignore_signals, signals_held
@@ -46,7 +46,7 @@ from ragsmith.evaluation.threads import (
     account,
     evaluate_job,
 )
-from ragsmith.gateway.memory import Memory, give_back
+from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
@@ -55,10 +55,10 @@ from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.plugins import LoadedFiles
 
 LARGE_ENTRIES = 20_000
-"""An index of so many entries is not handed to workers that are there. Fewer are handed over in less time than it takes
-other workers to work out again what these remember."""
+"""An index with this many entries is not sent to running workers. A smaller one is sent in less time than new workers
+need to compute again what the running ones have cached."""
 HAND_OVER_SECONDS = 0.05
-"""How long a worker keeps what has ended: what is handed over wakes the parent, which takes a core from a worker."""
+"""How long a worker collects results before it sends them: each message wakes the parent, which needs a core."""
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""
 
@@ -66,7 +66,7 @@ PATIENCE_SECONDS = 1.0
 class ProcessRunner:
     """``workers`` processes, each with engines of its own and its share of the questions.
 
-    The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
+    The calling process builds what a whole collection needs, once, and sends it. A worker that loses its parent
     ends by itself: its pipe closes. Each has at most ``memory`` bytes.
     """
 
@@ -95,7 +95,7 @@ class ProcessRunner:
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._settled = False
         if not can_be_copied():
-            self._begin()  # at once: they import while this process builds what it will hand over
+            self._begin()  # at once: they import while this process builds what it will send
 
     def _begin(self) -> None:
         """Start the workers: copies of this process where there can be any."""
@@ -151,7 +151,7 @@ class ProcessRunner:
         self._described.clear()
         self._outdated = self._settled = False
         gc.collect()
-        give_back()
+        release_free_memory()
 
     def settle(self) -> None:
         """See `Runner.settle`: a worker answers when it has begun."""
@@ -183,7 +183,7 @@ class ProcessRunner:
             self._end()
         if not self._workers:
             self._begin()
-            if not self._copied:  # what was built until now began a thread: they have to be handed it after all
+            if not self._copied:  # what was built until now started a thread, so it has to be sent after all
                 self._installed.clear()
                 self._graphs_sent.clear()
                 self._prepare(candidates)
@@ -200,7 +200,7 @@ class ProcessRunner:
             batch: list[FinishedQuestion] = []
             for ready in wait_for(list(waiting), REPORT_SECONDS):
                 connection = cast(Connection, ready)
-                # whatever else has come meanwhile is handed over with it
+                # all other results that arrived meanwhile go with it
                 while waiting[connection] and (not batch or connection.poll()):
                     received = _receive(connection)
                     waiting[connection] -= len(received)
@@ -223,8 +223,10 @@ class ProcessRunner:
                 new.append((first[position], derived))
         if not new:
             return
-        tell(f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents")
-        building = Building("new pipelines that answered", len(new))
+        log_progress(
+            f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents"
+        )
+        building = TaskProgress("new pipelines that answered", len(new))
         self._outdated = bool(self._workers)
         for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
             candidate = candidates[job[0]]
@@ -257,7 +259,7 @@ class ProcessRunner:
         searched = f"{retrieval} on {candidate[0]}"
         if (id(engine), searched) not in self._announced:
             self._announced.add((id(engine), searched))
-            tell(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
+            log_progress(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
 
     def _install(self, candidate: Candidate) -> None:
         engine, _ = self.engines.of(candidate)
@@ -306,7 +308,7 @@ PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
 
 
 def plain(gene: Gene) -> PlainGene:
-    """A gene as other processes are told of it; `make_gene` makes it again."""
+    """A gene in a form that can be sent; `make_gene` is the inverse."""
     return gene.technique.family, gene.technique.name, dict(gene.parameters), "", gene.fit
 
 
@@ -332,7 +334,7 @@ def _receive(connection: Connection) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _WorkerRefusal:
-    """What a worker says that cannot take what it was handed: an error, as not every one can be pickled itself."""
+    """The answer of a worker that cannot use what it received: an error by its message, as not all can be pickled."""
 
     kind: type[RagsmithError]
     message: str
@@ -376,7 +378,7 @@ def can_be_copied() -> bool:
 def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engines: Engines, memory: int | None) -> None:
     """Body of a worker process that is a copy of its parent, whose ends of pipes it has, too."""
     ignore_signals()  # the parent hears them, and ends its workers
-    say_nothing()
+    disable_progress_log()
     for inherited in parents:
         inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
     os.environ[THREADS] = "1"  # of what is not loaded yet
@@ -401,7 +403,7 @@ def _serve(connection: Connection, engines: Engines) -> None:
         while True:
             try:
                 message = connection.recv()
-            except RagsmithError as error:  # of what it was handed: a vector store whose files it does not find, say
+            except RagsmithError as error:  # such as a vector store whose files it does not find
                 plain = (kind for kind in (UsageError, ModelUnavailable, RagsmithError) if isinstance(error, kind))
                 connection.send(_WorkerRefusal(next(plain), str(error)))
                 while True:  # what the parent sends before it reads that

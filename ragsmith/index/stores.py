@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsmith.errors import UsageError
 from ragsmith.index.exact import ExactVectors
 from ragsmith.index.vector_store import Keys, MakeVectors, VectorStore
-from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, KNOWN, POSTGRES, QDRANT
+from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, STORE_FORMS
 
 LARGE_ROWS = 50_000
 """Below this, a product with all vectors is faster than asking a server (0.4 ms for 10,000 keys, 13 ms for 100,000)."""
@@ -45,4 +45,4 @@ def open_vectors(location: str, keys: Keys, make: MakeVectors) -> VectorStore:
         from ragsmith.index.pgvector import PostgresVectors  # noqa: PLC0415
 
         return PostgresVectors(location, keys, make)
-    raise UsageError(f"unknown vector store {location!r}: give {KNOWN}")
+    raise UsageError(f"unknown vector store {location!r}: give {STORE_FORMS}")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
@@ -28,7 +28,7 @@ from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
-from ragsmith.models.vector_address import AUTO, written_in
+from ragsmith.models.vector_address import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.records.reading import from_dict
 from ragsmith.store.rows import RunRow, RunState
@@ -359,7 +359,7 @@ class RunRecord:
     estimated: str | None = None
     chunk_overlap: int = 0
     program: str = ""
-    look: TestSetUse | None = None
+    look: HoldoutUse | None = None
     folds: tuple[Fold, ...] = ()
     within: str = ""
 
@@ -379,11 +379,11 @@ class RunRecord:
             ),
             replace(settings, time_limit=None),
             setup.loaded_models.ids(),
-            setup.models.plain(),
+            setup.models.to_dict(),
             setup.chunk_size,
             Division.of(setup, split),
             imports=tuple(recorded(needed, ANYWHERE)),
-            vector_store=written_in(ANYWHERE, setup.models.vectors_at),
+            vector_store=to_relative_address(ANYWHERE, setup.models.vectors_at),
             chunk_overlap=setup.chunk_overlap,
             program=program(),
         )

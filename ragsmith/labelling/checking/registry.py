@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.extensions import Package
 from ragsmith.labelling.checking.finding import GateFinding
 from ragsmith.labelling.checking.view import View
-from ragsmith.models.options import Option, option_of
+from ragsmith.models.options import Option, option_from_hint
 from ragsmith.text.suggest import did_you_mean
 
 Judge = TypeVar("Judge", bound=Callable[..., GateFinding])
@@ -52,7 +52,7 @@ class Gate:
             TypeError: an option has no type, or one that an option cannot have.
         """
         hints = get_type_hints(self.judge, include_extras=True)
-        return {name: option_of(hints.get(name, object)) for name in self.defaults}
+        return {name: option_from_hint(hints.get(name, object)) for name in self.defaults}
 
     def resolved(self, given: Mapping[str, object]) -> dict[str, Any]:
         """All options, defaults applied.

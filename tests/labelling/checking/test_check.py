@@ -117,19 +117,19 @@ def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Comman
 # --- gates of one's own ----------------------------------------------------------------------------------------------
 
 OWN = '''
-from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State
+from ragsmith.labelling.checking.finding import GateFinding, Limit, Offender, GateState
 from ragsmith.labelling.checking.gates import gate
 from ragsmith.labelling.checking.view import View
 
 
 @gate("Is each question short?", paper="none")
-def short(view: View, *, words: int = 30) -> Finding:
+def short(view: View, *, words: int = 30) -> GateFinding:
     """Fail where a question has more words than are allowed."""
     counts = {example.id: len(example.question.split()) for example in view.given.examples}
     most = max(counts.values())
     long = tuple(Offender(id_, f"has {count} words") for id_, count in counts.items() if count > words)
-    state = State.FAILED if long else State.PASSED
-    return Finding(state, f"the longest question has {most} words", most, Limit(high=words), offenders=long)
+    state = GateState.FAILED if long else GateState.PASSED
+    return GateFinding(state, f"the longest question has {most} words", most, Limit(high=words), offenders=long)
 '''
 
 

@@ -2,7 +2,7 @@
 
 A file of one's own registers one in the same way::
 
-    from ragsmith.labelling.checking.finding import Finding, Limit, State
+    from ragsmith.labelling.checking.finding import GateFinding, Limit, GateState
     from ragsmith.labelling.checking.gates import gate
 
     @gate("Is each question short?")
