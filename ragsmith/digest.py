@@ -159,6 +159,7 @@ DECLARATIVE = frozenset(
         "ragsmith.measures.registry",
         "ragsmith.models.registry",
         "ragsmith.plugins",
+        "ragsmith.strategies.registry",
         "ragsmith.techniques.registry",
     }
 )

@@ -89,6 +89,11 @@ class Extension:
                 raise UsageError(problem)
         return replace(self, chosen={**self.chosen, **options})
 
+    def __str__(self) -> str:
+        """The name, with the options that differ from their defaults: as `Registry.parse` reads it."""
+        chosen = {name: value for name, value in sorted(self.chosen.items()) if value != self.options[name]}
+        return self.name + (f"({', '.join(f'{name}={value!r}' for name, value in chosen.items())})" if chosen else "")
+
     def describe(self) -> str:
         """One line of help: what it does, its options, and what has to be installed for it."""
         options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
@@ -133,6 +138,10 @@ class Registry(Generic[E]):
         """All of them, by name."""
         load_plugins(self.package)
         return iter([self._registered[name] for name in sorted(self._registered)])
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is one of that name."""
+        return any(extension.name == name for extension in self)
 
     def __getitem__(self, name: str) -> E:
         """The extension of that name.

@@ -78,7 +78,7 @@ class SettingChanges(TypedDict, total=False):
 
     strategy: Annotated[
         str | None,
-        Flag("genetic, model, tpe, greedy, random, exhaustive or nsga2. [default: genetic, or nsga2 if it weighs]"),
+        Flag("A strategy, as NAME or NAME(option=value); the list is below. [default: genetic, or nsga2 if it weighs]"),
     ]
     objectives: Annotated[
         str | Sequence[str] | None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import islice
 from random import Random
@@ -21,6 +22,7 @@ from ragsmith.strategies.model_search import most_promising
 from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.random_search import drawn, shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything
@@ -121,3 +123,10 @@ class GeneticSearch(SteppedSearch):
         settings, last = self.settings, self.history[-1]
         reached = settings.target is not None and last.best is not None and last.best >= settings.target
         return reached or (settings.convergence is not None and last.stagnant >= settings.convergence)
+
+
+@strategy("genetic", reads=[field.name for field in fields(GeneticSettings)])
+def genetic(problem: SearchProblem) -> GeneticSearch:
+    """The genetic algorithm of the RAGSmith paper, and what helps it: parts that settings turn on."""
+    prior = problem.prior
+    return GeneticSearch(problem.sizes, problem.settings, seed=problem.seed, prior=prior, **problem.bounds)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ragsmith.strategies.local_search import best_known, neighbours
 from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import (
     Feasible,
     Genome,
@@ -114,3 +115,10 @@ def most_promising(
         best = max(best, float(mean[i]))
         covariance = covariance - np.outer(covariance[i], covariance[i]) / max(float(covariance[i, i]), 1e-12)
     return tuple(candidates[int(shortlist[i])] for i in chosen)
+
+
+@strategy("model", reads=("population",), paper="https://doi.org/10.1023/A:1008306431147")
+def model(problem: SearchProblem) -> ModelSearch:
+    """What may improve most on the best known pipeline, by a Gaussian process over options and pairs of options."""
+    first, prior = problem.settings.population, problem.prior
+    return ModelSearch(problem.sizes, seed=problem.seed, first=first, prior=prior, **problem.bounds)

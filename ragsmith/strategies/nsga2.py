@@ -19,6 +19,7 @@ import numpy as np
 
 from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
@@ -142,3 +143,17 @@ def tournament(population: Sequence[Individual], rng: Random) -> Individual:
     if one.fitness.crowding_dist == other.fitness.crowding_dist:
         return rng.choice((one, other))
     return max(one, other, key=lambda member: float(member.fitness.crowding_dist))
+
+
+@strategy(
+    "nsga2",
+    reads=(
+        *("population", "generations", "elitism", "crossover", "crossover_rate", "mutation", "mutation_rate"),
+        *("mutation_min", "mutation_max", "screening", "budget"),
+    ),
+    weighs=True,
+    paper="https://doi.org/10.1109/4235.996017",
+)
+def nsga2(problem: SearchProblem) -> NSGA2Search:
+    """NSGA-II, which weighs quality against costs."""
+    return NSGA2Search(problem.sizes, problem.settings, seed=problem.seed, **problem.bounds)

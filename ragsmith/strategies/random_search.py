@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from random import Random
 
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
 
 REJECTIONS = 1000
@@ -66,3 +67,9 @@ def decode(index: int, sizes: Sizes) -> Genome:
         index, gene = divmod(index, size)
         genes.append(gene)
     return tuple(reversed(genes))
+
+
+@strategy("random", reads=("population",), weighs=True, paper="https://jmlr.org/papers/v13/bergstra12a.html")
+def random_search(problem: SearchProblem) -> RandomSearch:
+    """Every feasible pipeline equally likely, each once."""
+    return RandomSearch(problem.sizes, seed=problem.seed, batch=problem.settings.population, **problem.bounds)

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Protocol
 
@@ -69,6 +69,11 @@ NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 def anything(genome: Genome) -> bool:
     """The rule of a space in which nothing is forbidden."""
     return True
+
+
+def has_at_most(n: int, sizes: Sizes, feasible: Feasible) -> bool:
+    """Whether a space has no more than ``n`` feasible genomes."""
+    return sum(1 for _ in islice(filter(feasible, product(*map(range, sizes))), n + 1)) <= n
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class SteppedSearch(ABC):
     ``steps`` ends or ``max_evaluations`` genomes were proposed, repeats left out; the last batch is cut to that limit.
     """
 
-    name: str
+    name: str = "search"
     history: list[Generation]
 
     def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:

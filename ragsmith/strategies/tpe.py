@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
+from ragsmith.extensions import Package
+from ragsmith.plugins import Count
 from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
@@ -122,3 +125,13 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+@strategy(
+    "tpe",
+    paper="https://papers.nips.cc/paper/4443-algorithms-for-hyper-parameter-optimization",
+    package=Package("optuna", "optuna"),
+)
+def tpe(problem: SearchProblem, *, batch: Count = 4) -> TPESearch:
+    """Optuna's tree-structured Parzen estimator."""
+    return TPESearch(problem.sizes, seed=problem.seed, batch=batch, **problem.bounds)
