@@ -18,11 +18,11 @@ ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
 WORDS = {f"text.{name}" for name in ("languages", "scripts", "data_files", "words")}
 INDEX = {
-    "index.exact",
     "index.index",
     "index.screening",
     "index.top",
     "index.vector_store",
+    "index.vector_stores.exact",
     "models.protocols",
     "text.bm25",
 } | WORDS

@@ -43,8 +43,8 @@ class ModelArguments(TypedDict, total=False):
     vector_store: Annotated[
         str | None,
         Flag(
-            "Where vectors lie: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, or "
-            "postgresql://USER@HOST/DATABASE. [default: auto]"
+            "Where vectors are: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, "
+            "postgresql://USER@HOST/DATABASE, or NAME or NAME:ADDRESS of a file that --import names. [default: auto]"
         ),
     ]
     imports: Annotated[

@@ -22,6 +22,7 @@ from ragsmith.models.registry import (
     providers,
 )
 from ragsmith.models.vector_address import AUTO
+from ragsmith.models.vector_stores import store_named
 
 EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_interaction"
 """The embedded models, which are used where no other is named."""
@@ -129,8 +130,9 @@ class ModelNames:
         return found
 
     def factories(self) -> list[Callable[..., Any]]:
-        """What makes the models of a run."""
-        return [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
+        """What makes the models of a run, and opens its vectors."""
+        made = [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
+        return [*made, *([store.fn] if (store := store_named(self.vectors_at)) else [])]
 
     def _declared(self, role: str) -> ModelProvider | None:
         """Who makes the model of a role; nobody knows of an object that was handed over."""

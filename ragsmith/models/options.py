@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, KNOWN, POSTGRES, QDRANT, is_url
+from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url
+from ragsmith.models.vector_stores import known_forms, store_named
 from ragsmith.plugins import KINDS, Range, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
@@ -81,14 +82,18 @@ def _problem_with_variable(value: object) -> str | None:
     return None if fits else NO_VARIABLE
 
 
-def _problem_with_store(value: object) -> str | None:
+def problem_with_store(value: object) -> str | None:
+    """What is wrong with the address of a vector store, without repeating a secret; None if nothing is."""
     kind, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
     if value in (AUTO, EXACT, APPROXIMATE) or (kind in (APPROXIMATE, QDRANT) and path and not is_url(path)):
         return None
     if kind == POSTGRES and path.startswith("//"):
         return _problem_with_database(f"{kind}:{path}")
+    own = store_named(kind) if kind not in (EXACT, APPROXIMATE, POSTGRES, QDRANT) else None
+    if own is not None:
+        return own.check_address(path) if own.check_address else None
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give {KNOWN}"
+        return f"unknown vector store {redacted(shown(value))}: give {known_forms()}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
@@ -152,5 +157,5 @@ OF_SERVED: Mapping[str, Option] = {
     "deadline": option_of(Annotated[float, _problem_with_deadline, NOT_SHAPING]),
 }
 """What every model has that is asked at an endpoint: the last three are limits of its server (`Policy`)."""
-OF_EMBEDDERS: Mapping[str, Option] = {"vector_store": option_of(Annotated[str, _problem_with_store, NOT_SHAPING])}
+OF_EMBEDDERS: Mapping[str, Option] = {"vector_store": option_of(Annotated[str, problem_with_store, NOT_SHAPING])}
 """What every embedder has: where its vectors lie."""

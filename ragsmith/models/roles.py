@@ -7,7 +7,8 @@ from typing import Any
 
 from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.vector_address import EXACT, shapes_results
+from ragsmith.models.vector_address import EXACT
+from ragsmith.models.vector_stores import shapes_results
 
 MARKING = "marking_embedder"
 """What the embedder goes by that measures ask, where another one works."""

@@ -371,7 +371,12 @@ class RunRecord:
         """The record of a run that has been asked for and has done nothing yet."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
-        needed = [*techniques, *(measure.fn for measure in setup.measures), *setup.models.factories()]
+        needed = [
+            *techniques,
+            *(measure.fn for measure in setup.measures),
+            *setup.models.factories(),
+            STRATEGIES.parse(settings.strategy).fn,
+        ]
         return cls(
             SearchedSpace(
                 space.name,

@@ -68,7 +68,13 @@ class RegisteredStrategy(Extension):
 
     @property
     def code(self) -> str:
-        """Fingerprint of its code, and the version of its package."""
+        """Fingerprint of its code, and the version of its package.
+
+        Raises:
+            UsageError: its package is not installed.
+        """
+        if self.package:
+            self.package.check()
         code = fingerprint(self.fn.__module__, self.fn.__name__)
         return f"{code} {version(self.package.name)}" if self.package else code
 

@@ -80,9 +80,9 @@ def test_a_strategy_of_a_users_file_searches_is_listed_and_resumes(search: Calla
     first = json.loads(out)
     code, out, err = search("--strategy", "backwards( size = 3 )")
     again = json.loads(out)
-    assert (again["key"], again["computed"]) == (first["key"], 0)
+    assert (again["run"], again["computed"]) == (first["run"], 0)
     code, out, _ = search("--strategy", "backwards")
-    assert json.loads(out)["key"] != first["key"]
+    assert json.loads(out)["run"] != first["run"]
     code, out, _ = search("--help")
     assert "The last pipeline first. Options: size=2." in " ".join(out.split())
 
