@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url
 from ragsmith.models.vector_stores import known_forms, store_named
-from ragsmith.plugins import KINDS, Range, is_of
+from ragsmith.plugins import KINDS, Range, expected, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
@@ -41,9 +41,8 @@ class Option:
         """Why ``value`` cannot be that of the option ``name``, in a sentence that quotes no secret; None if it can."""
         if self.check is not None:
             return self.check(value)
-        if not is_of(self.kind, value) or (self.within is not None and value not in self.within):  # type: ignore[operator]
-            within = "" if self.within is None else f" {self.within}"
-            return f"{name} must be {KINDS[self.kind]}{within}, not {redacted(shown(value))}"
+        if wanted := expected(self.kind, [self.within] if self.within else [], value):
+            return f"{name} must be {wanted}, not {redacted(shown(value))}"
         if self.known and value not in self.known:
             return f"unknown {name} {shown(value)}; {did_you_mean(str(value), self.known)}"
         return None

@@ -88,6 +88,6 @@ def test_a_vector_store_of_a_users_file_is_searched_and_finds_what_exact_search_
 def test_a_store_that_cannot_be_opened_is_refused(
     search: Callable[..., tuple[int, str, str]], store: str, said: str
 ) -> None:
-    code, _, err = search(store)
+    code, _, err = search(store, "--workers", 1)
     assert code == 2
     assert said in " ".join(err.split())
