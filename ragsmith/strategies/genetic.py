@@ -21,8 +21,8 @@ from ragsmith.strategies.local_search import unknown_neighbours
 from ragsmith.strategies.model_search import most_promising
 from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.offspring import BREEDINGS
-from ragsmith.strategies.random_search import drawn, shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything

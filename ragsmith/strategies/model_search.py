@@ -14,8 +14,8 @@ from random import Random
 import numpy as np
 
 from ragsmith.strategies.local_search import best_known, neighbours
-from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import (
     Feasible,
     Genome,

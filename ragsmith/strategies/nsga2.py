@@ -18,8 +18,8 @@ from random import Random
 import numpy as np
 
 from ragsmith.strategies.mutation import adaptive_rate
-from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ragsmith.strategies.crossover import Crossover
 from ragsmith.strategies.mutation import Mutation, per_gene
-from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.selection import Individual, Parents, Selection, elite
 from ragsmith.strategies.strategy import Feasible, Genome, Sizes
 

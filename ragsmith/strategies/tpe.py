@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ragsmith.extensions import Package
 from ragsmith.plugins import Count
-from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
