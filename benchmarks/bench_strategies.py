@@ -177,12 +177,12 @@ class Race:
         told: dict[Genome, Told] = {}
         asked = 0
         running = {number: self._standing(genome, 0) for number, genome in enumerate(batch)}
-        for number in self._track.hopeless(running):
-            told[batch[number]] = self._track.dropped(running.pop(number), 0)
+        for number in self._track.futile(running):
+            told[batch[number]] = self._track.prune(running.pop(number), 0)
         for answered in self._racing.looks(self._questions):
             running = {number: self._standing(batch[number], answered) for number in running}
             for number in self._track.behind(answered, running):
-                told[batch[number]] = self._track.dropped(running.pop(number), answered)
+                told[batch[number]] = self._track.prune(running.pop(number), answered)
                 asked += answered
         for number, standing in running.items():
             self._track.finish(standing)

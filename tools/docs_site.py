@@ -29,6 +29,16 @@ from ragsmith.cli.app import load
 WIDTH = 100
 """Characters in a line of a command's help."""
 
+SHARED_ARGUMENTS = (
+    "ModelArguments",
+    "CacheArguments",
+    "WorkArguments",
+    "SettingChanges",
+    "RunArguments",
+    "SearchArguments",
+)
+"""Typed dictionaries of `ragsmith.api.arguments` that signatures refer to."""
+
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/README.md": "benchmarks.md"}
 """Files of the repository which are pages of the site, and their names there."""
 
@@ -108,7 +118,10 @@ def python_names() -> Iterator[str]:
     yield f"# Python\n\n{summary}\n\n```python\n{example.strip()}\n```"
     for name in sorted(set(ragsmith.__all__) - {"__version__"}, key=str.lower):
         value = getattr(ragsmith, name)
-        yield f"## ragsmith.{name}\n\n::: {value.__module__}.{name}\n    options: {{show_root_heading: false}}"
+        yield f"::: {value.__module__}.{name}"
+    yield "## Shared arguments\n\nFunctions that take `**given: Unpack[...]` have these keyword arguments."
+    for name in SHARED_ARGUMENTS:
+        yield f"::: ragsmith.api.arguments.{name}\n    options: {{heading_level: 3}}"
 
 
 def decisions() -> Iterator[str]:

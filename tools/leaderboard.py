@@ -141,11 +141,11 @@ def _short(value: float) -> float:
 
 ABOUT = """
 What one default search (`ragsmith search --dataset all`) finds on each bundled domain, beside what it has to beat, on
-the **test questions**, which chose nobody. `python tools/leaderboard.py` searches and writes this page; the numbers are
-in [leaderboard.json](leaderboard.json). F is the paper's fitness, the mean of R (Recall@5, mAP, nDCG@5, MRR) and G
-(judge, similarity). Intervals hold 95 % and are by groups of questions whose gold lies together. *Naive RAG* and *BM25*
-need no search; the *recommended pipeline* is named by what was learned on other data sets, without a question; the
-*best single option* is naive RAG with the one option that was best on the search questions.
+the **test questions**, which chose no pipeline. `python tools/leaderboard.py` searches and writes this page; the
+numbers are in [leaderboard.json](leaderboard.json). F is the paper's fitness, the mean of R (Recall@5, mAP, nDCG@5,
+MRR) and G (judge, similarity). Intervals hold 95 % and are by groups of questions whose gold lies together. *Naive RAG*
+and *BM25* need no search; the *recommended pipeline* is named by what was learned on other data sets, without a
+question; the *best single option* is naive RAG with the one option that was best on the search questions.
 """.strip()
 
 DIFFERENCES = """

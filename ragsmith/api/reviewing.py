@@ -10,7 +10,7 @@ from ragsmith.labelling.reviewing.review import Review
 def review(folder: str | Path) -> Review:
     """Open the drafted questions of the data set in ``folder``, to accept, mend or reject them.
 
-    >>> from ragsmith.labelling.reviewing.decisions import Accept, Mend, Reject
+    >>> from ragsmith.labelling.reviewing.decisions import Accept, Edit, Reject
     >>> with ragsmith.review("my_data") as found:
     ...     draft = found.pending[0]  # the least certain one
     ...     found.decide(draft.id, Accept(), reviewer="ada", looked_at=draft.seen)

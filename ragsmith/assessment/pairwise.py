@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference, difference
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -117,7 +117,7 @@ class PairwiseComparison:
     types: tuple[MeasureDifference, ...]
     questions: tuple[QuestionPair, ...]
     notes: tuple[str, ...] = ()
-    look: TestSetUse | None = None
+    look: HoldoutUse | None = None
 
     @property
     def verdict(self) -> Verdict | None:

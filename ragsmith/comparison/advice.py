@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import stdev
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, could_show
 from ragsmith.evaluation.statistics import Verdict
 
@@ -39,7 +39,7 @@ class Facts:
 
     comparisons: Sequence[Comparison]
     clusters: Clusters
-    look: TestSetUse | None = None
+    look: HoldoutUse | None = None
     questions: int = 0
     calls: Mapping[str, float] = field(default_factory=dict)
     by_type: Mapping[str, Sequence[float]] = field(default_factory=dict)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ragsmith.comparison.ledger import LedgerPage, PreviousUses, after, most, with_ledger
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.store.store import LookRow, Store
 
 
-def counted(store: Store, look: str, questions: Collection[str], day: str) -> TestSetUse:
+def counted(store: Store, look: str, questions: Collection[str], day: str) -> HoldoutUse:
     """Note the look of this key at ``questions``, by the digests of their contents, and say which one it is.
 
     The same key on other questions is another look. One that was noted before, here or in the ledger, keeps its number:
@@ -36,7 +36,7 @@ def counted(store: Store, look: str, questions: Collection[str], day: str) -> Te
         return seen
 
     seen, remembered = with_ledger(decide)
-    return TestSetUse(seen.number, len(distinct), seen.fresh, remembered)
+    return HoldoutUse(seen.number, len(distinct), seen.fresh, remembered)
 
 
 def _seen(row: LookRow | None) -> PreviousUses | None:

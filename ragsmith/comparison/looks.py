@@ -40,7 +40,7 @@ def digests(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class TestSetUse:
+class HoldoutUse:
     """One look at test questions: its ``number``, from 1 on, and how many of the questions were ``fresh``.
 
     ``remembered`` says whether looks from other caches were counted, too.

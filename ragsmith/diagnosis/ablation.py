@@ -35,7 +35,7 @@ SecondsOf = Callable[[Evaluation], float | None]
 
 @dataclass(frozen=True, slots=True)
 class AblatedOption:
-    """An option of a pipeline against what stands ``instead`` of it.
+    """An option of a pipeline compared with the option ``instead`` of it.
 
     That is naive RAG's (``out``), another one (``swap``), or itself without the signal that ``instead`` names
     (``signal``).

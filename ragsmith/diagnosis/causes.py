@@ -10,7 +10,7 @@ class Cause(StrEnum):
     """What became of a question; `ragsmith.diagnosis.failing` says exactly when each is given.
 
     The order is that of a pipeline: what went well, what went wrong before, while and after the passages were read,
-    and what cannot be told. The values are the words that reports show.
+    and what is not known. Reports show the values.
     """
 
     WELL = "answered well"
@@ -62,7 +62,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CUT_BY_FILTER: "a filter that keeps more, or a reranker in front of it",
     Cause.LOST_IN_COMPRESSION: "no compression, or more words",
     Cause.CUT_FROM_PROMPT: "fewer passages, or a model with a larger context window",
-    Cause.UNUSED: "another generator, or less to read beside the gold",
+    Cause.UNUSED: "another generator, or fewer passages without gold",
     Cause.CONTRADICTED: "another generator, or a review of the draft",
     Cause.REFUSED: "a generator that declines less, or a lower threshold to abstain",
     Cause.NOT_REFUSED: "abstaining, or a generator that declines more",

@@ -1,4 +1,4 @@
-"""What is kept of a question that was diagnosed, beside its record: the cause, the fate of its gold, what was read."""
+"""The stored diagnosis of a question: its cause, the fate of its gold, and what was read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def code() -> str:
 class Follow:
     """Follows questions through a pipeline, where it runs; of those that are ``shown`` it also keeps what was read.
 
-    ``answers`` says whether anything is generated. It is handed to worker processes.
+    ``answers`` says whether answers are generated. It is sent to worker processes.
     """
 
     shown: frozenset[str] = frozenset()

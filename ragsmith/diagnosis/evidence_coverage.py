@@ -17,14 +17,14 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EvidenceCoverage:
-    """What can be read at some point of the way: stretches of documents as they stand, and texts made from some."""
+    """The text available after a stage: verbatim spans of documents, and texts made from passages."""
 
     spans: tuple[Span, ...]
     rewritten: tuple[tuple[str, tuple[Span, ...]], ...] = ()
 
 
 class Places:
-    """Where the chunks of an index lie; built once, then asked about every question."""
+    """The spans of the chunks of an index, built once for all questions."""
 
     def __init__(self, index: Index) -> None:
         self._chunks: Mapping[str, Chunk] = {chunk.id: chunk for chunk in index.chunks}
@@ -37,7 +37,7 @@ class Places:
         self._around: dict[Span, dict[str, Span]] = {}
 
     def around(self, gold: Span) -> Mapping[str, Span]:
-        """The chunks that share characters with ``gold``, by id, and where they lie."""
+        """The spans of the chunks that share characters with ``gold``, by chunk id."""
         if gold not in self._around:
             self._around[gold] = {chunk: self._chunks[chunk].span for chunk in self._map.overlaps(gold)}
         return self._around[gold]
@@ -108,7 +108,7 @@ def share(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, 
 
 
 def of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
-    """What ``passages`` hold: those that stand in a document word for word by their place, others by their text."""
+    """The coverage of ``passages``: verbatim ones by their span, others by their text."""
     spans: list[Span] = []
     rewritten: list[tuple[str, tuple[Span, ...]]] = []
     for passage in passages:
@@ -121,7 +121,7 @@ def of_passages(passages: Passages, corpus: Corpus) -> EvidenceCoverage:
 
 
 def verbatim(passage: Passage, corpus: Corpus) -> Span | None:
-    """Where a passage stands in its document, if it is a stretch of it or the beginning of one; else None."""
+    """The span of a passage that is a verbatim part of its document, or begins as one; else None."""
     if len(passage.sources) != 1:
         return None
     source = passage.sources[0]

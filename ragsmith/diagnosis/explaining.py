@@ -31,7 +31,7 @@ BEGINNING = 80
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A chunk at its ``place`` in a ranking, from 1, and where it stood before that stage; None if it was not there.
+    """A chunk at its ``place`` in a ranking, from 1, and its place before that stage; None if it was not ranked.
 
     ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
     gave its score, and what was searched with is the question as it is, ``signals`` has what each signal adds to it,

@@ -6,8 +6,9 @@ each it is *held* where half of its characters are there, which is the rule by w
 (`ragsmith.datasets.relevance`). Where a text was rewritten, by a compressor or as a summary, it is held where the text
 has half of its content words and numbers, those of the question left out.
 
-A question needs all its gold passages, as recall does. It was lost where the first of them in the order of the pipeline
-was lost for good: a passage that neighbours bring back was not. How much of the gold was read stands beside the cause.
+A question needs all its gold passages, as recall does. It was lost at the first stage that
+lost one of them for good; a passage that neighbouring chunks restore was not lost. The share of gold that was read is
+reported with the cause.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ WELL_BY_SCALE = 0.75
 SURE = 0.5
 """The certainty of a contradiction (`ragsmith.measures.agreement.contradiction`) above which it is one."""
 
-STATIONS = (
+STAGES = (
     "index",
     "query_expansion",
     "reranking",
@@ -172,7 +173,7 @@ class _IndexPlaces(dict[str, Places]):
 
 
 def _places(engine: Engine, candidate: Candidate) -> Places:
-    """Where chunks lie in the index that ``candidate`` searches, worked out once for an engine."""
+    """The chunk spans of the index of ``candidate``, computed once per engine."""
     index = engine.index(candidate[0])
     known = engine.companion(_IndexPlaces)
     if index.id not in known:

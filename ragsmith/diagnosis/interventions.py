@@ -88,7 +88,7 @@ class Instead(Technique):
 
 @dataclass(frozen=True)
 class Intervene:
-    """Runs a pipeline again behind its filter, with each change; it is handed to worker processes."""
+    """Runs a pipeline again after its filter with each intervention; it is sent to worker processes."""
 
     answers: bool = True
 

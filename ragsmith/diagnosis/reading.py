@@ -31,12 +31,12 @@ LONG_WORD = 30
 _GAP, _LAST_GAP = re.compile(r"\s+"), re.compile(r"\s+(?=\S*$)")
 
 LEFT_OUT = "…"
-"""What stands for text that is left out."""
+"""Marks omitted text."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageText:
-    """A stretch of text; ``gold`` says that it belongs to a gold passage. "…" stands where text was left out."""
+    """A part of a text; ``gold`` if it belongs to a gold passage. "…" marks omitted text."""
 
     text: str
     gold: bool = False
@@ -124,17 +124,17 @@ def _passage(
 
 
 Stretch = tuple[int, int]
-"""Where something stands in a text: its first character, and the one behind its last."""
+"""A half-open range ``[start, end)`` of characters of a text."""
 
 
 def in_place(span: Span, evidence: Iterable[Span]) -> list[Stretch]:
-    """Where gold stands in a passage that is the stretch ``span`` of a document."""
+    """The ranges of gold in a passage that is the part ``span`` of a document."""
     near = (gold for gold in evidence if overlap(gold, span))
     return [(max(gold.start, span.start) - span.start, min(gold.end, span.end) - span.start) for gold in near]
 
 
 def in_words(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[Stretch]:
-    """Where sentences of gold stand, word for word, in a passage that was rewritten."""
+    """The ranges of verbatim sentences of gold in a rewritten passage."""
     found = []
     for gold in evidence:
         if any(overlap(gold, source) for source in passage.sources):
@@ -155,7 +155,7 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[PassageText, ...]:
-    """``text`` in pieces, the gold marked: what lies within `AROUND` of what is to be ``seen``, or its beginning."""
+    """``text`` in parts with the gold marked: what is within `AROUND` characters of ``seen``, or its beginning."""
     windows = merged(
         (_word_start(text, start - AROUND, start), _word_end(text, end + AROUND, end)) for start, end in seen
     )
@@ -193,7 +193,7 @@ def _word_end(text: str, at: int, least: int) -> int:
 
 
 def _taken(text: str, answer: str) -> list[Stretch]:
-    """Where sentences of an answer stand word for word in a text."""
+    """The ranges of verbatim sentences of an answer in a text."""
     found = [_at(text, answer[start:end]) for start, end in sentences(answer)]
     return [stretch for stretch in found if stretch]
 

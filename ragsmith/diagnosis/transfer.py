@@ -1,4 +1,4 @@
-"""Transfer: what the winner of a search on one data set does on another, beside the winner of a search there.
+"""Transfer: the winner of a search on one data set, evaluated on another and compared with the winner there.
 
 Nothing of the target had a part in the choice of the pipeline that comes from elsewhere, so its score is fair on all of
 the target's questions. That of the target's own winner is not on search questions, which chose it: there, what a

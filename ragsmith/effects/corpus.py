@@ -39,7 +39,7 @@ _TURN = re.compile(r"^\W{0,3}(?P<who>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2})\W{0,3
 class CorpusProfile:
     """What documents are like. ``tables``, ``code`` and ``turns`` of a conversation are shares of the characters.
 
-    ``several`` is the share of questions whose evidence lies in a few documents; None where there are no questions.
+    ``several`` is the share of questions with evidence in several documents; None without questions.
     """
 
     documents: int

@@ -37,7 +37,7 @@ from ragsmith.text.jsonl import key_problems, parse_record
 FORMAT = 1
 SHIPPED = Path(__file__).with_name("learned.json")
 ROLES = {"embedder": "embedder", "cross_encoder": "cross-encoder"}
-"""The roles of models whose classes stand for each other where nothing better is known, in words."""
+"""The roles of models whose unknown classes are replaced by the most frequent known one."""
 FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
 LARGEST = 256 * MIB
@@ -208,7 +208,7 @@ class Knowledge:
     def cost(self, place: int, label: str) -> float:
         """Calls a question that an option of the family at ``place`` adds; they add up.
 
-        One that nobody has learned of counts as one call if it asks a language model.
+        An unknown option counts as one call if it asks a language model.
         """
         option = f"{FAMILIES[place].name}.{label}"
         return self._costs.get(option, float(_asks(option)))
@@ -280,7 +280,7 @@ def read(path: str | Path | None = None) -> Knowledge:
 
 
 def _plain(file: Path) -> dict[str, Any]:
-    """What stands in a file of effects, by its keys, all of which are there."""
+    """The contents of a file of effects, with all required keys."""
     if not file.exists():
         raise UsageError(f"{file}: there is no such file of learned effects: `tools/effects.py` makes one")
     try:

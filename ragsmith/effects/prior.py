@@ -32,8 +32,8 @@ class Prior:
     Genomes are positions in ``options``, then in ``further``: the options of settings that a space searches over.
     Nothing is learned of these: with standard deviation ``setting`` each may be worth as much as an option of the
     family whose options differ most, and makes what is expected less sure. ``rest`` is the standard deviation of what a
-    pipeline has for itself, which its options do not explain. How hard the questions are nobody knows before, and all
-    pipelines share it.
+    pipeline has for itself, which its options do not explain. The difficulty of the questions is unknown and shared
+    by all pipelines.
     """
 
     options: tuple[tuple[str, ...], ...]

@@ -26,7 +26,7 @@ ROUNDING = 0.05
 """Calls: what is learned of costs is a mean over questions, and a little off where options meet."""
 
 CAUTION = 0.25
-"""Standard deviations on documents nobody has seen that are taken off an expected gain: what may lose is worth less.
+"""Standard deviations on unseen documents that are subtracted from an expected gain, as a risk penalty.
 
 Set on search questions of data sets that were left out: in the default space from 0.2 to 0.3 all is alike, and half a
 deviation leaves little but BM25."""

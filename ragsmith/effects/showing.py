@@ -38,7 +38,7 @@ class ShownEffect:
 
 @dataclass(frozen=True)
 class PairEffect:
-    """What two techniques gain in naive RAG together, less each alone; ``sd`` on a data set nobody has seen."""
+    """What two techniques gain in naive RAG together, less each alone; ``sd`` is that on an unseen data set."""
 
     first: str
     second: str

@@ -1,7 +1,7 @@
 """What the fitness of a pipeline is made of: one term an option, and one a pair of options of families that interact.
 
 An option is a technique with parameters. Half of the variance of its effect belongs to the technique, so what is known
-of ``hybrid`` says something of a ``hybrid(weight=0.3)`` that nobody has tried. Pairs are of techniques, whatever their
+of ``hybrid`` says something of an untried ``hybrid(weight=0.3)``. Pairs are of techniques, whatever their
 parameters are. A term is named with the classes of the models that it asks: an effect learned with embedded models is
 another one than that of the same option with a chat model.
 """
@@ -36,7 +36,7 @@ PLAIN: Labels = tuple(
     {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}.get(family.name, "none")
     for family in FAMILIES
 )
-"""Naive RAG: the option of each family against which the effects of the others are told."""
+"""Naive RAG: the reference option of each family."""
 
 USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
 """What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""

@@ -69,7 +69,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.plugins import LoadedFiles
 
 AT_ONCE = 256
-"""Jobs that an actor is handed at most: it answers some of them, and hands the rest back."""
+"""Maximum number of jobs sent to an actor, which answers some of them and returns the rest."""
 ATTEMPTS = 4
 """So often a job is given to an actor that is lost, before it is taken for the reason."""
 ACCOUNT_SECONDS = 10.0
@@ -145,7 +145,7 @@ class ActorRunner:
         memory: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Each actor has at most ``memory`` bytes. By ``clock`` it is told when there is none for a while.
+        """Each actor has at most ``memory`` bytes. ``clock`` decides when to report that no actor is there.
 
         Raises:
             UsageError: there is no such cluster, or vectors lie where its nodes cannot search them.
@@ -161,7 +161,7 @@ class ActorRunner:
         self._coming: dict[Any, int] = {}
         """Places of actors that are being started, by what says when they are ready."""
         self._free: list[int] = []
-        """Places of actors that can be handed something, once for each job that they take at a time."""
+        """Indices of actors with free capacity, once for each concurrent job."""
         self._there: set[int] = set()
         """Places of actors that have said since they were started that they are there."""
         self._deaths: Counter[int] = Counter()
@@ -194,7 +194,7 @@ class ActorRunner:
             stack.pop_all()
 
     def _begin_to_listen(self, actors: int) -> None:
-        """Have a mailbox, beside this process, and a thread that looks into it."""
+        """Start a mailbox on this node and a thread that reads it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
@@ -237,7 +237,7 @@ class ActorRunner:
         """Raise what Ray cannot do as an error that says what can be done.
 
         Raises:
-            RagsmithError: the cluster has no room for what it is handed, or is gone.
+            RagsmithError: the cluster has no room for the data, or is gone.
         """
         errors = self._ray.exceptions
         try:
@@ -258,7 +258,7 @@ class ActorRunner:
                 self._tell_who_is_waited_for()
 
     def work(self) -> ComputedWork:
-        """See `Runner.work`; what lost actors did is in nobody's account."""
+        """See `Runner.work`; the work of lost actors is not counted."""
         total = account(self.engines)
         asked = [self._actors[place].account.remote() for place in set(self._free)]
         for reference in asked:
@@ -301,7 +301,7 @@ class ActorRunner:
             self._tell_who_is_waited_for()
             yield found
             if problem is not None:
-                raise problem  # what is finished has been handed over before
+                raise problem  # finished results were delivered before
 
     def _ended(self, waiting: list[Any]) -> list[Any]:
         """What of ``waiting`` has ended: something or, for `REPORT_SECONDS`, nothing."""
@@ -315,8 +315,8 @@ class ActorRunner:
     def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
         """Jobs by the actor that is to have them: each has all of a question, as candidates share stages within one.
 
-        Where models are waited for, jobs go candidate by candidate, so that hardly anybody waits for what another is
-        asking; else question by question, as then what is remembered is needed at once.
+        Where models are waited for, jobs go candidate by candidate, so that few of them wait for the same reply;
+        otherwise question by question, so that cached stages are used at once.
         """
         piles: list[deque[Job]] = [deque() for _ in self._actors]
         for job in sorted(jobs, key=None if self._waits else lambda job: (job[1], job[0])):
@@ -445,7 +445,7 @@ class ActorRunner:
             try:
                 taken = self._ray.get(self._mailbox.take.remote())
             except self._refusals:
-                self._leaving.wait(LOOK_SECONDS)  # it is being started again, and whoever asked asks again
+                self._leaving.wait(LOOK_SECONDS)  # it is being restarted, and the request is sent again
                 continue
             for number, request in taken:
                 if number not in self._at_hand:  # else it was asked again meanwhile
@@ -472,7 +472,7 @@ def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> b
 
 
 def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
-    """What stands for the models that are asked here alone, and these models."""
+    """Proxies of the models that only this process calls, and the models themselves."""
     remote: dict[Chosen, RemoteModel] = {}
     models: dict[Chosen, Any] = {}
     for variant in setup.variants:

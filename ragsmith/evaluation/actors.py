@@ -1,7 +1,7 @@
 """What runs on the nodes of a Ray cluster: actors, which hold engines, and the mailbox that they ask through.
 
-An actor answers questions for as long as a report takes, and may be started again anywhere. Models that cost something
-are asked by whoever leads the search (`ragsmith.evaluation.actor_runner`), through a `Mailbox` beside it.
+An actor answers questions for as long as a report takes, and may be started again anywhere. Models that cost
+something are called by the process that leads the search (`ragsmith.evaluation.actor_runner`), through a `Mailbox`.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ PATIENCE_SECONDS = 180.0
 UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
 
 Stored = Sequence[Any]
-"""A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
+"""A reference to the object store, in a list so that Ray does not fetch it early."""
 Name = tuple[str, str, IndexPart]
-"""What lies in the object store: of which engine, of which gene if of any, and which part of its index, or `GRAPH`."""
+"""Name of an object in the store: its engine, its gene if any, and the part of the index, or `GRAPH`."""
 GRAPH: IndexPart = "graph", ""
 
 
 @dataclass(frozen=True)
 class NodeSetup(Experiment):
-    """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led.
+    """The experiment on a node; ``remote`` has proxies of the models that the leading process calls.
 
     Folders of vectors are relative to ``folder``, where the leader is.
     """
@@ -68,7 +68,7 @@ class NodeSetup(Experiment):
 
     @cached_property
     def loaded_models(self) -> Models:
-        """The models of this node, and what stands for those that are not here."""
+        """The models of this node, and proxies of the others."""
         names = self.models
         found = {role: self.remote.get((role, names.of(role))) for role in names.named}
         given = {role: model for role, model in found.items() if model is not None}
@@ -99,8 +99,8 @@ class ActorBatch:
 class Mailbox:
     """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader.
 
-    A request has a number that its asker draws, and is there until it is answered: as long as it is asked again, it is
-    handed out again, so that nobody waits for ever where a request or an answer was lost on the way.
+    A request has a number that its asker draws, and is there until it is answered: as long as it is sent again, it is
+    delivered again, so that a lost request or answer blocks no caller for ever.
     """
 
     def __init__(self, patience: float = ASKED_SECONDS) -> None:
@@ -130,7 +130,7 @@ class Mailbox:
         return taken
 
     async def reply(self, number: str, answer: bytes) -> None:
-        """Hand over an answer, if somebody still waits for it."""
+        """Deliver an answer if its request is still open."""
         waiting = self._open.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
@@ -146,7 +146,7 @@ def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Experimen
 
 
 class EvaluationActor:
-    """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
+    """A Ray actor with its own engines, which evaluates jobs and may be restarted on any node."""
 
     def __init__(self, memory: int | None) -> None:
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
@@ -205,7 +205,7 @@ class EvaluationActor:
                 said = ray.get(self._mailbox.ask.remote(number, packed))
             except ray.exceptions.RayActorError as error:
                 if monotonic() > until:
-                    raise ModelUnavailable("whoever leads the search cannot be asked any more") from error
+                    raise ModelUnavailable("the process that leads the search does not answer any more") from error
                 sleep(LOOK_SECONDS)
                 continue
             if said:
@@ -275,10 +275,10 @@ class EvaluationActor:
 
 
 def sendable(error: BaseException) -> BaseException:
-    """``error`` as it can be sent: one that cannot is told by its words."""
+    """``error`` in a form that can be pickled: its message if the error itself cannot."""
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001  what an error of anybody's does there, nobody knows
+    except Exception:  # noqa: BLE001  pickling a foreign error may raise anything
         kind = next((k for k in (UsageError, RagsmithError) if isinstance(error, k)), RuntimeError)
         return kind(f"{error}" if isinstance(error, RagsmithError) else f"{type(error).__name__}: {error}")
     return error

@@ -1,7 +1,7 @@
 """Where evaluations run: processes of this machine, or the nodes of a Ray cluster (Moritz et al. 2018, OSDI).
 
 A cluster is connected to, or started here, when there is something to compute. What is started here listens on the
-loopback interface alone, tells nobody that it is used, and is stopped at the end; a cluster that was there goes on.
+loopback interface only, sends no usage statistics, and is stopped at the end; an existing cluster keeps running.
 """
 
 from __future__ import annotations

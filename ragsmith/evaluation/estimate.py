@@ -1,6 +1,6 @@
 """What pipelines are worth on questions of the same kind: their means, shrunk to what was expected of them.
 
-The highest of many noisy means is too high, and often that of a pipeline that was lucky. What is known beside the means
+The highest of many noisy means is too high, and often that of a pipeline that was lucky. Other knowledge
 says by how much: how far pipelines are expected to differ, which of them do nearly the same, and how far the questions
 that happen to be asked move two means together or apart. With means y over the questions that all have answered,
 
@@ -25,7 +25,7 @@ FEWEST = 4
 """Questions below which nothing can be said of how sure a covariance is: it is taken for chance."""
 
 JITTER = 1e-9
-"""Least variance of noise, relative to the largest: without it, equal rows could not be told apart."""
+"""Least variance of noise, relative to the largest: it keeps the covariance of equal rows invertible."""
 
 
 def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowest: float = 0.0) -> tuple[Array, Array]:
@@ -56,7 +56,7 @@ def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowes
 def _noise(scores: Array) -> Array:
     """The covariance of the means of rows over columns, as far as it moves rows apart; failures are filled in.
 
-    A failure has what its row and its column have in common with all others: so nobody is believed less for failing.
+    A failure is imputed from its row and its column, so that failing lowers no estimate.
     """
     rows, columns = scores.shape
     known = np.ma.masked_invalid(scores)

@@ -75,7 +75,7 @@ class Evaluator:
     ) -> None:
         """``memory`` is how many bytes all processes may have together; by default what the machine lets them have.
 
-        What is missing is computed on ``cluster``, if there is one, whose actors then stand for the ``workers``.
+        Missing results are computed by the actors of ``cluster``, if there is one, instead of ``workers``.
         """
         self._setup = setup
         self._cluster = cluster

@@ -1,7 +1,7 @@
 """What a process needs to evaluate: a data set cut into chunks, and models by name.
 
-Small and picklable: a worker process is handed a `Experiment` and builds its own engine from it. Models that are
-objects stay in their process, and are asked from threads.
+Small and picklable: a worker process receives an `Experiment` and builds its own engine from it. Models passed
+as objects stay in their process and are called from threads.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Experiment:
     """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
 
     By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects. Chunks
-    begin with up to ``chunk_overlap`` characters of the one before. Gold of search and test lies more than ``gap``
-    characters apart where the split is drawn.
+    begin with up to ``chunk_overlap`` characters of the one before. A drawn split keeps the
+    gold of search and test more than ``gap`` characters apart.
 
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
     searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
     given or drawn. With ``of_rankings`` questions without evidence are in no part, as their rankings have no score.
-    ``weights`` are what other data sets teach of signals; None stands for those that ship for the embedder's class.
+    ``weights`` are the general weights of signals; None uses those that ship for the class of the embedder.
     """
 
     dataset: Dataset
@@ -179,7 +179,7 @@ class Experiment:
 
     @property
     def waits(self) -> bool:
-        """Whether a model that may be asked is waited for, or was handed over, so that threads suit it."""
+        """Whether a model is remote or was passed as an object, so that threads suit it."""
         return bool(self.given) or any(variant.loaded_models.waits for variant in self.variants)
 
     @cached_property
@@ -368,7 +368,7 @@ def prepare(
     if unreachable:
         raise DatasetError(
             [
-                f"{question}: all its evidence lies in headings, which are in no chunk: quote the text"
+                f"{question}: all its evidence is in headings, which are in no chunk: quote the text"
                 for question in unreachable
             ]
         )

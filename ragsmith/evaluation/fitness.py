@@ -1,8 +1,8 @@
 """The fitness: the one number by which pipelines are ranked, made of the measures of a record.
 
 By default it is the paper's (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four measures
-of the ranking, and G, the mean of two measures of the answer. Anybody's own is a function in a file. Whichever it is,
-it is worked out for each question, and then averaged: the fitness of means is something else unless it is linear.
+of the ranking, and G, the mean of two measures of the answer. A user's fitness is a function in a file. It is
+computed for each question and then averaged, as the fitness of means differs unless it is linear.
 
 Not every question has both parts. One without evidence has no R: its fitness is its G. Of one that the documents do not
 answer, G is 1 for declining and 0 for anything else. What a question has not is None, never 0; means of R and of G are
@@ -89,8 +89,8 @@ class Fitness:
     ``objective`` is one of `OBJECTIVES`: see `about`.
 
     ``digest`` identifies the contents of the file, which must not change while its results are compared. The function
-    is handed a mapping of the measures that the question has a value of, and of R and G as ``retrieval`` and
-    ``generation``; it returns a number, higher for better.
+    gets a mapping of the measures that the question has, and of R and G as ``retrieval`` and ``generation``; it returns
+    a number, higher for better.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -216,7 +216,7 @@ class Fitness:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What results depend on: not where the file lies."""
+        """What results depend on; the location of the file does not matter."""
         if not self.own:
             return self.plain()
         code = {} if self.file else {"digest": fingerprint(NAMED[self.function].__module__, self.function)}

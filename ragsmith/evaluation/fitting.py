@@ -3,7 +3,7 @@
 Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned
 on all search questions; where one fitted technique follows another, both were fitted without the same fold. So a fitted
 pipeline's score means the same as any other's. The numbers are kept in the store, are part of the evaluation's key, and
-stand in report and exported file; a pipeline that has them needs no labels.
+are in the report and the exported file; a pipeline that has them needs no labels.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ class Fitter:
     ) -> tuple[dict[tuple[int, int | None], Observations], dict[int, Failure]]:
         """What each candidate observes when each fold is held out; or the first failure, by question, of each.
 
-        What stands before the gene and was fitted itself has the numbers learned without the same fold: else the labels
-        that are held out would come back through what was learned from them there.
+        Genes before this one that are fitted themselves use the numbers learned without the same fold; otherwise the
+        held-out labels would leak through them.
         """
         faced = {
             (i, fold): tuple(gene.without(fold) for gene in candidate)

@@ -77,7 +77,7 @@ class GeneralWeights:
     ) -> GeneralWeights:
         """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
 
-        Each data set counts the same, however many questions it has: what is meant to rank well is one nobody has seen.
+        Each data set counts the same, however many questions it has, as the weights are for an unseen data set.
         """
         lists = {
             (data, name): Lists.of(observations)

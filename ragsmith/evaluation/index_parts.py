@@ -1,7 +1,7 @@
 """An index in parts: its entries, the vectors of each embedder, and each thing that was derived from it.
 
-So what was built since is handed over alone, to whoever has the rest. A part names what it shares with others: the
-vector store of an index comes without the vectors that it searches, which are a part of their own.
+So only what was built since is sent, to processes that have the rest. A part refers to what it shares with others: the
+vector store of an index is sent without the vectors it searches, which are a part of their own.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def ranking_key(setup: Experiment, candidate: Candidate) -> str:
 def retrieval_key(setup: Experiment, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` depends on where retrieval alone is evaluated.
 
-    Rankings have a key of their own: what stands in the store as their pipeline is whichever was ranked first.
+    Rankings have a key of their own; the store names the pipeline that was ranked first.
     """
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 

@@ -77,7 +77,7 @@ def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question
 
 
 def texts_of(engine: Engine, candidate: Candidate) -> frozenset[str]:
-    """The texts that are embedded before anybody asks a question."""
+    """The texts that are embedded before the first question."""
     index, _ = engine.prepare(candidate)
     return frozenset([*index.keys, *(entry.chunk.text for entry in index.entries)])
 

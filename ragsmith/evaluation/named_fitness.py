@@ -1,6 +1,6 @@
-"""Fitnesses that have a name: what ``--fitness`` takes beside a file and a function of one's own.
+"""Fitness functions with a name, which ``--fitness`` takes besides a function in a user's file.
 
-Each is a function of the measures of a question, as anybody's own would be.
+Each is a function of the measures of a question, as a user's own is.
 """
 
 from __future__ import annotations

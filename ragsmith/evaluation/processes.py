@@ -3,10 +3,10 @@
 Processes share questions out, not candidates, because candidates share their stages within a question.
 
 Where this process can be forked, its workers are copies of it, made when there is a question for them: what was
-imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which are handed what
+imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which receive what
 whole collections need.
 
-What is built later is handed to copies, too, unless the collection is a large one: then they end, and others are made,
+What is built later is sent to copies, too, unless the collection is a large one: then they end, and others are made,
 so that a machine has it once. Much is only built for a question (words, what models know of a collection): of a large
 one this process answers a first question for every technique, and for every retrieval on every index, so that copies
 find that built as well.
@@ -55,10 +55,10 @@ from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.plugins import LoadedFiles
 
 LARGE_ENTRIES = 20_000
-"""An index of so many entries is not handed to workers that are there. Fewer are handed over in less time than it takes
-other workers to work out again what these remember."""
+"""An index with this many entries is not sent to running workers. A smaller one is sent in less time than new workers
+need to compute again what the running ones have cached."""
 HAND_OVER_SECONDS = 0.05
-"""How long a worker keeps what has ended: what is handed over wakes the parent, which takes a core from a worker."""
+"""How long a worker collects results before it sends them: each message wakes the parent, which needs a core."""
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""
 
@@ -66,7 +66,7 @@ PATIENCE_SECONDS = 1.0
 class ProcessRunner:
     """``workers`` processes, each with engines of its own and its share of the questions.
 
-    The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
+    The calling process builds what a whole collection needs, once, and sends it. A worker that loses its parent
     ends by itself: its pipe closes. Each has at most ``memory`` bytes.
     """
 
@@ -95,7 +95,7 @@ class ProcessRunner:
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._settled = False
         if not can_be_copied():
-            self._begin()  # at once: they import while this process builds what it will hand over
+            self._begin()  # at once: they import while this process builds what it will send
 
     def _begin(self) -> None:
         """Start the workers: copies of this process where there can be any."""
@@ -183,7 +183,7 @@ class ProcessRunner:
             self._end()
         if not self._workers:
             self._begin()
-            if not self._copied:  # what was built until now began a thread: they have to be handed it after all
+            if not self._copied:  # what was built until now started a thread, so it has to be sent after all
                 self._installed.clear()
                 self._graphs_sent.clear()
                 self._prepare(candidates)
@@ -200,7 +200,7 @@ class ProcessRunner:
             batch: list[FinishedQuestion] = []
             for ready in wait_for(list(waiting), REPORT_SECONDS):
                 connection = cast(Connection, ready)
-                # whatever else has come meanwhile is handed over with it
+                # all other results that arrived meanwhile go with it
                 while waiting[connection] and (not batch or connection.poll()):
                     received = _receive(connection)
                     waiting[connection] -= len(received)
@@ -306,7 +306,7 @@ PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
 
 
 def plain(gene: Gene) -> PlainGene:
-    """A gene as other processes are told of it; `make_gene` makes it again."""
+    """A gene in a form that can be sent; `make_gene` is the inverse."""
     return gene.technique.family, gene.technique.name, dict(gene.parameters), "", gene.fit
 
 
@@ -332,7 +332,7 @@ def _receive(connection: Connection) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _WorkerRefusal:
-    """What a worker says that cannot take what it was handed: an error, as not every one can be pickled itself."""
+    """The answer of a worker that cannot use what it received: an error by its message, as not all can be pickled."""
 
     kind: type[RagsmithError]
     message: str
@@ -401,7 +401,7 @@ def _serve(connection: Connection, engines: Engines) -> None:
         while True:
             try:
                 message = connection.recv()
-            except RagsmithError as error:  # of what it was handed: a vector store whose files it does not find, say
+            except RagsmithError as error:  # such as a vector store whose files it does not find
                 plain = (kind for kind in (UsageError, ModelUnavailable, RagsmithError) if isinstance(error, kind))
                 connection.send(_WorkerRefusal(next(plain), str(error)))
                 while True:  # what the parent sends before it reads that

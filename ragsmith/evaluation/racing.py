@@ -1,32 +1,29 @@
-"""Racing: what is shown to be behind the front-runners leaves before it costs more.
+"""Racing: a candidate that is shown to be worse than the front-runners is dropped before it has answered all questions.
 
-All questions are ranked before anything is generated: rankings are cheap, and candidates that differ only behind the
-filter share theirs. R is known then. The answers follow a block of questions at a time, and after each block every
-candidate is compared, question by question, with the one at the place ``front`` of all who finished or still race. Who
-is shown to be behind it is dropped: that is a state, with the number of questions answered, and no score. All others
-answer every question, the front-runners among them always (races: Maron and Moore 1994; paired by question: F-Race,
-Birattari et al. 2002).
+All questions are ranked first, as rankings are cheap and candidates that differ only behind the filter share them; R is
+then known. Answers follow in blocks of questions. After each block every candidate is compared, question by question,
+with the candidate at rank ``front`` of all that finished or still race. One that is shown to be worse is pruned, which
+is a state with the number of questions answered, not a score; all others answer every question (races: Maron and Moore
+1994; paired by question: F-Race, Birattari et al. 2002).
 
-Two tests drop a candidate, each at a stated error.
+Two tests prune a candidate, each at a stated error rate.
 
-- Before the first answer: its G would have to be higher than what the means of all who finished let expect (the upper
-  end of a prediction interval for one more of them). This rests on the past: where a technique answers better than any
-  before it by far, it may do wrong.
-- After each block: with its R, which is known, and its G so far, a one-sided paired t test over questions. What is
-  still to come is a finite number of questions, so the variance of the mean shrinks to nothing towards the end.
+- Before the first answer: its G would have to exceed the upper end of a prediction interval for one more candidate,
+  given the means of all that finished. A technique that answers far better than any before it can be pruned wrongly.
+- After each block: a one-sided paired t test over questions on its R, which is known, plus its G so far. The questions
+  still to come are finite, so the variance of the mean shrinks to zero at the end.
 
-Where ranking asks a model that costs something, questions are ranked in blocks, too, and the first test follows each:
-R is then what these questions let expect, beside the one at the front, and the interval as much wider. Answers wait for
-all rankings all the same. One more question ranked is mostly one call, and one more answered several: of candidates
-who answered first and ranked as they went, those who come near the front stayed longer for want of their R, and that
-took more answers than it saved rankings. Who answers the first block whatever its R is ranks as it answers: then like
-is compared with like, the whole fitness on the questions answered.
+Where ranking asks a model that costs something, questions are ranked in blocks as well, and the first test follows each
+block with an estimate of R and a wider interval. Answers still wait for all rankings: one more ranking is mostly one
+call and one more answer several, and candidates near the front that ranked as they answered took more answers than they
+saved rankings. A candidate that answers the first block in any case ranks as it answers, so that the whole fitness is
+compared on the questions answered.
 
-A fitness of one's own is no formula of R and G, and one of retrieval has no G: then nothing is ranked first, and the
-second test is of the fitness, question by question.
+A user's fitness is no formula of R and G, and a fitness of retrieval has no G: nothing is then ranked first, and the
+second test compares the fitness question by question.
 
-Decisions rest on values and on the order of the questions alone, so a race that is run again on stored results goes the
-same way, with any number of workers.
+Decisions depend on values and on the order of the questions only, so a race that is repeated on stored results decides
+the same with any number of workers.
 """
 
 from __future__ import annotations
@@ -50,15 +47,15 @@ from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.types import Example
 
-if TYPE_CHECKING:  # how evaluations are come by is no part of what is decided, nor of its fingerprint
+if TYPE_CHECKING:  # how evaluations are computed does not change a decision or its fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.evaluator import Evaluator
     from ragsmith.models.roles import Models
 
 USUAL = 4
-"""So many degrees of freedom the usual variance of differences has beside that of a candidate's own.
+"""Prior degrees of freedom of the usual variance of differences (moderated t test).
 
-Two pipelines often answer alike on the first questions; from that alone it would follow that they always do.
+Two pipelines often answer alike on the first questions, which alone would suggest that they always do.
 """
 
 
@@ -66,10 +63,9 @@ Two pipelines often answer alike on the first questions; from that alone it woul
 class Racing:
     """How candidates are raced.
 
-    ``block`` is how many questions are answered between two looks. ``error`` bounds the chance that a candidate which
-    would have ended as high as the one it is compared with is dropped: each of n looks tests at ``error`` / n
-    (Bonferroni), and those at rankings that come in blocks share one such level more. ``front`` is the place of the one
-    that all are compared with.
+    ``block`` is the number of questions between two tests. ``error`` bounds the probability that a candidate is pruned
+    which would have ended as high as the reference: each of n tests has the level ``error`` / n (Bonferroni), and tests
+    of rankings in blocks share one more such level. ``front`` is the rank of the reference.
     """
 
     block: int = 10
@@ -84,21 +80,21 @@ class Racing:
             raise WrongOption("race_error", f"is {self.error}: give a probability above 0 and below 1")
 
     def looks(self, questions: int) -> tuple[int, ...]:
-        """How many questions are answered at each look; at the last, after which nobody leaves, all of them."""
+        """The number of questions answered at each test; all of them at the last, which prunes no candidate."""
         return (*range(self.block, questions, self.block), questions) if questions else ()
 
     def level(self, questions: int) -> float:
-        """The level of each test: there is one before the first answer, and one at each look but the last."""
+        """The level of each test: one before the first answer, and one after each block but the last."""
         return self.error / max(1, len(self.looks(questions)))
 
 
 @dataclass(frozen=True, slots=True)
 class PartialScores:
-    """What is known of somebody: shape (questions,) each, in the order of the race.
+    """Scores of a candidate by question, shape (questions,) each, in the order of the race.
 
-    ``exact`` is what counts of the fitness and is known before there are answers: the share of R, on all questions, or,
-    where somebody is not ``ranked``, on those met so far. ``sampled`` is what is known of the rest, on the questions
-    answered so far. What is not known is NaN, and so is a question that counts for nobody.
+    ``exact`` is the part of the fitness that is known before there are answers: the share of R on all questions or, if
+    the candidate is not fully ``ranked``, on those met so far. ``sampled`` is the rest on the questions answered so
+    far. Unknown values and excluded questions are NaN.
     """
 
     exact: Vector
@@ -107,16 +103,16 @@ class PartialScores:
 
     @property
     def whole(self) -> Vector:
-        """Both together, on the questions answered so far."""
+        """The fitness on the questions answered so far."""
         return self.exact + self.sampled
 
     def value(self, answered: int | None = None) -> float:
-        """The mean of both, the second over so many questions: over all of them it is the fitness."""
+        """The mean of ``exact`` plus that of ``sampled`` over the first ``answered`` questions."""
         return _mean(self.exact) + _mean(self.sampled[:answered])
 
 
 class RaceState:
-    """Everyone who finished, and the tests that drop whoever is behind them."""
+    """The candidates that finished, and the tests that prune a candidate which is behind them."""
 
     def __init__(self, questions: int, racing: Racing) -> None:
         self._questions = questions
@@ -124,24 +120,24 @@ class RaceState:
         self._level = racing.level(questions)
         self._finished: list[PartialScores] = []
 
-    def finish(self, standing: PartialScores) -> None:
-        """Note somebody who answered all questions."""
-        self._finished.append(standing)
+    def finish(self, scores: PartialScores) -> None:
+        """Add a candidate that answered all questions."""
+        self._finished.append(scores)
 
-    def hopeless(self, runners: Mapping[int, PartialScores]) -> list[int]:
-        """Those of ``runners``, of whom rankings are known, who are behind with the best that answers may be."""
+    def futile(self, runners: Mapping[int, PartialScores]) -> list[int]:
+        """The ranked ``runners`` that would be behind even with the best answers to expect."""
         n = len(self._finished)
         if n < max(2, self._racing.front):
             return []
-        means = np.array([_mean(standing.sampled) for standing in self._finished])
+        means = np.array([_mean(scores.sampled) for scores in self._finished])
         usual, spread = float(means.mean()), float(means.std(ddof=1)) * math.sqrt(1 + 1 / n)
         reference = self._reference(self._finished, self._questions)
         bar = reference.value()
         looks = self._racing.looks(self._questions)
 
-        def is_behind(standing: PartialScores) -> bool:
-            retrieval, error, known = self._retrieval(standing, reference)
-            if standing.ranked:
+        def is_behind(scores: PartialScores) -> bool:
+            retrieval, error, known = self._retrieval(scores, reference)
+            if scores.ranked:
                 level, degrees = self._level, n - 1
             elif known:
                 level, degrees = self._level / len(looks), min(n - 1, known)
@@ -152,71 +148,73 @@ class RaceState:
         return [number for number, found in runners.items() if is_behind(found)]
 
     def behind(self, answered: int, runners: Mapping[int, PartialScores]) -> list[int]:
-        """Those of ``runners`` who are shown to be behind, with so many questions ``answered``."""
+        """The ``runners`` that are shown to be behind after ``answered`` questions."""
         field = [*self._finished, *runners.values()]
         if answered >= self._questions or len(field) <= self._racing.front:
             return []
         reference = self._reference(field, answered)
         return [number for number, found in runners.items() if self._is_behind(found, reference, answered)]
 
-    def dropped(self, standing: PartialScores, answered: int) -> Pruned:
-        """What somebody may be worth on all questions who leaves after so many answers.
+    def prune(self, scores: PartialScores, answered: int) -> Pruned:
+        """Estimate the fitness on all questions of a candidate that is pruned after ``answered`` questions.
 
-        That is what is known, and what those to come are easier by; if there are none, what answers have been worth.
+        The estimate corrects for how much easier the remaining questions were for candidates that finished.
         """
         sampled = [found.sampled for found in self._finished]
         easier = [_mean(values) - _mean(values[:answered]) for values in sampled]
-        estimate = self._value(standing, answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
+        estimate = self._value(scores, answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
         if not self._finished:
             return Pruned(answered, estimate, 0.0)
         reference = self._reference(self._finished, self._questions)
         if answered:
-            return Pruned(answered, estimate, self._difference(standing, reference, answered)[1])
+            return Pruned(answered, estimate, self._difference(scores, reference, answered)[1])
         means = [_mean(values) for values in sampled]
         spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-        return Pruned(0, estimate, math.hypot(spread, self._retrieval(standing, reference)[1]))
+        return Pruned(0, estimate, math.hypot(spread, self._retrieval(scores, reference)[1]))
 
-    def _value(self, standing: PartialScores, answered: int) -> float:
-        """The value after so many answers, with what the questions not ranked have been easier by for all others."""
-        value = standing.value(answered)
-        if standing.ranked or not self._finished:
+    def _value(self, scores: PartialScores, answered: int) -> float:
+        """The value after ``answered`` questions, corrected for how much easier unranked questions were for the
+        others.
+        """
+        value = scores.value(answered)
+        if scores.ranked or not self._finished:
             return value
-        known = ~np.isnan(standing.exact)
+        known = ~np.isnan(scores.exact)
         easier = [_mean(found.exact) - _mean(found.exact[known]) for found in self._finished]
         return value + math.fsum(easier) / len(easier)
 
     def _reference(self, field: Sequence[PartialScores], answered: int) -> PartialScores:
-        ranked = sorted(field, key=lambda standing: -self._value(standing, answered))
+        ranked = sorted(field, key=lambda scores: -self._value(scores, answered))
         return ranked[min(self._racing.front, len(ranked)) - 1]
 
-    def _retrieval(self, standing: PartialScores, reference: PartialScores) -> tuple[float, float, int]:
-        """What R counts of the fitness, its standard error and degrees of freedom; no error where R is known."""
-        if standing.ranked:
-            return _mean(standing.exact), 0.0, 0
-        known = np.count_nonzero(~np.isnan(standing.exact))
-        ahead, error, degrees = self._paired(attrgetter("exact"), standing, reference, int(known))
+    def _retrieval(self, scores: PartialScores, reference: PartialScores) -> tuple[float, float, int]:
+        """The share of R in the fitness, its standard error and degrees of freedom; 0 error where R is known."""
+        if scores.ranked:
+            return _mean(scores.exact), 0.0, 0
+        known = np.count_nonzero(~np.isnan(scores.exact))
+        ahead, error, degrees = self._paired(attrgetter("exact"), scores, reference, int(known))
         return _mean(reference.exact) + ahead, error, degrees
 
-    def _is_behind(self, standing: PartialScores, reference: PartialScores, answered: int) -> bool:
-        """Whether somebody is behind, by a t test with moderated variance (Smyth 2004)."""
-        ahead, error, degrees = self._difference(standing, reference, answered)
+    def _is_behind(self, scores: PartialScores, reference: PartialScores, answered: int) -> bool:
+        """Whether a candidate is behind, by a t test with moderated variance (Smyth 2004)."""
+        ahead, error, degrees = self._difference(scores, reference, answered)
         return degrees > 0 and ahead < -student_quantile(1 - self._level, degrees) * error
 
-    def _difference(self, standing: PartialScores, reference: PartialScores, answered: int) -> tuple[float, float, int]:
+    def _difference(self, scores: PartialScores, reference: PartialScores, answered: int) -> tuple[float, float, int]:
         """The mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
-        if not (standing.ranked and reference.ranked):
-            return self._paired(attrgetter("whole"), standing, reference, answered)
-        ahead, error, degrees = self._paired(attrgetter("sampled"), standing, reference, answered)
-        return _mean(standing.exact - reference.exact) + ahead, error, degrees
+        if not (scores.ranked and reference.ranked):
+            return self._paired(attrgetter("whole"), scores, reference, answered)
+        ahead, error, degrees = self._paired(attrgetter("sampled"), scores, reference, answered)
+        return _mean(scores.exact - reference.exact) + ahead, error, degrees
 
     def _paired(
-        self, part: Callable[[PartialScores], Vector], standing: PartialScores, reference: PartialScores, met: int
+        self, part: Callable[[PartialScores], Vector], scores: PartialScores, reference: PartialScores, met: int
     ) -> tuple[float, float, int]:
-        """The mean difference in a part, its standard error, and the degrees of freedom; 0 of them where none is known.
+        """The mean difference in a part, its standard error and degrees of freedom; 0 degrees where it is unknown.
 
-        Of what is still to be met only so much is left that the error is nothing at the end.
+        The finite-population correction reduces the error to 0 when all questions are met.
         """
-        differences = part(standing) - part(reference)
+        differences = part(scores) - part(reference)
         differences = differences[~np.isnan(differences)]
         n = len(differences)
         if n < 2:
@@ -227,7 +225,7 @@ class RaceState:
         return _mean(differences), math.sqrt(variance * left / n), degrees
 
     def _variance(self, part: Callable[[PartialScores], Vector], reference: PartialScores) -> float:
-        """The variance of a part against the reference that those who finished have had; 0 where nobody has."""
+        """The mean variance of the differences between finished candidates and the reference; 0 if none finished."""
         seen = [part(found) - part(reference) for found in self._finished if found is not reference]
         known = [values[~np.isnan(values)] for values in seen]
         usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
@@ -241,9 +239,9 @@ def _mean(values: Vector) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """How a candidate came through a race. The evaluation of one that was ``dropped`` has only what it answered.
+    """The result of a candidate. The evaluation of one that was ``dropped`` covers the questions it answered.
 
-    ``behaviour`` is equal for candidates that did the same on everything they met.
+    ``behaviour`` is equal for candidates with equal outputs on every question they met.
     """
 
     evaluation: Evaluation
@@ -251,22 +249,22 @@ class RaceResult:
     dropped: Pruned | None = None
 
     @classmethod
-    def through(cls, evaluation: Evaluation) -> RaceResult:
-        """Somebody who met every question."""
+    def of_finished(cls, evaluation: Evaluation) -> RaceResult:
+        """The result of a candidate that met every question."""
         return cls(evaluation, evaluation.phenotype)
 
 
 def costly_kinds(models: Models) -> frozenset[str]:
-    """The kinds of tools that cost something, in money or patience, each time they are asked for something new."""
+    """The kinds of tools that cost money or time with each new request."""
     asked = {"language_model": models.asked, "cross_encoder": models.cross_encoder}
     return frozenset(kind for kind, model in asked.items() if costs(model))
 
 
 def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
-    """Whether each question that ``candidate`` is to rank is asked of tools of a ``costly`` kind.
+    """Whether ranking a question with ``candidate`` asks tools of a ``costly`` kind.
 
-    What the collection is asked for once is not among that, nor what is asked before a gene that is fitted: it learns
-    from the rankings of all questions. Retrieval that learns does so before anything is asked.
+    Requests made once for a collection do not count, nor those before a fitted gene, which learns from the rankings of
+    all questions. Retrieval is fitted before any request.
     """
     asks = False
     for family, gene in zip(FAMILIES[: FILTER + 1], candidate, strict=False):
@@ -276,10 +274,10 @@ def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
 
 
 class Races:
-    """Races batches of candidates on the same questions, each batch against all who finished before.
+    """Races batches of candidates on the same questions, each batch against all candidates that finished before.
 
-    ``examples`` are the questions in the order in which they are met. Without ``racing`` everybody answers all of them.
-    ``models_of`` are the models that a candidate asks: some cost something.
+    ``examples`` are the questions in the order of the race. Without ``racing`` every candidate answers all of them.
+    ``models_of`` returns the models of a candidate.
     """
 
     def __init__(
@@ -299,44 +297,45 @@ class Races:
         self._fitness = fitness
         self._may_miss = may_miss
         self._models_of = models_of
-        self._track = RaceState(len(examples), racing or Racing())
+        self._state = RaceState(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
 
     @property
     def questions(self) -> int:
-        """How many a candidate meets that is not dropped."""
+        """The number of questions of a candidate that is not pruned."""
         return len(self._examples)
 
-    def enter(self, evaluations: Sequence[Evaluation]) -> None:
-        """Take in those who answered all questions outside of a race."""
+    def add_finished(self, evaluations: Sequence[Evaluation]) -> None:
+        """Add reference evaluations: candidates that answered all questions outside of a race."""
         terms = self._terms(evaluations)
         for evaluation in evaluations:
             self._finish(evaluation, terms)
 
     def run(self, candidates: Sequence[Candidate], *, answering: bool = False) -> list[RaceResult]:
-        """Race ``candidates``; what is returned is in their order, and each evaluation is on all questions.
+        """Race ``candidates`` and return their results in order; each evaluation names all questions.
 
-        Those who are ``answering`` give at least the answers of the first block.
+        With ``answering`` every candidate answers at least the first block.
         """
         if self._racing is None:
             return [
-                RaceResult.through(evaluation) for evaluation in self._evaluator.evaluate(candidates, self._examples)
+                RaceResult.of_finished(evaluation)
+                for evaluation in self._evaluator.evaluate(candidates, self._examples)
             ]
         running = dict(enumerate(self._evaluator.evaluate(candidates, ())))
         ended: dict[int, RaceResult] = {}
         terms = self._terms(())
         ranked = self._ranked(candidates, running, ended, terms, answering=answering)
         if ranked and not answering:
-            standings = {number: self._standing(ranked[number], None, terms) for number in running}
-            self._leave(running, ended, self._track.hopeless(standings), ranked, standings, 0)
+            partial = {number: self._partial_scores(ranked[number], None, terms) for number in running}
+            self._prune(running, ended, self._state.futile(partial), ranked, partial, 0)
         for answered in self._racing.looks(len(self._examples)):
             running = self._answered(candidates, running, answered)
             terms = self._terms([*running.values(), *(raced.evaluation for raced in ended.values())])
-            standings = {number: self._standing(ranked.get(number), one, terms) for number, one in running.items()}
-            self._leave(running, ended, self._track.behind(answered, standings), ranked, standings, answered)
+            partial = {number: self._partial_scores(ranked.get(number), one, terms) for number, one in running.items()}
+            self._prune(running, ended, self._state.behind(answered, partial), ranked, partial, answered)
         for number, evaluation in running.items():
             self._finish(evaluation, terms)
-            ended[number] = RaceResult.through(evaluation)
+            ended[number] = RaceResult.of_finished(evaluation)
         return [ended[number] for number in range(len(candidates))]
 
     def _ranked(
@@ -348,10 +347,10 @@ class Races:
         *,
         answering: bool,
     ) -> dict[int, Evaluation]:
-        """The rankings of all questions; nothing where the fitness does not add up from R and G.
+        """Rank all questions; empty where the fitness is not a sum of shares of R and G.
 
-        Those that cost something come in blocks, after each of which the hopeless leave; not of those who are
-        ``answering``: their rankings come with their answers.
+        Rankings that cost something come in blocks, and futile candidates are pruned after each, except with
+        ``answering``, where rankings come with the answers.
         """
         if self._racing is None or not self._fitness.adds_up:
             return {}
@@ -362,19 +361,19 @@ class Races:
             asking = [number for number in asking if number in running]
             ranked |= self._rank(candidates, asking, met)
             if met < len(self._examples):
-                standings = {number: self._standing(ranked[number], None, terms) for number in asking}
-                self._leave(running, ended, self._track.hopeless(standings), ranked, standings, 0)
+                partial = {number: self._partial_scores(ranked[number], None, terms) for number in asking}
+                self._prune(running, ended, self._state.futile(partial), ranked, partial, 0)
         return ranked
 
     def _rank(self, candidates: Sequence[Candidate], numbers: Sequence[int], met: int) -> dict[int, Evaluation]:
-        """How those of such ``numbers`` rank the first questions."""
+        """Rank the first ``met`` questions with the candidates of these ``numbers``."""
         evaluations = self._evaluator.rank([candidates[number] for number in numbers], self._examples[:met])
         return dict(zip(numbers, evaluations, strict=True))
 
     def _answered(
         self, candidates: Sequence[Candidate], running: Iterable[int], answered: int
     ) -> dict[int, Evaluation]:
-        """What those who are ``running`` make of the first questions."""
+        """Answer the first ``answered`` questions with the ``running`` candidates."""
         numbers = list(running)
         able = [candidates[number] for number in numbers]
         evaluations = self._evaluator.evaluate(able, self._examples[:answered])
@@ -383,34 +382,34 @@ class Races:
             for number, evaluation in zip(numbers, evaluations, strict=True)
         }
 
-    def _leave(
+    def _prune(
         self,
         running: dict[int, Evaluation],
         ended: dict[int, RaceResult],
-        leaving: Iterable[int],
+        pruned: Iterable[int],
         ranked: Mapping[int, Evaluation],
-        standings: Mapping[int, PartialScores],
+        partial: Mapping[int, PartialScores],
         answered: int,
     ) -> None:
-        """Move those who are ``leaving`` from ``running`` to ``ended``."""
-        for number in leaving:
+        """Move the pruned candidates from ``running`` to ``ended``."""
+        for number in pruned:
             evaluation = running.pop(number)
             known = None if evaluation.records else ranked.get(number)
             behaviour = f"ranked {known.phenotype}" if known else evaluation.phenotype
-            ended[number] = RaceResult(evaluation, behaviour, self._track.dropped(standings[number], answered))
+            ended[number] = RaceResult(evaluation, behaviour, self._state.prune(partial[number], answered))
 
     def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
         self._finished.append(evaluation)
         if terms.admit(evaluation):
-            self._track.finish(self._standing(evaluation, evaluation, terms))
+            self._state.finish(self._partial_scores(evaluation, evaluation, terms))
 
     def _terms(self, evaluations: Iterable[Evaluation]) -> Terms:
         return Terms.of([*self._finished, *evaluations], self._fitness, self._may_miss)
 
-    def _standing(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
-        """What the rankings and the answers of a candidate say of it; a failure is the lowest there is.
+    def _partial_scores(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
+        """The partial scores of a candidate; a failed question counts as the lowest score.
 
-        Where nothing is ``ranked`` apart, answers have the rankings with them.
+        Without separate rankings (``ranked``) they are taken from the answers.
         """
         exact, sampled = np.full((2, len(self._order)), math.nan)
         known = ranked or answered
@@ -429,7 +428,9 @@ class Races:
         return PartialScores(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
-        """What R counts of a question's fitness; 0 where that does not add up, or there is no R; None if not ranked."""
+        """The share of R in the fitness of a question; 0 if the fitness is not a sum or has no R, None if not
+        ranked.
+        """
         if not self._fitness.adds_up:
             return 0.0
         if ranked is None or question not in ranked.records:

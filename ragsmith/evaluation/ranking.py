@@ -1,10 +1,10 @@
-"""The order of candidates, and on which terms they are compared where some questions failed.
+"""The order of candidates, and the terms on which they are compared where some questions failed.
 
-Nobody gains by failing. A question that failed for every pipeline is set aside for all alike. On the others a failure
-counts, for the order, as the lowest score there is: so a pipeline that stands above another would do so, too, if it had
-scored as badly as can be wherever it failed. That may do wrong to a good pipeline with bad luck. So whoever leads is
-compared, on the questions that both finished, with everyone who failed somewhere; if one of them is shown to be better
-there, nobody can tell who is the best, and nobody has won.
+No candidate gains by failing. A question that failed for every pipeline is excluded for all. On the others a failure
+counts, for the order, as the lowest score there is: a pipeline that ranks above another would also do so with the worst
+score wherever it failed. A good pipeline with bad luck may be ranked too low, so the leader is compared, on the
+questions that both finished, with every candidate that failed somewhere. If one of them is shown to be better there,
+the best candidate is not known, and there is no winner.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
 from ragsmith.pipelines.genes import label
 
 MAY_MISS = 0.1
-"""The share of the questions that are not set aside that a candidate may fail on, unless a run says otherwise."""
+"""Default of the share of the counted questions that a candidate may fail on."""
 
 MOST_SET_ASIDE = 0.5
-"""The share of all questions beyond which what is left of them does not decide anything."""
+"""The share of excluded questions beyond which the rest decides nothing."""
 
 LEVEL = 0.05
-"""Of the paired test that whoever leads must not lose."""
+"""Level of the paired test that the leader must not lose."""
 
 TELLING = 0.25
-"""The share of the leader's questions that one must have finished for a mean to speak against the leader untested."""
+"""The share of the leader's questions that another candidate must have finished for its higher mean to count
+untested.
+"""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On which terms evaluations on the same questions are compared.
+    """The terms on which evaluations on the same questions are compared.
 
-    ``counted`` are the questions that count; ``aside`` has the others, which none of them finished, and what happened.
-    A failure on a question that counts is ranked as ``lowest``; a candidate that misses more than the share
-    ``may_miss`` of them is incomplete: it has no score.
+    ``counted`` are the questions that count; ``aside`` has the excluded ones, which no candidate finished, with their
+    failures. A failure on a counted question is ranked as ``lowest``. A candidate that fails on more than the share
+    ``may_miss`` of them is incomplete and has no score.
     """
 
     counted: tuple[str, ...]
@@ -65,21 +67,21 @@ class Terms:
 
     @property
     def decide(self) -> bool:
-        """Whether enough questions are left to choose a winner by."""
+        """Whether enough questions are left to choose a winner."""
         questions = len(self.counted) + len(self.aside)
         return len(self.counted) > 0 and len(self.aside) <= MOST_SET_ASIDE * questions
 
     def missed(self, evaluation: Evaluation) -> int:
-        """On how many of the questions that count a candidate has no record."""
+        """The number of counted questions on which a candidate has no record."""
         return 0 if evaluation.complete else sum(question not in evaluation.records for question in self.counted)
 
     def admit(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate finished as much as it has to."""
+        """Whether a candidate finished enough questions."""
         # divided, not multiplied: 0.29 * 100 is a little less than 29
         return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.may_miss
 
     def score(self, evaluation: Evaluation) -> float | None:
-        """What a candidate is ranked by: its mean fitness, failures being the lowest score; None if incomplete."""
+        """The mean fitness with failures as the lowest score; None if the candidate is incomplete."""
         if evaluation.complete and not self.aside:
             return evaluation.mean("fitness", self.fitness)
         if not self.admit(evaluation):
@@ -89,7 +91,7 @@ class Terms:
 
 
 def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    """The questions that all of the evaluations have finished, in their order."""
+    """The questions that all evaluations have finished, in their order."""
     questions = evaluations[0].questions if evaluations else ()
     return tuple(q for q in questions if all(q in evaluation.records for evaluation in evaluations))
 
@@ -97,8 +99,8 @@ def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
 def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Evaluation]:
     """The candidates that are not incomplete, best first, one for each phenotype.
 
-    Equal fitness goes to fewer model calls, then to fewer techniques, then by name: what does nothing is not part of
-    the winner. Where a ``winner`` was named, that one stands first, and for all that do the same.
+    Ties go to fewer model calls, then to fewer techniques, then to the name, so that an option without effect is not
+    part of the winner. A named ``winner`` comes first and represents its phenotype.
     """
 
     def place(score: float, evaluation: Evaluation) -> tuple[float, float, int, str]:
@@ -114,24 +116,24 @@ def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
 
 
 def best(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
-    """The first that `ranked` would give; the costly comparison of phenotypes is left to those that tie."""
+    """The first candidate of `ranked`, with phenotypes compared for ties only."""
     scored = [(round(score, 12), e) for e in evaluations if (score := terms.score(e)) is not None]
     highest = max((score for score, _ in scored), default=None)
     return next(iter(ranked([e for score, e in scored if score == highest], terms)), None)
 
 
 def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
-    """The one of ``others`` that is most clearly better than ``leader`` on the questions that both finished; or None.
+    """The candidate that is most clearly better than ``leader`` on the questions that both finished; None if none is.
 
-    Incomplete ones count, too. Where they share so few questions that no test could show anything, the mean decides;
-    one that shares fewer than the share `TELLING` of the leader's says nothing.
+    Incomplete candidates count. Where too few questions are shared for a test, the mean decides, unless they are fewer
+    than the share `TELLING` of the leader's questions.
     """
     found: tuple[float, float, str] | None = None
     above = None
     own = leader.by_question(fitness)
     for other in others:
         if all(question in other.records for question in own):
-            continue  # it finished all that the leader did, and stands below it
+            continue  # it finished all that the leader did, and ranks below it
         theirs = other.by_question(fitness)
         both = [question for question in own if question in theirs]
         gain = math.fsum(theirs[question] - own[question] for question in both)

@@ -1,8 +1,8 @@
 """The records of a run's answers, which are known to its end: those that there is no room for are in the store alone.
 
-A record is a dictionary of dictionaries, of which a run can have hundreds of thousands. What is stored need not be
-remembered: one that was let go is read again where it is wanted, with all others of its evaluation, as whoever looks
-at one nearly always looks at the rest. Which are let go depends on how much a process may have
+A record is a dictionary of dictionaries, of which a run can have hundreds of thousands. Stored records
+need not stay in memory: an evicted one is read again when it is needed, with all others of its evaluation, which are
+nearly always needed as well. Which are let go depends on how much a process may have
 (`ragsmith.gateway.memory`); what is read does not.
 """
 

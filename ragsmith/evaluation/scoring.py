@@ -29,8 +29,8 @@ Values = dict[str, float | None]
 def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) -> dict[str, Any]:
     """The record of what a candidate did with a question: its measures, what was retrieved and answered, what it cost.
 
-    What judging it costs is not the candidate's. A digest of what each stage gave stands in ``stages``. Nothing in a
-    record is measured in seconds, so equal runs give equal records. ``cut`` stands in that of an answer which reached
+    What judging it costs is not the candidate's. ``stages`` has a digest of the output of each stage. Nothing in a
+    record is measured in seconds, so equal runs give equal records. ``cut`` marks an answer that reached
     its limit on tokens.
     """
     total = _total(trace)
@@ -80,7 +80,7 @@ def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Exa
 
 
 def _asked(engine: Engine) -> dict[str, Any]:
-    """What measures ask, by role; what that costs is nobody's."""
+    """The models that measures use, by role; their cost is not the candidate's."""
     gateway, models = engine.gateway, engine.models
     return {
         "judge": gateway.language_model(models.judge, Meter(), "judge"),
@@ -195,7 +195,7 @@ class _Noting(Case):
         return getattr(self._case, name)
 
     def once(self, compute: Callable[..., T], *tools: Any) -> T:
-        """See `Case.once`; whoever gets what was computed has read what it was computed from."""
+        """See `Case.once`; a measure that uses the result depends on what it was computed from."""
         if compute not in self._found:
             outside, self.noted = self.noted, set()
             self._found[compute] = compute(self, *tools), self.noted

@@ -28,7 +28,7 @@ PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
 """Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
 
 JOBS_A_THREAD = 4
-"""Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
+"""Jobs submitted at a time for each thread: tracking a whole batch would cost more than the work."""
 
 REPORT_SECONDS = 0.5
 """So often a runner says at least what has ended, if only that nothing has: what it says is stored within this time."""
@@ -65,7 +65,7 @@ class ComputedWork:
 
 
 class TraceObserver(Protocol):
-    """What somebody wants to know of traces. It is handed to other processes, and what it returns is handed back."""
+    """A function of traces. It is sent to worker processes, and its results are sent back."""
 
     @property
     def answers(self) -> bool:
@@ -78,7 +78,7 @@ class TraceObserver(Protocol):
 
 
 Part = str | TraceObserver
-"""What is made of a question: `ANSWER`, `RANKING`, a family whose gene observes it, or what somebody sees in it."""
+"""What to compute for a question: `ANSWER`, `RANKING`, the observation of a family's gene, or a function of traces."""
 
 
 class Runner(Protocol):
@@ -100,7 +100,7 @@ class Runner(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until all that was started for the work to come has begun, so that it is in nobody's way."""
+        """Wait until all workers have started, so that starting them does not disturb a measurement."""
         ...
 
     def work(self) -> ComputedWork:
@@ -254,4 +254,4 @@ class ThreadRunner:
             finished = [future for future in done if future.exception() is None]
             yield [future.result() for future in finished]
             for future in done:
-                future.result()  # what is finished has been handed over before this may raise
+                future.result()  # finished results were delivered before this may raise

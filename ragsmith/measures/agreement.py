@@ -1,4 +1,4 @@
-"""How far an answer agrees with a reference, by words: what stands in for a judge that reads."""
+"""The agreement of an answer with a reference by their words: the offline judge."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ASKED = 0.25
 """Weight of a word that the question already has."""
 
 CONTRADICTED = 0.05
-"""What is left of a mark when another number, or a denial more or less, stands among the very same words."""
+"""The factor of a mark if another number, or one denial more or less, is among the same words."""
 
 UNSURE = 0.4
 """Closeness of the words around two numbers, or around a denial, up to which no contradiction is seen."""
 
 Place = tuple[str, str, str, str]
-"""What stands around a number or a gap: two items before it, and two after it."""
+"""The context of a number or a gap: two items before it and two after it."""
 
 
 def agreement(model: OfflineModel, question: str, reference: str, answer: str) -> float:
@@ -31,7 +31,7 @@ def agreement(model: OfflineModel, question: str, reference: str, answer: str) -
     by its inverse document frequency, so that the words which tell answers apart count most; those of the question
     count a quarter, for repeating it answers nothing. What is left is multiplied by 1/2 to 1 for the share of the
     reference's numbers that the answer has, and by 1 to 1/20 for the worst contradiction (`contradiction`): answers
-    that a reader cannot trust stand below those that only say more, or say it in other words.
+    that a reader cannot trust are marked lower than those that only say more, or say it in other words.
 
     It compares words: it does not understand a paraphrase, nor notice numbers that changed places, an opposite
     ("before" for "after"), or a denial among other words than the reference's.
@@ -58,7 +58,7 @@ def _weighted_f1(model: OfflineModel, asked: Counter[str], wanted: Counter[str],
 
 
 def _numbers_told(reference: ContentWords, answer: ContentWords) -> float:
-    wanted = reference.values - {"1"}  # "one" is hardly ever a number that must be told
+    wanted = reference.values - {"1"}  # "one" is hardly ever a number that matters
     return 0.5 + 0.5 * len(wanted & answer.values) / len(wanted) if wanted else 1.0
 
 
@@ -91,7 +91,7 @@ def _other_number(reference: ContentWords, answer: ContentWords) -> float:
             if closeness <= worst or number == other:
                 continue
             foreign = answer.counts[other] > reference.counts[other]
-            # a number that both have may have moved, and one that stands beside the right one may be one more
+            # a number that both have may have moved, and one next to the right one may be additional
             if (missing and foreign) or ((missing or foreign) and closeness == 1 and _has_words(place)):
                 worst = closeness
     return worst
@@ -124,7 +124,7 @@ def _closest(place: Place, shapes: Sequence[str]) -> tuple[float, list[int]]:
 
 
 def _denials(reading: ContentWords, gap: int) -> int:
-    """How many denials stand at a gap or one word beside it: "need not hurry" is "not need to hurry"."""
+    """The number of denials at a gap or one word away: "need not hurry" is "not need to hurry"."""
     return sum(abs(at - gap) <= 1 for at in reading.denied)
 
 
@@ -135,7 +135,7 @@ def _place(shapes: Sequence[str], left: int, right: int) -> Place:
 
 
 def _closeness(a: Place, b: Place) -> float:
-    """The share of what stands around that is the same; the nearest words count twice."""
+    """The share of equal words in two contexts; the nearest words count twice."""
     return ((a[0] == b[0]) + 2 * (a[1] == b[1]) + 2 * (a[2] == b[2]) + (a[3] == b[3])) / 6
 
 

@@ -1,6 +1,6 @@
 """The judge: how well an answer agrees with the reference answer (in the manner of Zheng et al. 2023).
 
-It scores; techniques are never handed it.
+It scores answers; techniques never get it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ MIDDLE = 0.5
 """An answer that is marked above the middle of the scale, 4 or 5 of 5, is taken for right."""
 
 RIGHT = "right"
-"""How a paraphrase is named beside the kinds of wrong answers."""
+"""The name of a paraphrase among the kinds of wrong answers."""
 
 AT_ONCE = 32
 NORMAL_95 = 1.959963984540054

@@ -24,7 +24,7 @@ WRONG = ("negated", "wrong number", "unrelated", "injected")
 TWICE = ("again", "swapped")
 """The paraphrase a second time, and in the reference's place, with the reference as the answer to it."""
 STEP = 1 / (HIGHEST - LOWEST)
-"""Marks that lie a step of the scale apart are different verdicts."""
+"""Marks that differ by a step of the scale are different verdicts."""
 AT_ONCE = 32
 
 

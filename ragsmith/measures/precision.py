@@ -22,8 +22,8 @@ def kept_precision(case: Case) -> float:
 def context_precision(case: Case) -> float:
     """The characters of gold evidence that the passages come from, as a share of the characters shown; at most 1.
 
-    What stands around a hit, what is repeated and what is not gold counts as shown; of a summary, which is shorter than
-    what it sums up, all gold that went into it counts.
+    Text around a hit, repetitions and text without gold count as shown; of a summary all gold that it was made of
+    counts.
     """
     shown = sum(len(passage.text) for passage in case.passages)
     sources = {span for passage in case.passages for span in passage.sources}

@@ -22,7 +22,7 @@ Needs = Literal["evidence", "reference", "answerable", "unanswerable"]
 M = TypeVar("M", bound=Callable[..., float | None])
 
 TOOLS: Mapping[Any, str] = {LanguageModel: "judge", Embedder: "embedder"}
-"""Argument types that a measure is handed besides its case, and the role of the model that they stand for."""
+"""Argument types of the models that a measure gets besides its case, and the role of each."""
 
 COMPOSITES_AND_COSTS = frozenset(
     {"fitness", "retrieval", "generation", "calls", "texts_embedded", "pairs_scored", "input_tokens", "output_tokens"}
@@ -67,7 +67,7 @@ class Measure:
 
     @cached_property
     def tools(self) -> dict[str, str]:
-        """Argument name to the role of the model that it is handed."""
+        """Argument names and the roles of their models."""
         return tools_of(self.fn, TOOLS)
 
     @property

@@ -34,9 +34,9 @@ def covered(gold: Span, spans: Iterable[Span]) -> int:
 def span_recall(case: Case) -> float:
     """The share of the gold spans of which the first 5 chunks, together, cover at least half.
 
-    A summary takes a place among the first, but lies nowhere and covers nothing.
+    A summary takes a place among the first, but has no span and covers nothing.
     """
     first = list({chunk.id: chunk for chunk in chunks_of(case.hits)}.values())[:5]
-    documents = {span.doc for span in case.evidence}  # what lies elsewhere covers nothing
+    documents = {span.doc for span in case.evidence}  # other documents cover nothing
     spans = [chunk.span for chunk in first if chunk.doc in documents and not chunk.level]
     return span_recall_at(spans, case.evidence, 5)

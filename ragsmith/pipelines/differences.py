@@ -1,4 +1,4 @@
-"""What is different between two pipelines, in words: the rows of an ablation are named by it, so none can mislabel."""
+"""Describe the difference between two pipelines, for the rows of an ablation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.techniques.families import FAMILIES
 
 NOTHING = "none"
-"""The technique of a family that leaves things as they are; a family without it always does something."""
+"""The technique of a family that changes nothing."""
 
 SAME = "changes nothing"
 

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """The retrieval gene and the index that `search` stands for."""
+    """The retrieval gene and the index behind `search`."""
 
     gene: Gene
     index: Index
@@ -247,7 +247,7 @@ class Engine:
     def _asked(
         self, function: Callable[..., Any], candidate: Candidate, gene: Gene, question: Question, gold: Gold | None
     ) -> Any:
-        """What a function beside a technique says of what that would read, with those of its tools it names."""
+        """Call a function of a technique (observe, signals) on the inputs of the technique, with the tools it names."""
         family = gene.technique.family
         arguments = self._observed(candidate, family, question)
         tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(function, TOOLS).items()}
@@ -339,7 +339,7 @@ class Engine:
         return self.stages.get((identity, *[read.number for read in reads]), run)
 
     def _hold(self, value: Any) -> StageOutput:
-        """``value``, or the equal one that somebody holds; a number is never given to another value."""
+        """``value``, or an equal one that is alive; a number is never reused."""
         known = _Known(_content(value))
         with self._lock:
             held = self._held.get(known)
@@ -364,7 +364,7 @@ class Engine:
 
 
 def _content(value: Any) -> Any:
-    """What tells values apart. Rankings are told apart by their columns: equal ones are, whether there are hits or not.
+    """The cache key of a stage value. Rankings are compared by their columns, whether or not hits were made.
 
     A chunk is as good as its id to be hashed by, and they are compared as a whole.
     """

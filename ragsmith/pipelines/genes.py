@@ -23,7 +23,7 @@ class Fit:
 
     ``numbers`` were learned on all of them. A question that was among them is never answered with these: ``held_out``
     has for each fold the marks of its questions, by their wording, and the numbers learned without them. So it is
-    whatever data set the question stands in.
+    independent of the data set of the question.
     """
 
     numbers: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Fit:
         return {question: i for i, (questions, _) in enumerate(self.held_out) for question in questions}
 
     def plain(self) -> dict[str, Any]:
-        """As it stands in an exported file."""
+        """The gene as in an exported file."""
         folds = [{"questions": list(questions), "numbers": dict(numbers)} for questions, numbers in self.held_out]
         return {"numbers": dict(self.numbers), "held_out": folds}
 
@@ -62,7 +62,7 @@ class Fit:
 
 @bounded_cache(1 << 14, key="a question")
 def mark(question: str) -> str:
-    """Twelve digits that stand for the wording of a question, whatever its case and spacing."""
+    """A digest of the wording of a question, regardless of case and spacing: 12 hexadecimal digits."""
     return digest("question", " ".join(question.casefold().split()))[:12]
 
 

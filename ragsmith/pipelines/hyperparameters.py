@@ -1,6 +1,6 @@
-"""Further genes: how documents are cut and which models work, where a space searches over them.
+"""Hyperparameter genes: chunk size, chunk overlap and models, where a space searches over them.
 
-They stand behind those of the nine families. No stage runs them: they say on which chunks, and with which models, the
+They follow the genes of the nine families. No stage runs them: they decide on which chunks and with which models the
 others run.
 """
 
@@ -23,7 +23,7 @@ SETTINGS = (*CUTTING, *ROLES)
 """The settings that a space may search over, in the order of their genes."""
 
 GENES = len(FAMILIES)
-"""The genes that every candidate has: further ones stand behind them."""
+"""Number of genes that every candidate has; hyperparameter genes follow."""
 
 Value = int | str | Mapping[str, Any]
 """Characters; or a model by name, or by its name and the options that shape its results."""

@@ -12,8 +12,8 @@
     constraints:
       - forbid: {pre_embedding: hype, retrieval: bm25}
 
-A genome is one small number per family: the position of its option. Every family must be listed. A space may search
-over how documents are cut and which models work, too; these genes stand behind those of the families:
+A genome is one small number per family: the position of its option. Every family must be listed. A space may also
+search over chunking and models; these genes follow those of the families:
 
     corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
     models: {embedder: [wordllama, "openai:text-embedding-3-small"]}
@@ -99,7 +99,7 @@ class Space:
         return digest("space", [[gene.identity for gene in options] for options in self.options], constraints)
 
     def candidate(self, genome: Genome) -> Candidate:
-        """The pipeline that a genome stands for."""
+        """The pipeline of a genome."""
         return tuple(options[i] for options, i in zip(self.options, genome, strict=True))
 
     def genome(self, candidate: Candidate) -> Genome:

@@ -1,6 +1,6 @@
-"""An engine with a clock: how long each station of a pipeline takes for a question.
+"""An engine that measures how long each stage of a pipeline takes for a question.
 
-It does what any engine does, and is no part of what results depend on.
+Results do not depend on it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ START = "start"
 """Models opened, documents cut, index built: once, before the first question."""
 
 WHOLE = "in all"
-"""From the question to the answer; where nothing is there yet, with the start."""
+"""From the question to the answer; a cold pipeline includes the start."""
 
 _ASKED = [family.name for family in FAMILIES if family.tier != "collection"]
-STATIONS = (START, *_ASKED[:-1], "generation", _ASKED[-1])
-"""Where time goes, in the order of a question's way; retrieval is counted apart from the expansion that asks for it."""
+STAGES = (START, *_ASKED[:-1], "generation", _ASKED[-1])
+"""The timed stages in the order of a pipeline; retrieval is counted apart from the expansion that calls it."""
 
 WARM, COLD = "warm", "cold"
-"""Whether models and index are there when a question comes."""
+"""Whether models and index are loaded when a question arrives."""
 
 Clock = Callable[[], float]
 """Seconds since any moment."""
@@ -36,7 +36,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Seconds that a question took by station, and in all, on a pipeline that was ``warm`` or ``cold``."""
+    """Seconds that a question took by stage and in all, on a ``warm`` or ``cold`` pipeline."""
 
     question: str
     state: str
@@ -44,7 +44,7 @@ class StageTimes:
 
 
 class Timed(Engine):
-    """``engine`` over again, with nothing remembered; ``seconds`` has what each station has taken so far."""
+    """A copy of ``engine`` with empty caches; ``seconds`` sums the time of each stage."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         super().__init__(engine.corpus, engine.models, engine.gateway, engine._open_store)
@@ -52,8 +52,8 @@ class Timed(Engine):
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def ask(self, candidate: Candidate, question: Question) -> dict[str, float]:
-        """Seconds by station, and in all, that ``candidate`` takes for ``question``."""
-        self._way(candidate)  # what is built once is no part of it
+        """Return the seconds by stage and in all that ``candidate`` takes for ``question``."""
+        self._way(candidate)  # what is built once is not timed
         self.seconds.clear()
         started = self._clock()
         self.answer(candidate, question)
@@ -61,7 +61,7 @@ class Timed(Engine):
         return {**self.seconds, WHOLE: took}
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
-        """See `Engine.call`: retrieval is called from within another station."""
+        """See `Engine.call`: retrieval is called from within another stage."""
         if gene.technique.family != "retrieval":
             return super().call(gene, arguments, gold)
         started = self._clock()

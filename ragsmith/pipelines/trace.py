@@ -1,4 +1,4 @@
-"""What a candidate did with a question: the output of every stage, and what it cost."""
+"""The trace of a question through a pipeline: the output and the cost of every stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragsmith.types import Answer, Hits, LazyHits, Passage, Prompt
 
 
 class StageOutput:
-    """A value, numbered so that equal values have equal numbers for as long as anybody holds one of them."""
+    """The output of a stage, numbered so that equal values have equal numbers while one of them is alive."""
 
     __slots__ = ("__weakref__", "_fingerprint", "number", "value")
 

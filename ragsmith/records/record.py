@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
@@ -362,7 +362,7 @@ class RunRecord:
     estimated: str | None = None
     chunk_overlap: int = 0
     program: str = ""
-    look: TestSetUse | None = None
+    look: HoldoutUse | None = None
     folds: tuple[Fold, ...] = ()
     within: str = ""
 

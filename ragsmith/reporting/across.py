@@ -57,7 +57,7 @@ class Across:
 
 
 def across(reports: Sequence[RunReport], kept: Sequence[Transferred] = ()) -> Across:
-    """Take reports together; ``kept`` are transfers that were worked out, beside those that searches met by chance."""
+    """Combine reports; ``kept`` are transfers that were computed, in addition to those that searches met by chance."""
     known = {(one.source, one.target, one.part) for one in kept}
     met = (_met(source, target) for source in reports for target in reports if source is not target)
     more = [one for one in met if one is not None and (one.source, one.target, one.part) not in known]

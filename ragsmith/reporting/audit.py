@@ -15,9 +15,9 @@ from ragsmith.text import numbers
 from ragsmith.text.table import Table, counts, figures, prose, texts
 
 EXPLAINED = (
-    "Every option was switched on alone in naive RAG, or where it needs another technique, beside that, on the same "
+    "Every option was switched on alone in naive RAG, or together with a technique that it needs, on the same "
     "search questions. Activity is the share of questions for which the output of its stage changes. p is adjusted "
-    "for all options that were tried; an interval is of one option by itself, so that of so many some lie beside 0 "
+    "for all options that were tried; an interval is of one option by itself, so that among so many some exclude 0 "
     "by chance."
 )
 

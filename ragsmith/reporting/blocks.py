@@ -33,8 +33,8 @@ KINDS_OF_EXAMPLES: Mapping[str, str] = {
 }
 
 TERMS: Mapping[str, str] = {
-    "F": "Fitness: what the search raised, one number from 0 to 1 for a question: as a rule the mean of R and G.",
-    "R": "Retrieval: how much of the gold was found and how far up it stood, from 0 to 1.",
+    "F": "Fitness: what the search maximises, a number from 0 to 1 for a question, by default the mean of R and G.",
+    "R": "Retrieval: how much of the gold was found and how high it was ranked, from 0 to 1.",
     "G": "Generation: how well the answer agrees with the reference answer, from 0 to 1.",
     "winner": "The pipeline that the search chose, on the search questions.",
     "naive RAG": "The plainest pipeline: vector search, the first hits, one prompt. Everything else has to beat it.",
@@ -115,7 +115,7 @@ Block = str | Table | Plot | Collapsed | PipelineDiagram | Examples | QuestionLi
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A heading and what stands below it; ``link`` is its short name in the list of sections."""
+    """A heading and its blocks; ``link`` is its short name in the list of sections."""
 
     anchor: str
     title: str
@@ -178,7 +178,7 @@ class Glossary:
     _found: re.Pattern[str] | None = field(default=None, init=False, repr=False)
 
     def marked(self, sentence: str) -> Markup:
-        """A sentence of the report's own as HTML: what stands between backticks as code, and new terms as links."""
+        """A sentence of the report as HTML: text in backticks as code, and new terms as links."""
         parts = re.split(r"`([^`]*)`", sentence)
         return Markup("").join(
             Markup("<code>{}</code>").format(part) if place % 2 else self._linked(part)

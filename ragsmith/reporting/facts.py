@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
@@ -52,7 +52,7 @@ def described(role: str, id_: str) -> str:
 
 
 def judged(run: RunData) -> JudgeChecked | None:
-    """How the run's judge did on the bundled cases; None where nobody has checked it, or it judged nothing."""
+    """The check of the run's judge on the bundled cases; None if it was not checked or judged nothing."""
     if run.fitness.ranks:
         return None
     embedded = described("judge", run.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
@@ -101,7 +101,7 @@ def _drafted(run: RunData) -> str:
     return (
         f"{counted} Such questions show what is found, not what is answered: the verdict is about retrieval alone. "
         "Nor do they name the best: use the recommended pipeline, unless it is shown to be behind here. "
-        f"{MIN_TEST} questions that people wrote, beside them, would be the test."
+        f"{MIN_TEST} additional questions written by people would be the test."
     )
 
 
@@ -111,13 +111,13 @@ def _looked(run: RunData) -> str:
     if look is None:  # an earlier version ran it
         used = run.tests > 1
         return used * (
-            f"The test questions have been used by {run.tests:,} runs in this cache. Whoever reports the best of "
-            "several verdicts reports luck: decide which search counts before it runs."
+            f"The test questions have been used by {run.tests:,} runs in this cache. The best of several "
+            "verdicts is partly luck: decide which search counts before it runs."
         )
     return looked(look)
 
 
-def looked(look: TestSetUse | None) -> str:
+def looked(look: HoldoutUse | None) -> str:
     """How often questions were looked at before, what that costs, and whether the ledger knows; else nothing."""
     if look is None:
         return ""

@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"[\\`*<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(
 _BREAKS = re.compile(r"\s+")
 
 _CODE = re.compile(r"(?<!`)(`[^`]+`|``[^`]+``)(?!`)")
-"""A span of code: it shows what stands in it as it is, so that nothing in it is escaped, nor acts."""
+"""A code span: its contents are literal, so that nothing in it is escaped or interpreted."""
 
 
 def report_markdown(report: RunReport) -> str:
@@ -114,7 +114,7 @@ def _text(text: str) -> str:
 
 
 def _prose(sentence: str) -> str:
-    """A sentence as data, but for what stands between backticks, one or two, which is code."""
+    """A sentence with Markdown escaped, except for code in single or double backticks."""
     parts = _CODE.split(_BREAKS.sub(" ", sentence).strip())
     return "".join(part if place % 2 else _SPECIAL.sub(r"\\\g<0>", part) for place, part in enumerate(parts))
 

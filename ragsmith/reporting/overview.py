@@ -48,7 +48,7 @@ TRANSFERS: Mapping[str, str] = {
         "winner that is at home, so it looks a little further ahead than it is."
     ),
     "test": (
-        "The same on test questions, which chose nobody. They were answered by pipelines from elsewhere for this, and "
+        "The same on test questions, which chose no pipeline. Pipelines of other data sets answered them for this, and "
         "nothing is claimed of it."
     ),
 }
@@ -56,10 +56,10 @@ TRANSFERS: Mapping[str, str] = {
 LISTED = 15
 """Effects that are shown at once; the others are folded."""
 
-ASK = "Nobody has asked for transfers: `ragsmith transfer DATASET...` evaluates each winner on the other data sets."
+ASK = "No transfers were computed: `ragsmith transfer DATASET...` evaluates each winner on the other data sets."
 
 BACKBONE = (
-    "Options that the best pipelines of each data set have, on its search questions. What stands in many of them is "
+    "Options that the best pipelines of each data set have, on its search questions. What many of them share is "
     "the common backbone; a count says how often an option was chosen, not how much it adds."
 )
 

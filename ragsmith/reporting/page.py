@@ -37,7 +37,7 @@ from ragsmith.text import numbers
 from ragsmith.text.table import Table
 
 ALONE = "font-family: system-ui, sans-serif; background: var(--ground);"
-"""How a chart looks that stands in no page."""
+"""The style of a chart outside of a page."""
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -66,13 +66,13 @@ def chart_svg(chart: Chart) -> str:
 
 
 def _coded(sentence: str, quote: str = "``") -> Markup:
-    """A docstring's sentence, with what stands between double backticks as code."""
+    """A sentence of a docstring, with text in double backticks as code."""
     parts = str(sentence).split(quote)
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
 
 
 def _told(sentence: str) -> Markup:
-    """A sentence with a capital at its beginning, and what stands between backticks as code."""
+    """A sentence with an initial capital and text in backticks as code."""
     text = _coded(sentence, "`")
     return text if text.startswith("<") else text[:1].upper() + text[1:]
 

@@ -23,7 +23,7 @@ FLOWS: Mapping[str, str] = {
     "prompt_maker": "prompt, and a draft",
     "post_generation": "answer",
 }
-"""What leaves each station. Behind the prompt stands the generator, which every pipeline has: it writes the draft."""
+"""The output of each stage. The generator, which every pipeline has, follows the prompt and writes the draft."""
 
 NOTHING = "none"
 
@@ -51,7 +51,7 @@ class StationOption:
 
 @dataclass(frozen=True, slots=True)
 class DiagramStage:
-    """A station: what it decides, what leaves it, and the winner's option beside naive RAG's."""
+    """A stage: what it decides, its output, and the options of the winner and of naive RAG."""
 
     family: str
     decides: str
@@ -84,8 +84,8 @@ class PipelineDiagram:
             (one.title, one.naive.written, one.winner.written, one.winner.does.replace("``", ""), one.gives)
             for one in self.stations
         ]
-        columns = (*texts("Station", "Naive RAG"), *prose("Winner"), *texts("What it does", "What leaves it"))
-        return Table("The winner's stations, beside those of naive RAG", columns, rows)
+        columns = (*texts("Stage", "Naive RAG"), *prose("Winner"), *texts("What it does", "Output"))
+        return Table("The stages of the winner and of naive RAG", columns, rows)
 
     @property
     def changed(self) -> tuple[DiagramStage, ...]:

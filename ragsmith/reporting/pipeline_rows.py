@@ -18,7 +18,7 @@ from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import SETTINGS
-from ragsmith.pipelines.stages import COLD, STATIONS, WARM, WHOLE, StageTimes
+from ragsmith.pipelines.stages import COLD, STAGES, WARM, WHOLE, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import (
@@ -89,7 +89,7 @@ def row(
 def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[PipelineRow, ...]:
     """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval.
 
-    A run names its ``winner`` once, which stands first: what other runs complete later does not dethrone it.
+    A run names its ``winner`` once, and the winner comes first: results of later runs do not change it.
     """
     shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
     return tuple(
@@ -106,7 +106,7 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
 def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
     """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any.
 
-    A question that has no such value, which it then has for nobody, is left out.
+    A question without such a value, which no pipeline then has, is left out.
     """
     both = common([first, second])
     if not both:
@@ -227,7 +227,7 @@ def latencies(
     for state in (WARM, COLD):
         of_state = [timing for timing in timings if timing.state == state]
         present = {station for timing in of_state for station in timing.seconds}
-        for station in (*(one for one in STATIONS if one in present), *([WHOLE] if of_state else [])):
+        for station in (*(one for one in STAGES if one in present), *([WHOLE] if of_state else [])):
             found.append(_percentiles(ALL, state, station, [timing.seconds.get(station, 0.0) for timing in of_state]))
     by_group: defaultdict[str, list[float]] = defaultdict(list)
     for timing in timings:

@@ -97,7 +97,7 @@ def options(probed: Sequence[SpaceOption]) -> ForestPlot:
 
 
 def types(report: RunReport) -> Dots:
-    """Fitness by question type: the winner beside naive RAG and BM25."""
+    """Fitness by question type of the winner, naive RAG and BM25."""
     groups = list(dict.fromkeys((scores.group, scores.n) for scores in report.types))
     shown = [name for name in KINDS if any(scores.pipeline == name for scores in report.types)]
     rows = []

@@ -339,7 +339,7 @@ def types(report: RunReport) -> Table:
 
 
 def modalities(report: RunReport) -> Table:
-    """Scores and costs by the kind of document that the gold lies in."""
+    """Scores and costs by the type of the document with the gold."""
     return _groups("Kind of document", "kind of document", report, report.modalities)
 
 
@@ -365,7 +365,7 @@ def _groups(head: str, by: str, report: RunReport, groups: Sequence[GroupScores]
 
 
 def causes(report: RunReport) -> Table:
-    """What became of the questions, by pipeline and split; what may help stands beside each cause."""
+    """Causes of the questions by pipeline and split, with what may help."""
     by_pipeline: dict[str, list[CauseCounts]] = {}
     for found in report.questions.causes:
         by_pipeline.setdefault(found.pipeline, []).append(found)

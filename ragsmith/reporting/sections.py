@@ -38,7 +38,7 @@ def sections(report: RunReport) -> list[ReportSection]:
 
 
 def with_terms(listed: Sequence[ReportSection], before: str = "") -> list[ReportSection]:
-    """Sections and, behind them, the terms that they use; ``before`` is what stands in front of them."""
+    """Sections followed by the terms that they use; ``before`` is the text in front of them."""
     prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
     return [*listed, ReportSection("terms", "What the words mean", "Terms", (TermList(terms_in(prose)),))]
 
@@ -68,8 +68,8 @@ def test(report: RunReport) -> Iterator[Block]:
     if n < count:
         said += (
             f" They are compared on the {n} that all of them finished. The lead must also hold with the failures of "
-            "whoever is ahead as the lowest score there is, and p is the larger of the two: it may be large beside an "
-            "interval that is clear of 0."
+            "the leader as the lowest score there is, and p is the larger of the two: it may be large although the "
+            "interval excludes 0."
         )
     yield said
     if chart := plots.verdicts(report.comparisons):

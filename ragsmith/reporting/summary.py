@@ -150,7 +150,7 @@ def _fine_print(report: RunReport) -> str:
     said = f"{decides}; each interval is a 95 % one by itself"
     tested = len(report.about.record.tested)
     if any(one.difference and one.difference.n < tested for one in report.comparisons):
-        said += "; p also has to hold with the failures of whoever is ahead as the lowest score"
+        said += "; p also has to hold with the failures of the leader as the lowest score"
     if any(one.difference is None for one in report.comparisons):
         said += "; not compared: one of the two failed on more questions than it may"
     return said

@@ -43,7 +43,7 @@ class RunHeader:
 
     @property
     def folder(self) -> str:
-        """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
+        """The name of the data set as a folder name, which cannot lead out of the folder of reports."""
         return folder_of(self.dataset)
 
 
@@ -209,7 +209,7 @@ class OptionAlone:
 
     ``activity`` is the share of the ``compared`` questions whose stage output differs from the reference's; ``calls``
     what it adds per question; ``change`` the fitness and ``retrieval`` the retrieval score R that it adds, paired by
-    question. ``difference`` is the change to the pipeline in the words of whoever declared it, if anybody did.
+    question. ``difference`` is the declared description of the change, if there is one.
     """
 
     compared: int
@@ -284,7 +284,7 @@ class QuestionOutcome:
 
     ``scores`` has F, R and G of the question as ``fitness``, ``retrieval`` and ``generation``: a part that it has not
     is left out, and all are if it failed. ``cause`` is a value of `ragsmith.diagnosis.causes.Cause`, whose ``MEANINGS``
-    explain each, or "" where nobody looked (runs of earlier versions). Of ``gold`` gold passages, ``read`` reached the
+    explain each, or "" if it was not diagnosed. Of ``gold`` gold passages, ``read`` reached the
     generator.
     """
 
@@ -321,7 +321,7 @@ class QuestionResult:
 class PipelineAnswer:
     """What one pipeline answered, and what it had read: ``passages`` in the order of the prompt.
 
-    The answer is delivered as it stands; "" if the pipeline failed. ``further`` counts passages without gold that were
+    The answer is verbatim; "" if the pipeline failed. ``further`` counts passages without gold that were
     read as well and are left out here.
     """
 
@@ -445,8 +445,8 @@ class RunReport:
 
     ``ranking`` holds the pipelines of the search that are complete enough, one for each phenotype, best first; the
     first `SHOWN` have intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline
-    evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind
-    of document that the gold lies in; there are none of the latter where the store does not say it. ``dropped`` counts
+    evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the type
+    of the document with the gold, if it is known. ``dropped`` counts
     the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
     that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was

@@ -76,7 +76,7 @@ def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[s
 def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
     """The winner and what it has to beat, each pipeline once: neither itself, nor what it was made of, is any of that.
 
-    What was drawn stands for random search, whichever pipeline it is.
+    The best of the drawn pipelines represents random search.
     """
     found = {name: evaluation for name, evaluation in tested.items() if name not in MADE_OF}
     return {name: one for name, one in found.items() if _met_as(name, found) is None}
@@ -120,7 +120,7 @@ def same_as(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, st
 
 
 def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:
-    """The cheapest pipeline within the margin beside the winner, with the verdict of their comparison.
+    """The cheapest pipeline within the margin, with the verdict of its comparison with the winner.
 
     It may be compared under another name, such as naive RAG's. None where it is the winner, or is not compared.
     """
@@ -139,7 +139,7 @@ def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequen
 
 
 def next_step_of(run: RunData, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]) -> NextStep | None:
-    """What to do after the test of a run, in a sentence; ``tested`` has all, whoever is compared."""
+    """The recommended next step after the test of a run; ``tested`` has all tested pipelines."""
     record, fitness = run.record, run.terms_of_test.fitness
     if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None

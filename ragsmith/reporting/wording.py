@@ -59,11 +59,11 @@ TIMED_ALONE = (
     "files before). Nothing that was found or answered before was remembered, and replies of models were waited for."
 )
 
-EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` prints the whole way of one question; each stands here with its id."
+EXPLAIN_ONE = "`ragsmith explain winner.yaml {id}` follows one question through the pipeline; the ids are listed here."
 
 LISTED = (
-    "Every question with the fitness that winner and naive RAG have on it, and what first went wrong on the winner's "
-    "way. Those that the winner changed most stand first."
+    "Every question with the fitness that winner and naive RAG have on it, and what first went wrong in the winner. "
+    "Questions that the winner changed most come first."
 )
 
 NOTHING_TO_BEAT = ": the winner is all that it would have to beat"
@@ -150,7 +150,7 @@ def front_explained(report: RunReport) -> str:
     margin = numbers.plain(report.about.record.settings.margin)
     unless = "it finds nothing" + " or has no latency" * report.about.record.settings.timed
     return (
-        f"Every pipeline that met all search questions counts, whoever proposed it, unless {unless}. "
+        f"Every pipeline that met all search questions counts, unless {unless}. "
         "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which "
         f"search questions show to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
         + _timed(report.about.record.settings)
@@ -202,7 +202,7 @@ def same_in_words(report: RunReport) -> list[str]:
 
 
 def cheapest_in_words(report: RunReport) -> str:
-    """Which pipeline within the margin is cheaper than the winner, or that there is none; "" where nobody looked."""
+    """Which pipeline within the margin is cheaper than the winner, or that there is none; "" if it was not computed."""
     if report.cheapest:
         return within_margin(report.cheapest)
     if report.same.get("cheapest") != "winner":
@@ -276,8 +276,8 @@ def crossfit_explained(report: RunReport) -> str:
         f"{len(record.tested)} questions was tested once, by a pipeline that was chosen without it. What is claimed is "
         "about the procedure, what such a search finds here, and not about one pipeline: the winner below was found by "
         "one more search, on all questions, which is the best use of them and leaves none to test it on. Searches of "
-        "different folds share questions, so that intervals are a little too narrow, by an amount that nobody can "
-        "estimate without bias (Bengio and Grandvalet 2004)."
+        "different folds share questions, so that intervals are a little too narrow, by an amount that has no "
+        "unbiased estimate (Bengio and Grandvalet 2004)."
     )
 
 
@@ -347,7 +347,7 @@ def chosen(report: RunReport) -> str:
 
 
 def first_place(report: RunReport) -> str:
-    """Why the winner stands first where another that is listed has a higher fitness; "" where none has."""
+    """Why the winner comes first although another listed pipeline has a higher fitness; "" if none has."""
     if not report.winner or not report.ranking or report.ranking[0].key != report.winner.key:
         return ""
     first, *others = report.ranking
@@ -357,7 +357,7 @@ def first_place(report: RunReport) -> str:
         why = "what does not pay was left out of it, which may lower its fitness a little"
     else:
         why = f"it has the {chosen(report)}, by which it was chosen"
-    return f"The winner stands first, though others have a higher fitness: {why}."
+    return f"The winner comes first although others have a higher fitness: {why}."
 
 
 def simplified(report: RunReport) -> str:
@@ -389,8 +389,8 @@ def ranked_by(report: RunReport) -> str:
     """How pipelines that failed on some questions are ranked."""
     return (
         f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
-        f"as if each failure had scored {numbers.plain(report.lowest)}, the lowest there is, so that none rises by "
-        "failing. What the winner is ahead of another pipeline is told on the questions that both finished."
+        f"as if each failure had scored {numbers.plain(report.lowest)}, the lowest there is, so that no pipeline "
+        "gains by failing. The lead of the winner is measured on the questions that both finished."
     )
 
 

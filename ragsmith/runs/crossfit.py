@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets.splits import Split, undivided
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
@@ -180,7 +180,7 @@ class Crossfit:
             ended = replace(ended, look=self._looked(ended))
         self._store.update_run(self.key, state, ended.plain(), finished=stamp(self._now()))
 
-    def _looked(self, record: RunRecord) -> TestSetUse:
+    def _looked(self, record: RunRecord) -> HoldoutUse:
         """Count the one look at the questions of all folds."""
         described = {
             key: store_row.configuration["pipeline"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.comparison.counting import counted
-from ragsmith.comparison.looks import TestSetUse, digests
+from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.digest import digest
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -67,7 +67,7 @@ def count_test_use(
     compared: Mapping[str, Any],
     tested: Collection[str],
     day: str,
-) -> TestSetUse:
+) -> HoldoutUse:
     """Count the use of test questions by a run.
 
     ``compared`` has the configurations of those that met on the questions ``tested``, by their part: the same ones on
@@ -81,7 +81,7 @@ def count_test_use(
 
 def count_pairwise_use(
     store: Store, two: Sequence[Pipeline], fitness: Fitness, tested: Collection[str], day: str
-) -> TestSetUse:
+) -> HoldoutUse:
     """Count a look at the questions ``tested`` by two pipelines that are compared, whichever of them is the first."""
     setup = two[0].setup
     contents = digests(setup.dataset, setup.dataset.examples)

@@ -425,7 +425,7 @@ class Run:
 
         def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
             found = self._evaluator.evaluate(candidates, self._split.search)
-            self._record_results([RaceResult.through(evaluation) for evaluation in found])
+            self._record_results([RaceResult.of_finished(evaluation) for evaluation in found])
             return found
 
         winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._seen.terms)
@@ -468,7 +468,7 @@ class Run:
             if found.phenotype != other.on(found.questions).phenotype:
                 return None
             if asked >= len(order):
-                self._record_results([RaceResult.through(found)])
+                self._record_results([RaceResult.of_finished(found)])
                 return found
             asked *= 2
 

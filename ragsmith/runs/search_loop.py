@@ -90,7 +90,7 @@ def batches(
     Raises:
         BudgetExhausted: in the middle of a batch, of which nothing is told then.
     """
-    races.enter(finishers(known.values()))
+    races.add_finished(finishers(known.values()))
     _tell(strategy, met.told(known), (), known, costs_of)
     behaviours = {one.behaviour for one in known.values()}
     while genomes := strategy.propose():
@@ -163,7 +163,7 @@ def warm_start(
     """Evaluate the baselines and what is ``recommended``, and race the ``probes``: each option alone in naive RAG."""
     rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
     evaluations = evaluator.evaluate(rivals, questions)
-    races.enter(evaluations)
+    races.add_finished(evaluations)
     single = probes_of(space) if probes else []
     pairs = [candidate for probe in single for candidate in (probe.candidate, probe.reference)]
     distinct = {_identity(candidate): candidate for candidate in pairs}
@@ -186,7 +186,7 @@ def warm_start(
             for probe in single
         ),
         [
-            *zip(rivals, map(RaceResult.through, evaluations), strict=True),
+            *zip(rivals, map(RaceResult.of_finished, evaluations), strict=True),
             *zip(distinct.values(), raced.values(), strict=True),
         ],
     )

@@ -21,10 +21,10 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Occurrences:
-    """Where the terms of a query stand in some texts.
+    """The occurrences of the terms of a query in some texts.
 
-    The query's ``terms`` are distinct, and have the inverse document frequencies ``idf``; ``pairs`` are those that
-    stand beside each other in it, as numbers of terms, each once. Occurrence ``i`` is of term ``term[i]`` at
+    The query's ``terms`` are distinct, and have the inverse document frequencies ``idf``; ``pairs`` are
+    adjacent terms of the query, by their numbers, each once. Occurrence ``i`` is of term ``term[i]`` at
     ``place[i]``, counted in terms, of text ``text[i]``, counted among the texts that were asked about; they ascend by
     text and place.
     """
@@ -86,7 +86,7 @@ class BM25:
     def joined(self, groups: NDArray[np.int64]) -> BM25:
         """Return an index over these texts put together: text ``i`` is part of the text ``groups[i]``.
 
-        Every number from 0 to the largest is somebody's. No text is split into words again.
+        Every number from 0 to the largest is used. No text is split into words again.
         """
         whole = copy(self)
         whole.__dict__.pop("_by_gain", None)
@@ -108,7 +108,7 @@ class BM25:
         return scores
 
     def occurrences(self, query: str, texts: NDArray[np.int64]) -> Occurrences:
-        """Return where the terms of ``query`` stand in the texts at the positions ``texts``."""
+        """Return the occurrences of the terms of ``query`` in the texts at the positions ``texts``."""
         read = self._tokenise(query)
         distinct = tuple(dict.fromkeys(read))
         columns = np.array([self._vocabulary.get(term, -1) for term in distinct], dtype=np.int64)
@@ -146,7 +146,7 @@ class BM25:
         holding = np.concatenate([self._rows[:0], *(self._rows[self._held(column)] for column in rarer)])
         rows, scores = _first(holding.astype(np.int64), self._sums(columns, holding), n)
         places = self._by_gain[self._held(last)]
-        if columns.count(last) == 1:  # texts that hold nothing but it stand in the order of its gains
+        if columns.count(last) == 1:  # texts with this term alone are in the order of its gains
             places = places[: n + len(holding)]
             least = scores[-1] if len(scores) == n else 0.0
             if np.round(self._gains[places[0]], 6) < least:
@@ -156,7 +156,7 @@ class BM25:
         return _first(rows, self._sums(columns, rows), n)
 
     def _held(self, column: int) -> slice:
-        """Where a column lies."""
+        """The slice of a column."""
         return slice(int(self._cuts[column]), int(self._cuts[column + 1]))
 
     def _sums(self, columns: Sequence[int], rows: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ _LARGE = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 _SHARES = frozenset(("half", "third", "thirds", "quarter", "quarters", "twice"))
 _FROM_FOURTH = "fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _NAMED = {word: str(n) for n, word in enumerate(_FROM_FOURTH.split(), start=4)} | {word: word for word in _SHARES}
-"""What number a word is that stands for one alone; "first" and "second" are words like others."""
+"""The numbers of words that always mean one; "first" and "second" are ordinary words."""
 
 _DENIALS = frozenset(
     ("no", "not", "never", "neither", "none", "nobody", "nothing", "nowhere", "cannot", "without", "unless")
@@ -39,10 +39,10 @@ _WORD = re.compile(r"\w")
 _VERDICT = re.compile(r"\W*(?:(yes)|no|not yet)\b(?!\s+\w)")
 
 END = "."
-"""What stands in a reading where a sentence, or a part that can stand alone, begins or ends."""
+"""Marks the beginning or end of a sentence or clause."""
 
 NUMBER = "#"
-"""What stands for any number."""
+"""Replaces any number."""
 
 
 class ContentWords:
@@ -50,8 +50,8 @@ class ContentWords:
 
     ``items`` are stems and values of numbers in order, with `END` at both ends and between sentences; ``shapes`` are
     the same with `NUMBER` for each number that is no code. ``numbers`` and ``denied`` are positions in them, ascending;
-    a denial stands in front of its position, and several may. ``counts`` says how often each item but `END` occurs.
-    ``verdict`` is the "yes" or "no" that opens the text and stands alone, or "".
+    a denial precedes its position, and several may. ``counts`` says how often each item but `END` occurs.
+    ``verdict`` is the separate "yes" or "no" at the beginning of the text, or "".
     """
 
     def __init__(self, text: str) -> None:
@@ -111,7 +111,7 @@ class ContentWords:
 
 @bounded_cache(1 << 13, key="a text")
 def read(text: str) -> ContentWords:
-    """Read ``text``; equal texts share a reading, which nobody changes.
+    """Read ``text``; equal texts share one immutable result.
 
     A number is written in figures or in English words ("1,200", "forty-one", "fourth"), or is a code that has a digit
     ("E14"); separators of thousands and decimals that are all 0 do not count. Denials are words such as "not", "n't"

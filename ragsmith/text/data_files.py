@@ -1,4 +1,4 @@
-"""Data files of this package: word lists and the like, each beside the module that reads it."""
+"""Data files of the package, such as word lists, each in the folder of the module that reads it."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def shown(value: object) -> str:
 
 
 def line_at(text: str, offset: int) -> int:
-    """Return the 1-based line of ``text`` in which ``offset`` lies."""
+    """Return the 1-based number of the line of ``text`` that contains ``offset``."""
     return text.count("\n", 0, offset) + 1
 
 

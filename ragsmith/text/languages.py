@@ -94,7 +94,7 @@ LANGUAGES: Mapping[str, Language] = {
     "yi": Language("Yiddish", "yid", "yiddish", "hebrew"),
     "zh": Language("Chinese", "zho chi", "", "han"),
 }
-"""The languages that are told apart; any other code of two or three letters is a language of which nothing is known."""
+"""The known languages; any other code of two or three letters is accepted as an unknown language."""
 
 _CODES = {name: code for code, known in LANGUAGES.items() for name in (code, known.name.lower(), *known.codes.split())}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*")

@@ -59,7 +59,7 @@ def title(text: str) -> str | None:
 def blocks(text: str) -> Iterator[MarkdownBlock]:
     """Yield the headings, paragraphs, lists, tables and fenced code of ``text``, in order.
 
-    Every character that is not white space lies in exactly one block.
+    Every character that is not white space belongs to exactly one block.
     """
     lines = [_Line(m.group().rstrip("\r\n"), *m.span()) for m in _LINE.finditer(text)]
     at = 0

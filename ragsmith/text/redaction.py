@@ -52,7 +52,7 @@ def without_known(text: str) -> str:
 
 
 def _known() -> set[str]:
-    """Every value to be hidden, also as it stands in a URL or in JSON."""
+    """Every value to hide, also in the form it has in a URL or in JSON."""
     values = set(_remembered)
     values |= {value.strip() for name, value in os.environ.items() if _NAMES_OF_SECRETS.search(name)}
     secrets = {value for value in values if len(value) >= SHORTEST_SECRET}

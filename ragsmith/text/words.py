@@ -48,8 +48,8 @@ def content_words(text: str, language: str = ENGLISH) -> list[str]:
 def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
     """Return the words without stop words, stemmed (Snowball): what BM25 and word overlap count.
 
-    An identifier with capitals inside (``parseHTTPHeader``) stands for itself and for each of its parts: who asks in
-    words and who names it both find it. One with ``_`` is its words. The names of ``Mc`` stay whole.
+    An identifier with capitals inside (``parseHTTPHeader``) is indexed whole and by its parts, so that it is found by
+    its name and by its words. One with ``_`` is its words. The names of ``Mc`` stay whole.
     """
     if language == ENGLISH:
         return tuple([stem(word) for word in words(_with_parts(composed(text))) if word not in STOP_WORDS])
@@ -148,7 +148,7 @@ _PROSE_WIDTH = 40
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the offsets ``[start, end)`` of the sentences of ``text``, in order and without surrounding white space.
 
-    Every visible character lies in exactly one sentence. Headings, list items and table rows are sentences of their
+    Every visible character belongs to exactly one sentence. Headings, list items and table rows are sentences of their
     own; a line break inside wrapped prose is not an end. Nor are full stops of abbreviations, initials and numbering.
     """
     return list(_sentences(text))

@@ -27,7 +27,7 @@ def write_file(text: str, path: Path, *, telling: bool = False) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(data, path)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # nobody knows the name of the draft
+        raise OSError(error.errno, error.strerror, str(path)) from error  # not the name of the temporary file
     if replaces:
         warnings.warn(f"{path} replaces a file of that name with something else in it.", Notice, stacklevel=2)
     return path

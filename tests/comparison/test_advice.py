@@ -9,7 +9,7 @@ import pytest
 from ragsmith.comparison.advice import Facts, next_step
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.statistics import Verdict
 
@@ -29,7 +29,7 @@ def compared(name: str, verdict: Verdict, difference: Difference = SEEN, more: i
 
 
 FACTS = Facts(
-    [compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, TestSetUse(1, 20, 20)
+    [compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, HoldoutUse(1, 20, 20)
 )
 
 
@@ -52,7 +52,7 @@ def test_too_few_groups_ask_for_other_documents_or_sections() -> None:
 
 
 def test_questions_that_were_looked_at_too_often_ask_for_fresh_ones() -> None:
-    kind, sentence = said(replace(FACTS, look=TestSetUse(7, 20, 0)))
+    kind, sentence = said(replace(FACTS, look=HoldoutUse(7, 20, 0)))
     assert (kind, "6 times" in sentence) == ("fresh", True)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
 from ragsmith.comparison.counting import counted
-from ragsmith.comparison.looks import ALPHA, TestSetUse, adjusted, digests
+from ragsmith.comparison.looks import ALPHA, HoldoutUse, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
@@ -25,7 +25,7 @@ from ragsmith.store.store import TIMEOUT, Store
 DAY = "2026-11-23"
 
 
-def look(cache: Path, key: str, questions: Sequence[str]) -> TestSetUse:
+def look(cache: Path, key: str, questions: Sequence[str]) -> HoldoutUse:
     with Store.open(cache) as store:
         return counted(store, key, questions, DAY)
 
@@ -39,28 +39,28 @@ def test_for_every_question_the_levels_of_its_looks_come_to_a_tenth_at_most(aske
         seen = ledgers.most(looks, {}, each, f"look {number}")
         for question in each:
             looks.setdefault(question, set()).add(f"look {number}")
-            spent[question] = spent.get(question, 0.0) + TestSetUse(seen.number, len(each), seen.fresh).level
+            spent[question] = spent.get(question, 0.0) + HoldoutUse(seen.number, len(each), seen.fresh).level
     assert max(spent.values()) <= 2 * ALPHA
 
 
 def test_another_cache_does_not_forget_and_the_same_look_is_no_other(tmp_path: Path) -> None:
     one, other = tmp_path / "one.sqlite", tmp_path / "folder" / "other.sqlite"
     other.parent.mkdir()
-    assert look(one, "a", ["x", "y"]) == TestSetUse(1, 2, 2)
-    assert look(other, "b", ["x", "y"]) == TestSetUse(2, 2, 0)
-    assert look(one, "a", ["x", "y"]) == TestSetUse(1, 2, 2)
-    assert look(other, "a", ["x", "y"]) == TestSetUse(1, 2, 2)
-    assert look(one, "b", ["x", "y"]) == TestSetUse(2, 2, 0)
-    assert look(tmp_path / "third.sqlite", "c", ["y"]) == TestSetUse(3, 1, 0)
+    assert look(one, "a", ["x", "y"]) == HoldoutUse(1, 2, 2)
+    assert look(other, "b", ["x", "y"]) == HoldoutUse(2, 2, 0)
+    assert look(one, "a", ["x", "y"]) == HoldoutUse(1, 2, 2)
+    assert look(other, "a", ["x", "y"]) == HoldoutUse(1, 2, 2)
+    assert look(one, "b", ["x", "y"]) == HoldoutUse(2, 2, 0)
+    assert look(tmp_path / "third.sqlite", "c", ["y"]) == HoldoutUse(3, 1, 0)
 
 
 def test_where_questions_overlap_the_one_that_was_used_most_counts(tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
     look(cache, "a", ["x", "y"])
     look(cache, "b", ["x"])
-    assert look(cache, "c", ["x", "y", "z"]) == TestSetUse(3, 3, 1)
-    assert look(cache, "d", ["y"]) == TestSetUse(3, 1, 0)
-    assert look(cache, "e", ["new"]) == TestSetUse(1, 1, 1)
+    assert look(cache, "c", ["x", "y", "z"]) == HoldoutUse(3, 3, 1)
+    assert look(cache, "d", ["y"]) == HoldoutUse(3, 1, 0)
+    assert look(cache, "e", ["new"]) == HoldoutUse(1, 1, 1)
 
 
 def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,13 +74,13 @@ def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monke
         assert connection.execute(changed).rowcount == 1
         connection.commit()
     with Store.open(cache) as store:
-        assert counted(store, "another", ["x", "y0"], DAY) == TestSetUse(4, 2, 0, remembered=False)
+        assert counted(store, "another", ["x", "y0"], DAY) == HoldoutUse(4, 2, 0, remembered=False)
         assert not store.damaged
 
 
 def test_without_a_ledger_the_cache_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Path) -> None:
     monkeypatch.setenv("RAGSMITH_LEDGER", "off")
-    assert look(tmp_path / "one.sqlite", "a", ["x"]) == TestSetUse(1, 1, 1, remembered=False)
+    assert look(tmp_path / "one.sqlite", "a", ["x"]) == HoldoutUse(1, 1, 1, remembered=False)
     assert look(tmp_path / "one.sqlite", "b", ["x"]).number == 2
     assert look(tmp_path / "other.sqlite", "c", ["x"]).number == 1
     assert not ledger.exists()
@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_used_is_a_notice(tmp_path: Path, ledger: Path, 
             connection.execute("PRAGMA user_version = 99")
     before = ledger.read_bytes() if ledger.is_file() else None
     with pytest.warns(Notice, match="ledger .* cannot be used: .* RAGSMITH_LEDGER=off"):
-        assert look(tmp_path / "cache.sqlite", "a", ["x"]) == TestSetUse(1, 1, 1, remembered=False)
+        assert look(tmp_path / "cache.sqlite", "a", ["x"]) == HoldoutUse(1, 1, 1, remembered=False)
     assert (ledger.read_bytes() if ledger.is_file() else None) == before
 
 
@@ -198,8 +198,8 @@ def test_p_doubles_with_each_look_until_nothing_can_be_shown() -> None:
 
 def test_the_same_pipelines_on_other_questions_are_another_look(tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
-    assert look(cache, "a", ["x", "y"]) == TestSetUse(1, 2, 2)
-    assert look(cache, "a", ["x", "z"]) == TestSetUse(2, 2, 1)
+    assert look(cache, "a", ["x", "y"]) == HoldoutUse(1, 2, 2)
+    assert look(cache, "a", ["x", "z"]) == HoldoutUse(2, 2, 1)
     assert look(cache, "b", ["y"]).number == 2  # what the first look was at is not forgotten
     assert look(tmp_path / "other.sqlite", "c", ["x"]).number == 3
 
@@ -209,12 +209,12 @@ def test_a_look_without_the_ledger_is_numbered_anew_once_there_is_one(
 ) -> None:
     look(tmp_path / "one.sqlite", "a", ["x", "y"])
     monkeypatch.setenv("RAGSMITH_LEDGER", "off")
-    assert look(tmp_path / "other.sqlite", "b", ["x"]) == TestSetUse(1, 1, 1, remembered=False)
-    assert look(tmp_path / "other.sqlite", "c", ["x"]) == TestSetUse(2, 1, 0, remembered=False)
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == HoldoutUse(1, 1, 1, remembered=False)
+    assert look(tmp_path / "other.sqlite", "c", ["x"]) == HoldoutUse(2, 1, 0, remembered=False)
     monkeypatch.setenv("RAGSMITH_LEDGER", str(ledger))
-    assert look(tmp_path / "other.sqlite", "b", ["x"]) == TestSetUse(2, 1, 0)
-    assert look(tmp_path / "other.sqlite", "b", ["x"]) == TestSetUse(2, 1, 0)
-    assert look(tmp_path / "other.sqlite", "c", ["x"]) == TestSetUse(3, 1, 0)
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == HoldoutUse(2, 1, 0)
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == HoldoutUse(2, 1, 0)
+    assert look(tmp_path / "other.sqlite", "c", ["x"]) == HoldoutUse(3, 1, 0)
 
 
 def test_another_that_waits_for_its_cache_is_waited_for() -> None:

@@ -19,13 +19,13 @@ PROGRAM = """
 import json, sys
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.experiment import Setup
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
 load_techniques()
-setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
 plain = dict(zip((family.name for family in FAMILIES), (
     "none", "none", "vector", "none", "top_k", "none", "none", "listing", "none")))
 found = {f"{family.name}.{name}": technique.code

@@ -204,8 +204,8 @@ SAME = """
     import sys, threading, time
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.experiment import Setup
-    from ragsmith.evaluation.threads import InTurn
+    from ragsmith.evaluation.experiment import Experiment
+    from ragsmith.evaluation.threads import SequentialRunner
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.techniques.registry import load_techniques
 
@@ -217,7 +217,7 @@ SAME = """
         if sys.argv[3] == "early":
             threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         load_techniques()
-        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
         space = load_space("paper")
         genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
         candidates = [space.candidate(genome) for genome in genomes]
@@ -228,7 +228,7 @@ SAME = """
             whole = all_of(runner, candidates)
             work = runner.work()
             kinds = {type(process).__name__ for process, _ in runner._workers}
-        with InTurn(setup, setup.engine()) as alone:
+        with SequentialRunner(setup, setup.engine()) as alone:
             expected = all_of(alone, candidates)
         assert kinds == {sys.argv[2]}, kinds
         assert whole == expected and first == {job: done for job, done in expected.items() if job[0] < 2}
@@ -259,8 +259,8 @@ LARGE = """
     import sys
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.experiment import Setup
-    from ragsmith.evaluation.threads import ANSWER, RANKING, InTurn
+    from ragsmith.evaluation.experiment import Experiment
+    from ragsmith.evaluation.threads import ANSWER, RANKING, SequentialRunner
     from ragsmith.pipelines.genes import read_configuration
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.techniques.registry import load_techniques
@@ -285,7 +285,7 @@ LARGE = """
 
     if __name__ == "__main__":
         load_techniques()
-        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
         space = load_space("paper")
         genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
         candidates = [space.candidate(genome) for genome in genomes]
@@ -303,7 +303,7 @@ LARGE = """
             assert not {process.pid for process in copies} & {process.pid for process in workers(runner)}
             assert {type(process).__name__ for process in workers(runner)} == {"ForkProcess"}
             work = runner.work()
-        with InTurn(setup, setup.engine()) as alone:
+        with SequentialRunner(setup, setup.engine()) as alone:
             assert ranked == all_of(alone, candidates[:2], RANKING)
             asked = all_of(alone, candidates[:2]) | all_of(alone, candidates[:2]) | all_of(alone, candidates[:2])
             expected = all_of(alone, candidates)
@@ -339,13 +339,13 @@ PARENT = """
     from ragsmith.techniques.registry import load_techniques
     from ragsmith.evaluation.baselines import baseline
     from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.experiment import Setup
+    from ragsmith.evaluation.experiment import Experiment
 
     if __name__ == "__main__":
         if sys.argv[2] == "SpawnProcess":
             threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         load_techniques()
-        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
         with ProcessRunner(setup, setup.engine(), 2) as runner:
             jobs = [(position, question) for position in (0, 1) for question in setup.examples]
             run = runner.run([baseline("naive"), baseline("bm25")], jobs)

@@ -87,8 +87,8 @@ def test_rankings_alone_drop_whom_no_answers_seen_so_far_could_save() -> None:
     track = begun(finished)
     nothing = np.full(QUESTIONS, np.nan)
     worse, alike = PartialScores(finished[0].exact - 0.3, nothing), PartialScores(finished[0].exact, nothing)
-    assert track.hopeless({1: worse, 2: alike}) == [1]
-    assert begun(finished[:4]).hopeless({1: worse}) == []
+    assert track.futile({1: worse, 2: alike}) == [1]
+    assert begun(finished[:4]).futile({1: worse}) == []
 
 
 def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
@@ -103,7 +103,7 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
     nothing = np.full(QUESTIONS, np.nan)
     for margin, expected in ((-1e-9, [1]), (1e-9, [])):
         exact = np.full(QUESTIONS, bar - highest + margin)
-        assert track.hopeless({1: PartialScores(exact, nothing)}) == expected
+        assert track.futile({1: PartialScores(exact, nothing)}) == expected
 
 
 def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
@@ -139,9 +139,9 @@ def test_an_estimate_adds_what_the_questions_still_to_come_are_easier_by() -> No
     exact = np.zeros(QUESTIONS)
     easy_later = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
     track = begun([standing(exact, easy_later)])
-    assert track.dropped(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
+    assert track.prune(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
     unanswered = PartialScores(exact + 0.1, np.full(QUESTIONS, np.nan))
-    assert track.dropped(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
+    assert track.prune(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
 
 
 def naive_with(**genes: str) -> Candidate:
@@ -198,7 +198,7 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
     runners = {1: same, 2: worse_to_rank, 3: worse_to_answer, 4: better}
     assert track.behind(10, runners) == [2, 3]
     whole = PartialScores(hard - 0.2, alike[0].sampled).value()
-    assert track.dropped(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
+    assert track.prune(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
 
 
 def test_the_order_of_those_partly_ranked_is_that_of_those_ranked() -> None:
@@ -220,8 +220,8 @@ def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_
     nothing = np.full(QUESTIONS, np.nan)
     worse, alike = unranked(finished[0].exact - 0.3, nothing, 10), unranked(finished[0].exact, nothing, 10)
     unknown = unranked(finished[0].exact - 0.3, nothing, 1)
-    assert track.hopeless({1: worse, 2: alike, 3: unknown}) == [1]
-    left = track.dropped(worse, 0)
+    assert track.futile({1: worse, 2: alike, 3: unknown}) == [1]
+    left = track.prune(worse, 0)
     assert left.questions == 0
     assert left.estimate == pytest.approx(np.mean([one.value() for one in finished]) - 0.3, abs=0.03)
 
@@ -232,8 +232,8 @@ def race(track: RaceState, racing: Racing, exact: np.ndarray, sampled: np.ndarra
     if answering:
         return any(track.behind(met, {0: unranked(exact, sampled, met, met)}) for met in looks)
     nothing = np.full(QUESTIONS, np.nan)
-    early = any(track.hopeless({0: unranked(exact, nothing, met)}) for met in looks)
-    return early or bool(track.hopeless({0: PartialScores(exact, nothing)}))
+    early = any(track.futile({0: unranked(exact, nothing, met)}) for met in looks)
+    return early or bool(track.futile({0: PartialScores(exact, nothing)}))
 
 
 @pytest.mark.parametrize("answering", [False, True])
@@ -300,7 +300,7 @@ def races(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Rac
         lambda candidate: models(language_model=CHAT),
     )
     rivals = [naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")]
-    found.enter(marked.evaluate(rivals, examples))
+    found.add_finished(marked.evaluate(rivals, examples))
     return found, marked
 
 
@@ -370,7 +370,7 @@ def mixed(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Rac
     found = Races(
         cast(Evaluator, marked), examples, Racing(), Fitness(), MAY_MISS, lambda candidate: models(language_model=CHAT)
     )
-    found.enter(marked.evaluate([naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")], examples))
+    found.add_finished(marked.evaluate([naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")], examples))
     return found, marked
 
 

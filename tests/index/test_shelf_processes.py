@@ -19,8 +19,8 @@ COMMON = """
 import os, random, signal, sys, time
 import numpy as np
 from ragsmith.index.index import Index
-from ragsmith.index.cached_index import KeptIndex
-from ragsmith.index.artifact_cache import Shelf
+from ragsmith.index.cached_index import CachedIndex
+from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.types import Chunk, IndexEntry
 
 class Letters:
@@ -34,7 +34,7 @@ def entries(draw, size):
     return tuple(IndexEntry((t,), Chunk(f"d#{n:05}", "d", n, n, n + 1, t)) for n, t in enumerate(texts))
 
 def build(entries, folder):
-    index = KeptIndex(entries, Shelf(folder))
+    index = CachedIndex(entries, ArtifactCache(folder))
     return index.vectors(Letters()), index.word_scores("abcd efgh aabb")
 
 def same(entries, folder):

@@ -361,7 +361,7 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
     lose(store, ["t5", "t6"], "hybrid")
     report = load_report(store, "toy")
     found = {c.name: c.difference for c in report.comparisons}
-    explained = "p also has to hold with the failures of whoever is ahead as the lowest score"
+    explained = "p also has to hold with the failures of the leader as the lowest score"
     assert [explained in "\n".join(summary_lines(one, columns=1000)) for one in (clean, report)] == [False, True]
     assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
     assert found["naive"].n == 6  # type: ignore[union-attr]

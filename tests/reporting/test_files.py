@@ -344,7 +344,7 @@ def test_it_is_said_why_the_winner_is_first_where_others_have_a_higher_fitness(r
     gone = AblationStep("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
     about = replace(report.about, record=replace(report.about.record, removals=(gone,)))
     beaten = replace(report, ranking=(first, better, *rest), about=about)
-    said = "he winner stands first, though others have a higher fitness: what does not pay was left out of it"
+    said = "he winner comes first although others have a higher fitness: what does not pay was left out of it"
     assert f"  (t{said}" in "\n".join(summary_lines(beaten, columns=1000))
     assert f"T{said}" in report_markdown(beaten)
     assert said not in "\n".join(summary_lines(replace(beaten, ranking=report.ranking), columns=1000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.comparison.looks import TestSetUse
+from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
@@ -33,7 +33,7 @@ def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
 ) -> None:
     first = searched(tmp_path / "one.sqlite", tiny_setup, space)
     tested = len(first.split.test)
-    assert first.look == TestSetUse(1, tested, tested)
+    assert first.look == HoldoutUse(1, tested, tested)
     again = searched(tmp_path / "two.sqlite", tiny_setup, space)
     assert (again.test, again.look) == (first.test, first.look)  # the same winner against the same others
     numbers = {}

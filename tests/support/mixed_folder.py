@@ -24,7 +24,7 @@ ENTRIES = 60
 NEEDED = ("bs4", "charset_normalizer", "docutils", "docx", "mammoth", "markdownify", "openpyxl", "pptx")
 """Packages of the extra ``documents``, and python-docx, which writes a file for it to read."""
 
-STATIONS = (
+STAGES = (
     ("Alderbrook", "Marten Quill", "the old tannery", 412, 1931),
     ("Birchholm", "Ines Farrow", "the north meadow", 388, 1947),
     ("Coldwell", "Tobias Renner", "the quarry road", 521, 1952),
@@ -58,7 +58,7 @@ class Mixed:
 
 def sentences(number: int) -> list[str]:
     """Facts about a station, a sentence each."""
-    name, keeper, place, volume, year = STATIONS[number % len(STATIONS)]
+    name, keeper, place, volume, year = STAGES[number % len(STAGES)]
     return [
         f"The {name} pumping station stands beside {place} and was opened in {year}.",
         f"Its keeper is {keeper}, who answers the telephone on line {number + 21} day and night.",
@@ -71,7 +71,7 @@ def sentences(number: int) -> list[str]:
 
 def markdown(number: int) -> str:
     """A station as Markdown, with two sections."""
-    name = STATIONS[number % len(STATIONS)][0]
+    name = STAGES[number % len(STAGES)][0]
     found = sentences(number)
     first, second = "\n\n".join(found[:3]), "\n\n".join(found[3:])
     return f"# The {name} station\n\n{first}\n\n## Upkeep of {name}\n\n{second}\n"
@@ -133,7 +133,7 @@ def written(folder: Path) -> Mixed:
         ).encode(),
         "data/plant.json": json.dumps({"plant": {"name": "Upper basin", "litres": 90000}}).encode(),
         "data/visits.jsonl": b"".join(
-            json.dumps({"visit": n, "station": STATIONS[n][0], "minutes": 10 + n}).encode() + b"\n" for n in range(5)
+            json.dumps({"visit": n, "station": STAGES[n][0], "minutes": 10 + n}).encode() + b"\n" for n in range(5)
         ),
         "data/reports.jsonl": b"".join(
             json.dumps({"title": f"Report {n}", "body": "\n\n".join(sentences(n + 2))}).encode() + b"\n"
@@ -215,7 +215,7 @@ def entries(folder: Path) -> list[str]:
 
 
 def _rst(number: int) -> bytes:
-    name = STATIONS[number][0]
+    name = STAGES[number][0]
     found = sentences(number)
     title = f"The {name} station"
     body = "\n\n".join(found[:3])
@@ -260,8 +260,8 @@ class Valve:
 def _html(number: int) -> bytes:
     found = sentences(number)
     rows = "".join(f"<tr><td>pump {n}</td><td>{n * 40} kW</td></tr>" for n in (1, 2))
-    return f"""<!doctype html><html><head><title>{STATIONS[number][0]} | Waterworks</title><script>var x = 1;</script></head>
-<body><nav><a href="/">Home</a></nav><main><h1>The {STATIONS[number][0]} station</h1><p>{found[0]} {found[1]}</p>
+    return f"""<!doctype html><html><head><title>{STAGES[number][0]} | Waterworks</title><script>var x = 1;</script></head>
+<body><nav><a href="/">Home</a></nav><main><h1>The {STAGES[number][0]} station</h1><p>{found[0]} {found[1]}</p>
 <h2>Power</h2><table><tr><th>pump</th><th>power</th></tr>{rows}</table><ul><li>{found[2]}</li><li>{found[3]}</li></ul></main>
 <footer>Copyright of nobody</footer></body></html>""".encode()
 
@@ -277,7 +277,7 @@ def _docx(number: int, *, headings: bool = True) -> bytes:
 
     document: Any = Document()
     found = sentences(number)
-    name = STATIONS[number][0]
+    name = STAGES[number][0]
     if headings:
         document.add_heading(f"The {name} station", level=1)
     else:
@@ -302,9 +302,9 @@ def _pptx(number: int) -> bytes:
 
     show: Any = Presentation()
     found = sentences(number)
-    show.core_properties.title = f"{STATIONS[number][0]} for visitors"
+    show.core_properties.title = f"{STAGES[number][0]} for visitors"
     slide = show.slides.add_slide(show.slide_layouts[1])
-    slide.shapes.title.text = f"The {STATIONS[number][0]} station"
+    slide.shapes.title.text = f"The {STAGES[number][0]} station"
     slide.placeholders[1].text = "\n".join(found[:3])
     slide.notes_slide.notes_text_frame.text = found[5]
     second = show.slides.add_slide(show.slide_layouts[5])
@@ -339,14 +339,14 @@ def _xlsx_staff() -> bytes:
     book: Any = Workbook()
     book.active.title = "Keepers"
     book.active.append(["keeper", "station", "since"])
-    for name, keeper, _, _, year in STATIONS:
+    for name, keeper, _, _, year in STAGES:
         book.active.append([keeper, name, year])
     return _saved(book.save)
 
 
 def _epub(*numbers: int) -> bytes:
     chapters = {
-        f"OEBPS/chapter{n}.xhtml": f"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title>c</title></head><body><h1>The {STATIONS[n][0]} station</h1>{''.join(f'<p>{s}</p>' for s in sentences(n))}</body></html>".encode()
+        f"OEBPS/chapter{n}.xhtml": f"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title>c</title></head><body><h1>The {STAGES[n][0]} station</h1>{''.join(f'<p>{s}</p>' for s in sentences(n))}</body></html>".encode()
         for n in numbers
     }
     items = "".join(f"<item id='c{n}' href='chapter{n}.xhtml' media-type='application/xhtml+xml'/>" for n in numbers)

@@ -1,8 +1,8 @@
 """Charts that need no script: SVG inside the page, coloured by the page's style, light, dark or printed.
 
 They are written by hand, an element a mark. A plotting library would fix colours, letters and width when a page is
-written, where here the page decides when it is looked at, and the largest of them are slow to import. What somebody
-points at says itself in full (``title``), and a table in the same section has the numbers.
+written, where here the page decides when it is looked at, and the largest of them are slow to import. A mark
+shows its value when pointed at (``title``), and a table in the same section has the numbers.
 """
 
 from __future__ import annotations

@@ -22,19 +22,19 @@ from ragsmith.reporting.charts.shapes import (
 )
 
 ROW = 38
-"""Pixels of a row: its name stands above its mark."""
+"""Pixels of a row: its name is above its mark."""
 NARROW = 44
-"""Letters that stand beside each other on a telephone; longer rows say their value in a line of its own."""
+"""Maximum width of a label on a phone in characters; longer rows have their value on a separate line."""
 
 DOTS_ROW = 40
-"""Pixels of a row: its name stands above its marks."""
+"""Pixels of a row: its name is above its marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
     """A named value, with an interval where ``low`` and ``high`` are known; ``marked`` ones are beyond their limit.
 
-    ``said`` stands behind the name instead of the value, and ``kind`` is a class of the style: better, worse or open.
+    ``said`` follows the name instead of the value, and ``kind`` is a class of the style: better, worse or open.
     """
 
     name: str
@@ -199,7 +199,7 @@ def _short(value: float) -> str:
 
 
 def histogram(values: Sequence[float], bins: int) -> tuple[int, ...]:
-    """How many of ``values``, each from 0 to 1, lie in each of ``bins`` equal parts; 1 lies in the last."""
+    """Count ``values`` in [0, 1] in ``bins`` equal bins; the last includes 1."""
     counts = [0] * bins
     for value in values:
         counts[min(bins - 1, int(value * bins))] += 1

@@ -28,12 +28,12 @@ from ragsmith.reporting.charts.shapes import (
 STEPS_HIGH = 220
 """Pixels from the lowest to the highest value."""
 LEFT = 6
-"""Percent of the width that stand free for the values."""
+"""Percent of the width reserved for the values."""
 
 CLOUD_HIGH = 300
 """Pixels from the lowest to the highest value."""
 NEAR = 26
-"""Percent of the width that a name may need: names that begin closer to each other stand one below the other."""
+"""Percent of the width that a name may need: closer names are placed below each other."""
 SAME = 1.5
 """Percent of the width from one point to another that hides it."""
 
@@ -145,7 +145,7 @@ def _line(series: Series, x: XScale, y: YScale) -> Iterator[Markup]:
 
 @dataclass(frozen=True, slots=True)
 class CloudPoint:
-    """What costs ``x`` and is worth ``y``. ``name`` stands beside it; ``kind`` is a class of the style."""
+    """A point with cost ``x`` and value ``y``, labelled ``name``; ``kind`` is a class of the style."""
 
     x: float
     y: float
@@ -187,7 +187,7 @@ class Cloud:
 
 
 def _names(points: Sequence[CloudPoint]) -> list[Markup]:
-    """Names beside their points, none on top of another: where there is no room they move up or down."""
+    """Labels of the points, moved up or down where they would overlap."""
     placed: list[tuple[float, float]] = []
     parts = []
     for point in _joined(points):
@@ -217,7 +217,7 @@ def _joined(points: Sequence[CloudPoint]) -> list[CloudPoint]:
 
 
 def _guides(y: YScale, values: Sequence[float]) -> list[Markup]:
-    """A line across at each of ``values``, which stands above it."""
+    """A horizontal line with a label at each of ``values``."""
     parts = []
     for value in values:
         parts += [

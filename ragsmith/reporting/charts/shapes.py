@@ -36,7 +36,7 @@ class XScale:
     most: float
 
     def __call__(self, value: float) -> float:
-        """Percent of the width; what lies beyond either end is drawn at it."""
+        """Percent of the width; values beyond an end are drawn at the end."""
         wide = self.most - self.least
         share = (value - self.least) / wide if wide else 0.5
         return EDGE + (100 - 2 * EDGE) * min(1.0, max(0.0, share))
@@ -58,7 +58,7 @@ class YScale:
 
 
 def rect(x: float, y: float, width: float, height: float, css: str, said: str = "") -> Markup:
-    """A rectangle; ``said`` is shown where somebody points at it."""
+    """A rectangle; ``said`` is its tooltip."""
     return Markup('<rect class="{}" x="{:.2f}%" y="{:.1f}" width="{:.2f}%" height="{:.1f}"{}').format(
         css, x, y, max(0.0, width), max(0.0, height), _ended("rect", said)
     )
@@ -84,7 +84,7 @@ def dot(x: float, y: float, css: str, said: str = "", radius: float = 5) -> Mark
 
 
 def diamond(x: float, y: float, css: str, said: str = "") -> Markup:
-    """A mark that is told from a round one without its colour: a square, which the style stands on its corner."""
+    """A mark that differs from a round one without colour: a square, rotated by the style."""
     return Markup('<rect class="diamond {}" x="{:.2f}%" y="{:.1f}" width="9" height="9"{}').format(
         css, x, y, _ended("rect", said)
     )

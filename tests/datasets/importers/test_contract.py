@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).with_name("samples")
 OWN = '''
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import Fields, Gold, Imported, named_text, numbered, read_files
+from ragsmith.datasets.importers.imported import EvidenceCollector, Fields, Imported, named_text, numbered, read_files
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole
 from ragsmith.types import UNSPECIFIED, Example
@@ -30,7 +30,7 @@ def import_cards(source: Path, *, deck: str = "all") -> Imported:
     """Flash cards in JSON."""
     items = [Fields.of(item, "a card", "cards") for items in read_files(source, list) for item in items]
     kept = [item for item in items if deck in ("all", item.record.get("deck"))]
-    gold = Gold()
+    gold = EvidenceCollector()
     documents = [named_text(id_, "", item.text("back")) for id_, item in zip(numbered("card-", len(kept)), kept)]
     for item, document in zip(kept, documents):
         example = Example(document.id, item.text("front"), item.text("back"), UNSPECIFIED, (whole(document),))

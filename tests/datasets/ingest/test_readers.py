@@ -22,14 +22,14 @@ from ragsmith.text.files import TextError
 OWN = '''
 import re
 
-from ragsmith.datasets.ingest.readers.part import Part, reader
+from ragsmith.datasets.ingest.readers.part import FilePart, reader
 
 
 @reader("subtitles", suffixes=(".srt",))
-def read_subtitles(data: bytes, name: str) -> tuple[Part, ...]:
+def read_subtitles(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Subtitles: what is said, without times."""
     lines = [line for line in data.decode().splitlines() if line and not re.match(r"[0-9:,> -]+$", line)]
-    return (Part("\\n".join(lines) + "\\n"),)
+    return (FilePart("\\n".join(lines) + "\\n"),)
 '''
 SPOKEN = "1\n00:00:01,000 --> 00:00:02,000\nThe oak is tall.\n\n2\n00:00:02,000 --> 00:00:03,000\nIt is nine metres.\n"
 
