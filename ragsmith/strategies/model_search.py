@@ -71,8 +71,7 @@ class ModelSearch(SteppedSearch):
         yield from islice(self.in_batches(drawn, max(self._first - len(self.told), 1)), 1)
         pool = list(islice(drawn, POOL))  # all others, or as many random ones as are looked at
         while candidates := self._candidates(pool):
-            size = BATCH if self.remaining is None else min(BATCH, self.remaining)
-            yield Population(most_promising(self.told, candidates, size, self._prior))
+            yield Population(most_promising(self.told, candidates, self.batch_of(BATCH), self._prior))
 
     def _candidates(self, pool: Sequence[Genome]) -> list[Genome]:
         best = islice(best_known(self.told), NEIGHBOURED)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from random import Random
 from types import MappingProxyType
 from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS
-from ragsmith.strategies.offspring import BREEDINGS, OffspringGenerator
+from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.selection import SELECTIONS
-from ragsmith.strategies.strategy import Feasible, Sizes
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -100,12 +98,6 @@ class GeneticSettings:
         """The most genomes a run scores, unless it is given another limit."""
         bred = None if self.generations is None else self.generations * (self.population - self.elitism)
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
-
-
-def cradle_of(settings: GeneticSettings, sizes: Sizes, feasible: Feasible, rng: Random) -> OffspringGenerator:
-    """How children are made by ``settings``."""
-    cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
-    return OffspringGenerator(sizes, feasible, cross, settings.crossover_rate, mutate, rng)
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> None:

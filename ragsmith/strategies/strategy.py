@@ -229,10 +229,14 @@ class SteppedSearch(ABC):
             return None
         return self.max_evaluations - len(self._proposed) + len(self._repeats)
 
+    def batch_of(self, size: int) -> int:
+        """``size``, or as many genomes as may still be proposed."""
+        return size if self.remaining is None else min(size, self.remaining)
+
     def in_batches(self, genomes: Iterable[Genome], size: int) -> Iterator[Population]:
         """Cut a stream of genomes into populations of ``size``, of what is not known and may still be proposed."""
         unknown = (genome for genome in genomes if genome not in self.told)
-        while batch := tuple(islice(unknown, size if self.remaining is None else min(size, self.remaining))):
+        while batch := tuple(islice(unknown, self.batch_of(size))):
             yield Population(batch)
 
     def _open(self, step: Population) -> None:

@@ -53,7 +53,7 @@ class TPESearch(SteppedSearch):
         for genome, told in self.told.items():
             answer(study, enqueued(study, options, genome), told)
         while True:
-            size = self._size if self.remaining is None else min(self._size, self.remaining)
+            size = self.batch_of(self._size)
             asked: dict[Genome, Trial] = {}
             while len(asked) < size and (suggestion := self._suggest(study, options, asked)):
                 genome, trial = suggestion
