@@ -70,7 +70,7 @@ class Extension:
             return f"{self.name} has no option {option!r}: {known}"
         hint = get_type_hints(self.fn, include_extras=True).get(option)
         kind = getattr(hint, "__origin__", hint)
-        if kind not in KINDS or self.options[option] is inspect.Parameter.empty:
+        if kind is None or kind not in KINDS or self.options[option] is inspect.Parameter.empty:
             return f"the option {option!r} of {self.name} needs a type, and a default: a number, a text or a bool"
         ranges = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Range)]
         if wanted := expected(kind, ranges, value):

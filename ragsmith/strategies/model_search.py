@@ -1,4 +1,4 @@
-"""Search by a model: a surrogate of the fitness says which genomes may be better than the best known one.
+"""Bayesian optimisation: a surrogate of the fitness predicts which genomes may beat the best known one.
 
 Efficient global optimisation (Jones, Schonlau and Welch 1998) with a Gaussian process over options and pairs of them.
 Batches are chosen one by one, as if what was chosen before had come out as expected (the kriging believer of
@@ -43,7 +43,7 @@ NEIGHBOURED = 5
 
 
 class ModelSearch(SteppedSearch):
-    """Proposes what may improve most on the best known genome, by a model of all that was told (a `Strategy`).
+    """Proposes the genomes of highest expected improvement (a `Strategy`).
 
     It begins with ``first`` genomes drawn at random, less what it was told; with a prior, with none.
     """
@@ -80,7 +80,7 @@ class ModelSearch(SteppedSearch):
 
 
 def learned(told: Mapping[Genome, Told], prior: Prior | None = None) -> Surrogate | None:
-    """What can be believed of all genomes after what was told; None where neither that nor ``prior`` says anything."""
+    """Fit a surrogate to the observations; None where there are none."""
     seen: dict[Genome, tuple[float, float]] = {}
     for genome, one in told.items():
         if isinstance(one, Pruned):

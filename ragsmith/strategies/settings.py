@@ -1,4 +1,4 @@
-"""What a genetic search is asked to do: its numbers and parts, and the presets of them."""
+"""The settings of a genetic search, and their presets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ragsmith.text.suggest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class GeneticSettings:
-    """The knobs of the genetic algorithm; the defaults are the paper's.
+    """The settings of the genetic algorithm; the defaults are the paper's.
 
     ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
     of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
     ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many steps without improvement,
     ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
 
-    ``breeding`` says who may be a parent: the ``elites`` of the last population, as in the paper's Algorithm 1, the
+    ``breeding`` is the pool of parents: the ``elites`` of the last population, as in the paper's Algorithm 1, the
     ``best`` of it, as in the paper's code, or of all that is ``known``. ``unseen`` breeds children that are known again
     until they are new. ``screening`` breeds so many new children for each that is evaluated: a model of what is known
     takes those that promise most. ``local_search`` is the share of the budget that is kept for the end, when single

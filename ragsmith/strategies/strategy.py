@@ -1,4 +1,4 @@
-"""What a search strategy is: it proposes genomes, is told their scores, and remembers both.
+"""The interface of search strategies, and the base class that all share.
 
 A strategy decides and never evaluates. The whole loop outside is
 
@@ -36,13 +36,12 @@ Feasible = Callable[[Genome], bool]
 """Whether a genome may be evaluated at all."""
 
 Prior = Callable[[Sequence[Genome]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""What is expected of genomes before anything is known of them here: of each its fitness, up to a number that all
-share, and the standard deviation."""
+"""A prior over genomes: the expected fitness of each, up to a common constant, and its standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What is told of a candidate that a race dropped after so many answers.
+    """The observation of a candidate that a race pruned after so many questions.
 
     ``estimate`` is a rough fitness, with its standard ``error``, and never a score: the candidate can neither win nor
     be an elite.
@@ -54,14 +53,14 @@ class Pruned:
 
 
 Told = float | Pruned | None
-"""What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
+"""The observation of a genome: a score (higher is better), or that it was pruned; None if it failed."""
 
 
 IDLE_STEPS = 1000
 """Populations in a row in which every genome is known, after which a search ends."""
 
 Costs = tuple[float, ...]
-"""What a genome costs, lower is better: a number for each objective beside the score."""
+"""What a genome costs, lower is better: a number for each objective besides the score."""
 
 NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
@@ -108,7 +107,7 @@ class Strategy(Protocol):
     def propose(self) -> tuple[Genome, ...]:
         """The next genomes to evaluate, distinct and in a fixed order; ``()`` when the search is over.
 
-        None of them was told yet. Until all of a batch are told, the rest of it is proposed again.
+        None has an observation yet. Until all of a batch have one, the rest of it is proposed again.
         """
         ...
 
@@ -118,12 +117,12 @@ class Strategy(Protocol):
         repeats: Collection[Genome] = (),
         costs: Mapping[Genome, Costs] = NO_COSTS,
     ) -> None:
-        """Report what evaluations came to. What failed or was dropped is kept, and never a winner.
+        """Report observations. What failed or was pruned is remembered, and never wins.
 
-        A genome that was not proposed may be told too: it is then known, may win, and will not be proposed.
-        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they are told like others
-        and do not count against the limit on evaluations. ``costs`` has those of every genome with a score, where
-        there are several objectives; most strategies go by the score alone.
+        A genome that was not proposed may be reported, too: it is then known, may win, and will not be proposed.
+        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they do not count against
+        the limit on evaluations. ``costs`` has those of every genome with a score, where there are several objectives;
+        most strategies use the score alone.
         """
         ...
 

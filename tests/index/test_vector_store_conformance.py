@@ -20,7 +20,7 @@ from ragsmith.index.vector_store import Keys, VectorStore, keys_name
 from ragsmith.index.vector_stores.approximate import ApproximateVectors
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.vector_stores import serves_one_process
+from ragsmith.models.vector_stores import VECTOR_STORES, serves_one_process
 from ragsmith.types import IndexEntry
 
 KINDS = ("exact", "approximate", "coded", "qdrant in memory", "qdrant in a folder", "postgresql")
@@ -28,6 +28,10 @@ KEPT = ("approximate", "coded", "qdrant in a folder", "postgresql")
 PACKAGES = {"approximate": "faiss", "coded": "faiss", "qdrant": "qdrant_client", "postgresql": "psycopg"}
 MISSING = 0.01
 """The share of questions for which approximate search may find another five."""
+
+
+def test_every_registered_store_is_in_this_suite() -> None:
+    assert {known.name for known in VECTOR_STORES} == {kind.partition(" ")[0] for kind in KINDS} - {"coded"}
 
 
 class Made:
