@@ -313,42 +313,6 @@ def kill_browser(folder: Path, draw: random.Random, kills: int) -> None:
     print(f"browser killed {kills} times: {lost} decisions lost; {typed} times while typing, {typed_lost} texts lost")
 
 
-def two_at_once(folder: Path, draw: random.Random) -> None:
-    count = len(kept(folder))
-    with opened(folder, "ada") as (_, ada), opened(folder, "ben") as (_, ben):
-        pressed: Counter[str] = Counter()
-        quicker = said = 0
-        while ada.current is not None or ben.current is not None:
-            name, page = draw.choice([("ada", ada), ("ben", ben)])
-            id_ = page.current
-            if id_ is None:
-                continue
-            page.press(draw.choice("aar"))
-            moved = f"current.id !== {json.dumps(id_)} || current.state !== 'pending'"
-            page.until(f"return !busy && (!current || {moved})")
-            if page.ask(f"return drafts.get({json.dumps(id_)}).reviewer") == name:
-                pressed[name] += 1
-                continue
-            quicker += 1
-            said += {"ada": "ben", "ben": "ada"}[name] in page.ask(
-                "return document.getElementById('notice').textContent"
-            )
-            page.press("n")
-            page.until(f"return !busy && (!current || current.id !== {json.dumps(id_)})")
-        for page in (ada, ben):  # what the other decided last comes with the next poll
-            page.until("return [...drafts.values()].every(draft => draft.state !== 'pending')")
-        equal = ada.shown == ben.shown == kept(folder)
-    read = map(json.loads, (folder / "review.jsonl").read_text().splitlines())
-    lines = [line for line in read if "id" in line]
-    decided = Counter(line["id"] for line in lines)
-    by = dict(Counter(line["reviewer"] for line in lines))
-    print(
-        f"two at once: {sum(pressed.values())} of {count} decided, {dict(pressed)} by the pages, {by} by the files; "
-        f"decided twice: {sum(times > 1 for times in decided.values())}"
-    )
-    print(f"  another was quicker {quicker} times, and the page said so {said} times; pages and files agree: {equal}")
-
-
 def photograph(folder: Path, pictures: Path) -> None:
     pictures.mkdir(parents=True, exist_ok=True)
     command = Command(folder, "ada")
@@ -383,7 +347,6 @@ def main() -> None:
         by_keyboard(drafted(home / "keyboard", chosen.questions), draw)
         kill_process(drafted(home / "process", chosen.questions), draw, chosen.kills)
         kill_browser(drafted(home / "browser", chosen.questions), draw, chosen.kills)
-        two_at_once(drafted(home / "two", chosen.questions), draw)
         if chosen.pictures:
             photograph(drafted(home / "pictures", chosen.questions), chosen.pictures)
 
