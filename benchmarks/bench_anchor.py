@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from ragsmith.datasets.anchoring.anchor import Anchor
-from ragsmith.datasets.anchoring.answers import FEATURES, Answers, chances
-from ragsmith.datasets.anchoring.places import MissingPlace
+from ragsmith.datasets.anchoring.answers import FEATURES, AnswerFinder, part_probabilities
+from ragsmith.datasets.anchoring.matches import NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion
-from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence, counted
+from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence, count_match_types
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.importers import import_dataset
 from ragsmith.text.markdown import BlockType, blocks
@@ -90,14 +90,16 @@ def judge(name: str) -> None:
         wrong[each.places[0].how] += not correct
     for left in found.unanchored:
         counts[left.why.status] += 1
-        if left.why.status is MissingPlace.AMBIGUOUS:
+        if left.why.status is NoMatchReason.AMBIGUOUS:
             counts["among"] += any(right(place.span, gold[left.asked.id]) for place in left.why.candidates)
-    share = {key: f"{100 * counts[key] / len(examples):5.1f} %" for key in (*MissingPlace, "right", "wrong")}
-    among = f"{100 * counts['among'] / counts[MissingPlace.AMBIGUOUS]:.0f} %" if counts[MissingPlace.AMBIGUOUS] else "-"
+    share = {key: f"{100 * counts[key] / len(examples):5.1f} %" for key in (*NoMatchReason, "right", "wrong")}
+    among = (
+        f"{100 * counts['among'] / counts[NoMatchReason.AMBIGUOUS]:.0f} %" if counts[NoMatchReason.AMBIGUOUS] else "-"
+    )
     print(
         f"{name:20} {len(examples):5} questions: right {share['right']}, wrong {share['wrong']}, ambiguous"
-        f" {share[MissingPlace.AMBIGUOUS]} (gold among the candidates: {among}),"
-        f" not found {share[MissingPlace.NOT_FOUND]}, repeated {share[MissingPlace.REPEATED]};"
+        f" {share[NoMatchReason.AMBIGUOUS]} (gold among the candidates: {among}),"
+        f" not found {share[NoMatchReason.NOT_FOUND]}, repeated {share[NoMatchReason.REPEATED]};"
         f" {found.hows}, wrong of them {dict(+wrong)}; {seconds:.1f} s"
     )
 
@@ -180,7 +182,7 @@ def repair(name: str, places: int, per_document: bool, seeds: int) -> None:
         f"{name:20} edited at {how}, {seeds} seeds ({dict(kinds)}): of {counts['exist']} spans that still exist"
         f" {100 * counts['found'] / counts['exist']:.1f} % found ({counts['found touched']} of {counts['touched']} that"
         f" moved or changed), in part {counts['partly']}, wrong {counts['wrong']}, ambiguous"
-        f" {counts[MissingPlace.AMBIGUOUS]}, not found {counts[MissingPlace.NOT_FOUND]}; {dict(hows)};"
+        f" {counts[NoMatchReason.AMBIGUOUS]}, not found {counts[NoMatchReason.NOT_FOUND]}; {dict(hows)};"
         f" {time.perf_counter() - started:.1f} s"
     )
 
@@ -196,7 +198,7 @@ def edit_and_repair(
 ) -> None:
     """Count what repair finds after one round of edits."""
     stood = {
-        FormerPlace(span, by_id[span.doc].text[span.start : span.end])
+        OldEvidence(span, by_id[span.doc].text[span.start : span.end])
         for by_id in [{document.id: document for document in data.documents}]
         for example in data.examples
         for span in example.evidence
@@ -207,7 +209,7 @@ def edit_and_repair(
     kinds += Counter(edit(now[doc], draw) for doc in (targets if per_document else draw.choices(gold, k=places)))
     documents = [replace(document, text=now[document.id].text) for document in data.documents]
     found = EvidenceRepair(documents).repair(stood)
-    hows += Counter(counted(found.values()))
+    hows += Counter(count_match_types(found.values()))
     for piece, outcome in found.items():
         kept = [at for at, old in enumerate(now[piece.span.doc].origin) if piece.span.start <= old < piece.span.end]
         exists = 2 * len(kept) >= piece.span.end - piece.span.start
@@ -238,7 +240,7 @@ def learn() -> None:
     for name in (*BUNDLED, *PUBLISHED):
         data = data_set(name)
         examples, _ = divided(name, data)
-        answers = Answers(data.documents) if examples else None
+        answers = AnswerFinder(data.documents) if examples else None
         for example in examples if answers else ():
             ranked = answers.ranked(example.question, example.answer)
             spans = [answers.span(at) for at in ranked.positions.tolist()]
@@ -247,7 +249,7 @@ def learn() -> None:
     print("RANKING =", weights[:-1].round(2).tolist(), " NOWHERE =", weights[-1].round(2))
     signs, outcomes, counted = [], [], []
     for answers, ranked, correct, weight in known:
-        shares, _ = chances(ranked.features, weights[:-1].round(2), float(weights[-1].round(2)))
+        shares, _ = part_probabilities(ranked.features, weights[:-1].round(2), float(weights[-1].round(2)))
         signs.append(answers.signs(ranked, shares))
         outcomes.append(float(correct[int(np.argmax(shares))]))
         counted.append(weight)
@@ -261,7 +263,7 @@ def ranking(known: list[tuple[np.ndarray, np.ndarray, float]], steps: int = 800,
     for step in range(1, steps + 1):
         slope = ridge * weights
         for features, correct, weight in known:
-            shares, nowhere = chances(features, weights[:-1], weights[-1])
+            shares, nowhere = part_probabilities(features, weights[:-1], weights[-1])
             everything = np.append(shares, nowhere)
             gold = everything * np.append(correct, not correct.any())
             change = weight * (everything - gold / (gold.sum() + 1e-12))

@@ -46,7 +46,7 @@ from large_corpus import general_weights, table
 from watching import peaks_shown, watched
 
 from ragsmith.datasets.dataset import make_dataset, write_dataset
-from ragsmith.gateway.memory import give_back
+from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.techniques.pre_embedding.none import none
@@ -124,7 +124,7 @@ class Table:
         clock, busy = time.perf_counter(), time.process_time()
         yield
         clock, busy = time.perf_counter() - clock, time.process_time() - busy
-        give_back()
+        release_free_memory()
         row = [
             name,
             f"{clock:.1f}",
@@ -258,7 +258,7 @@ def measure_retrievers(given: argparse.Namespace) -> None:
         measure("approximate", partial(vector, near, embedder=EMBEDDER))
         embedder = Embedded(near.vector_store(EMBEDDER).vectors)  # type: ignore[attr-defined]
         del near
-        give_back()
+        release_free_memory()
         with shown.building("vector"):
             vector(index, ("a first question",), embedder=embedder)
         searches["vector"] = partial(vector, index, embedder=embedder)

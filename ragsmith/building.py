@@ -1,11 +1,11 @@
-"""What is said while something is built that a whole collection needs once, which may take minutes: by `logging`.
+"""Progress of long tasks, such as building an index, by `logging`. The command line prints it.
 
-The command line prints it. From Python::
+From Python::
 
     logging.basicConfig()
     logging.getLogger("ragsmith.building").setLevel(logging.INFO)
 
-``fields`` of a record are ``what``, ``done`` and ``total``; a total that is not known is 0.
+The ``fields`` of a record are ``what``, ``done`` and ``total``; an unknown total is 0.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from time import monotonic
 LOGGER = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
-"""So often it is told at most how far something is; of what takes less nothing is told, unless by `tell`."""
+"""Between two messages on a task; a task that takes less has none, except by `log_progress`."""
 
-_AROUND: ContextVar[Building | None] = ContextVar("_AROUND", default=None)
+_AROUND: ContextVar[TaskProgress | None] = ContextVar("_AROUND", default=None)
 
 
-class Building:
-    """Something that is being built out of ``total`` parts.
+class TaskProgress:
+    """Progress of a task of ``total`` parts.
 
-    What is begun inside a block of `around` with the same name is counted there, as a part of that.
+    A task of the same name that begins inside a block of `around` is counted as a part of this one.
     """
 
     def __init__(self, what: str, total: int = 0, clock: Callable[[], float] = monotonic) -> None:
         self._what = what
         self._total = total
         self._clock = clock
-        self._told = clock()
+        self._logged = clock()
         self._done = 0
         around = _AROUND.get()
         self._whole = around if around is not None and around._what == what else self
         self._before = self._whole._done
 
     def done(self, parts: int) -> None:
-        """Tell that so many ``parts`` are done, if something has not been told for a while."""
+        """Log that so many ``parts`` are done, at most every `EVERY_SECONDS`."""
         self._done = parts
-        self._whole._tell(self._before + parts)
+        self._whole._log(self._before + parts)
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """What is built of the same name in this block is a part of this, behind what is done already."""
+        """Count tasks of the same name in this block as parts of this task, after those that are done."""
         before = _AROUND.set(self._whole)
         try:
             yield
         finally:
             _AROUND.reset(before)
 
-    def _tell(self, done: int) -> None:
+    def _log(self, done: int) -> None:
         now = self._clock()
-        if now - self._told >= EVERY_SECONDS:
-            self._told = now
-            tell(self._what, done, self._total)
+        if now - self._logged >= EVERY_SECONDS:
+            self._logged = now
+            log_progress(self._what, done, self._total)
 
 
-def tell(what: str, done: int = 0, total: int = 0) -> None:
-    """Tell at once that something begins, or how far it is."""
+def log_progress(what: str, done: int = 0, total: int = 0) -> None:
+    """Log at once that a task begins, or its progress."""
     far = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
     LOGGER.info("%s%s", what, far, extra={"fields": {"what": what, "done": done, "total": total}})
 
 
-def say_nothing() -> None:
-    """Tell nothing more in this process: another one speaks for it."""
+def disable_progress_log() -> None:
+    """Log no progress in this process: another one does."""
     LOGGER.disabled = True

@@ -1,7 +1,7 @@
 """Caches in memory: each is declared where it is made, and all of them can be emptied at once.
 
-They are bounded by numbers of entries, not by their bytes, and emptied where a process has more memory than it may, and
-every so often in one that serves. An emptied cache is filled again with the same values. `docs/caches.md` lists them.
+They are bounded by entries, not by bytes, and emptied when a process exceeds its memory limit, and periodically in a
+server. An emptied cache is filled again with the same values. `docs/caches.md` lists them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weakref import WeakMethod, ref
 T = TypeVar("T")
 
 MIN_CACHE_ENTRIES = 64
-"""A cache with fewer entries is not emptied: it holds what is used all the time, such as a table."""
+"""A cache with fewer entries is not emptied: it has what is used all the time, such as a table."""
 
 _caches: list[ref[_lru_cache_wrapper[Any]]] = []
 _emptying: list[WeakMethod[Callable[[], None]]] = []

@@ -1,8 +1,8 @@
-"""What makes a stored value stale: the digest of what it was computed from, and the fingerprint of the code.
+"""Digests of values and fingerprints of code: a stored value is stale when either has changed.
 
-Values have one canonical JSON form. Equal values give equal text whatever the order of a mapping's keys, the process or
-the platform; what JSON cannot say exactly (NaN, bytes, sets, arrays, mutable objects) is refused instead of being
-hashed by accident. Text is taken as it is: NFC and NFD spellings differ, and so do 1, 1.0 and True.
+Values have one canonical JSON form. Equal values have equal texts whatever the order of a mapping's keys, the process
+or the platform; what JSON cannot represent exactly (NaN, bytes, sets, arrays, mutable objects) is refused. Text is not
+normalised: NFC and NFD spellings differ, and so do 1, 1.0 and True.
 
 Code is hashed by statement: the fingerprint of a function covers the statements that it uses by name, directly or not.
 """
@@ -40,7 +40,7 @@ _TEXT = frozenset({str})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Place = tuple["_Place", int | str] | None
-"""Where in the value: the way to the parent, and the position or key below it."""
+"""A place in the value: that of the parent, and the position or key below it."""
 
 
 def canonical(value: object) -> str:
@@ -61,7 +61,7 @@ def canonical(value: object) -> str:
         raise ValueError("value is nested too deeply or contains itself: pass a flatter value") from None
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character, as cut-off replies have: JSON can say it, UTF-8 cannot
+    except UnicodeEncodeError:  # half a character, as in cut replies: JSON can represent it, UTF-8 cannot
         return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text
 
@@ -75,9 +75,9 @@ def digest(*parts: object) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the encoder alone does right by ``value``: only JSON's own types and text keys.
+    """Whether the encoder alone encodes ``value``: only JSON's own types and text keys.
 
-    Of numbers that are not finite it says so itself.
+    It raises itself for numbers that are not finite.
     """
     kind = type(value)
     if kind is dict:
@@ -114,7 +114,7 @@ def _plain(value: object, path: _Place) -> object:
 
 
 def _atom(value: float | str, path: _Place) -> float | str:
-    """A finite float, or what a subclass of an atom (a ``StrEnum``, a ``numpy.float64``) is worth."""
+    """A finite float, or the plain value of a subclass of an atom (a ``StrEnum``, a ``numpy.float64``)."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -132,7 +132,7 @@ def _text_key(key: object, path: _Place) -> str:
 
 @cache
 def _frozen_fields(kind: type) -> tuple[str, ...] | None:
-    """Names of the fields by which a frozen dataclass is compared; None for everything else."""
+    """Names of the compared fields of a frozen dataclass; None for other types."""
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return None
     return tuple(field.name for field in fields(kind) if field.compare)
@@ -164,7 +164,7 @@ DECLARATIVE = frozenset(
         "ragsmith.techniques.registry",
     }
 )
-"""Modules that say what exists and what went wrong, and cannot change what a function returns."""
+"""Modules of declarations and errors, which cannot change what a function returns."""
 
 T = TypeVar("T")
 
@@ -181,14 +181,14 @@ _MARK = "ragsmith.digest", decides_no_value.__name__
 _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE.parent
 _USES_DEEP = 3
-"""Two statements that read the same are told apart by what the names in them stand for, as many uses deep."""
+"""Uses that are followed to distinguish two statements with the same text."""
 
 
 class _Use(NamedTuple):
-    """A name in a statement: how the statement writes it, and what it stands for.
+    """A name in a statement: its ``label`` there, and what it refers to.
 
-    It is ``attribute`` of ``name`` of ``module``; "" for no attribute, for the whole module, and for the module that
-    the statement stands in.
+    That is ``attribute`` of ``name`` of ``module``; "" for no attribute, for the whole module, and for the module of
+    the statement.
     """
 
     label: str
@@ -207,7 +207,7 @@ class _Statement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Module:
-    """A file of code, and the folder in which its dotted name begins."""
+    """A file of code, and the folder where its dotted name begins."""
 
     name: str
     path: Path
@@ -215,7 +215,7 @@ class _Module:
 
     @cached_property
     def is_ours(self) -> bool:
-        """Whether it belongs to this package: of other code, statements cannot be told apart, and every word counts."""
+        """Whether it belongs to this package: of other code, every statement and word counts."""
         return self.path.is_relative_to(_PACKAGE)
 
     @property
@@ -259,7 +259,7 @@ class _Module:
 
 
 DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "umap": "umap-learn", "yaml": "PyYAML"}
-"""Under which name a library is installed, where it is imported under another."""
+"""The names of installed packages that are imported by another name."""
 
 _Node = tuple[_Module, int]
 """A statement: its module, and its position there."""
@@ -269,7 +269,7 @@ _Node = tuple[_Module, int]
 def fingerprint(module: str, name: str = "") -> str:
     """Digest of the statements that determine what ``name`` of ``module`` computes, or the whole module; 16 hex digits.
 
-    These are the statement that defines it and those it uses by name, directly or not, in whatever file they stand, and
+    These are the statement that defines it and those it uses by name, directly or not, in whatever file, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
     names and places of modules, the wording of errors that are raised and methods under `decides_no_value` do not
     count; constants such as prompts do,
@@ -278,7 +278,7 @@ def fingerprint(module: str, name: str = "") -> str:
     holds no installed libraries, every statement counts in its order, with docstrings and the wording of errors.
 
     Raises:
-        UsageError: the code stands in the script that is run, which other processes cannot import.
+        UsageError: the code is in the script that is run, which other processes cannot import.
         ModuleNotFoundError: there is no source of it.
     """
     roots = _roots(module, name)
@@ -299,7 +299,7 @@ def closure(module: str, name: str = "") -> frozenset[str]:
 def program() -> str:
     """Digest of every line of this package, and of the versions of all that it needs; 16 hex digits.
 
-    `fingerprint` says what may have changed a result. This says more: that nothing at all was changed.
+    `fingerprint` covers what may change a result; this covers everything.
     """
     code = (path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py")))
     needed: list[str] = []
@@ -343,7 +343,7 @@ def _module(name: str) -> _Module | None:
 
 @cache
 def _in_folder(base: Path, name: str) -> _Module | None:
-    """The module ``name``, whose first part lies in the folder ``base``."""
+    """The module ``name``, whose first part is in the folder ``base``."""
     place = base.joinpath(*name.split("."))
     files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
     return next((_Module(name, path, base) for path in files if path.is_file()), None)
@@ -368,7 +368,7 @@ def _is_installed(folder: Path) -> bool:
 
 
 def _on_path(name: str) -> _Module | None:
-    """The module ``name`` in a folder that one has put on the path of Python; None if it is a library's."""
+    """The module ``name`` in a folder of the user on Python's path; None for a library."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return None
@@ -384,7 +384,7 @@ def _on_path(name: str) -> _Module | None:
 
 @cache
 def _definitions(module: _Module, name: str) -> frozenset[_Node]:
-    """The statements that define ``name``; all of the module where they cannot be told apart."""
+    """The statements that define ``name``; all of the module where there are none."""
     if module.is_declarative:
         return frozenset()
     found = name and module.is_ours and module.places.get(name)
@@ -393,7 +393,7 @@ def _definitions(module: _Module, name: str) -> frozenset[_Node]:
 
 @cache
 def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
-    """Every name that a statement uses: what it is called there, and what defines it."""
+    """Every name that a statement uses: its label there, and the statements that define it."""
     by = node[0]
     found = []
     for use in _statement(node).uses:
@@ -433,7 +433,7 @@ def _statement(node: _Node) -> _Statement:
 
 
 def _reached(roots: Iterable[_Node]) -> set[_Node]:
-    """``roots``, all they use, and what the modules they stand in do when they are imported."""
+    """``roots``, all they use, and what their modules do when they are imported."""
     seen: set[_Node] = set()
     waiting = list(roots)
     while waiting:
@@ -478,7 +478,7 @@ def _sequences(nodes: Iterable[_Node]) -> Iterable[str]:
 
 @cache
 def _colour(nodes: frozenset[_Node], deep: int) -> str:
-    """Digest of the texts of statements, and of what the names in them stand for, ``deep`` uses deep."""
+    """Digest of the texts of statements, and of what their names refer to, ``deep`` uses deep."""
     colours = []
     for node in nodes:
         uses = sorted(f"{label}={_colour(targets, deep - 1)}" for label, targets in _uses(node)) if deep else []
@@ -490,7 +490,7 @@ def _colour(nodes: frozenset[_Node], deep: int) -> str:
 
 
 def _parse(source: str, is_ours: bool) -> list[_Statement]:
-    """The statements of a module in their order, in normal form; words that nobody reads stay if it is not ours."""
+    """The statements of a module in order, in normal form; docstrings and messages count if it is not ours."""
     body = [statement for block in ast.parse(source).body for statement in _executed(block)]
     imports: dict[str, tuple[str, str]] = {}
     own: set[str] = set()
@@ -516,7 +516,7 @@ def _parse(source: str, is_ours: bool) -> list[_Statement]:
 
 
 def _executed(node: ast.stmt) -> list[ast.stmt]:
-    """``node``, or what is executed of it where it is a block for type checkers."""
+    """``node``, or the executed statements of a block for type checkers."""
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         return [inner for statement in node.orelse for inner in _executed(statement)]
     return [node]
@@ -533,7 +533,7 @@ def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement defines; "" stands for whatever else it does."""
+    """The names that a statement defines; "" for anything else that it does."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     found = [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]
@@ -595,7 +595,7 @@ class _StatementReader(ast.NodeTransformer):
         return [read for inner in executed if (read := self.visit(inner)) is not None]
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> ast.Expr:
-        label = f"<import {len(self.uses)}>"  # in the text, so that two imports that are exchanged are a change
+        label = f"<import {len(self.uses)}>"  # in the text, so that swapping two imports is a change
         for bound, module, name in _bindings(node):
             self._imports[bound] = module, name
             self.uses[_Use(label, module, name, "")] = None
@@ -629,7 +629,7 @@ class _StatementReader(ast.NodeTransformer):
 
 
 class _Wordless(ast.NodeTransformer):
-    """Takes the words out of the arguments of an error."""
+    """Removes the words from the arguments of an error."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.Constant("") if isinstance(node.value, str) else node
@@ -641,11 +641,11 @@ class _Wordless(ast.NodeTransformer):
 # --- code, remembered between processes ------------------------------------------------------------------------------
 
 _MANY = 16
-"""How many files have to be read anew before they are remembered at once; fewer are when the process ends."""
-_KEPT_SECONDS = 30 * 24 * 3600
-"""How long a memory is kept that nobody writes to: that of an installation which is gone, or half of a killed one's."""
+"""New files that are stored at once; fewer are stored when the process ends."""
+_EXPIRY_SECONDS = 30 * 24 * 3600
+"""After which an unchanged file of outlines is deleted: of a removed installation, or a draft of a killed process."""
 _RECENT_NS = 2_000_000_000
-"""A file changed within the last two seconds may change again without a new time: it is not remembered."""
+"""A file changed within the last two seconds may change again with the same time: it is not stored."""
 
 _Remembered = dict[str, Any]
 """By path: what changes with the file (times of content and of the rest in ns, number, size in bytes), statements.
@@ -658,7 +658,7 @@ _new: _Remembered = {}
 
 @cache
 def _outline(path: Path, is_ours: bool) -> list[_Statement]:
-    """The statements of a file, read from it only if it has changed since some process did so; see `_parse`."""
+    """The statements of a file, parsed only if it has changed since a process did so; see `_parse`."""
     now = path.stat()
     state = [now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size]
     known, statements = _remembered().get(str(path), (None, ()))
@@ -671,8 +671,8 @@ def _outline(path: Path, is_ours: bool) -> list[_Statement]:
     return hashed
 
 
-def _memory() -> Path:
-    """The file of this installation: what others have read it need not."""
+def _outline_file() -> Path:
+    """The file of outlines of this installation."""
     from platformdirs import user_cache_path  # noqa: PLC0415  only where code is fingerprinted
 
     name = f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json"
@@ -680,39 +680,39 @@ def _memory() -> Path:
 
 
 @cache
-def _seal() -> str:
-    """What a memory begins with that was written by this very file: another reads code differently."""
+def _own_digest() -> str:
+    """The digest of this file, as another version parses code differently."""
     return _hash([Path(__file__).read_text(encoding="utf-8")])
 
 
-def _read_memory() -> _Remembered:
-    """What processes have remembered so far; nothing where it is damaged or cannot be read."""
+def _read_outlines() -> _Remembered:
+    """The outlines stored so far; none where the file is damaged or cannot be read."""
     with suppress(OSError, RuntimeError, ValueError):
-        seal, _, text = _memory().read_text(encoding="utf-8").partition("\n")
-        if seal == _hash([_seal(), text]):
+        seal, _, text = _outline_file().read_text(encoding="utf-8").partition("\n")
+        if seal == _hash([_own_digest(), text]):
             found: _Remembered = json.loads(text)
             return found
     return {}
 
 
-_remembered = cache(_read_memory)
+_remembered = cache(_read_outlines)
 
 
 def _remember(at_least: int = 1) -> None:
-    """Add what this process has read to the memory, if that is ``at_least`` so many files; whole, or not at all."""
+    """Store what this process has parsed, if that is ``at_least`` so many files; atomic."""
     if len(_new) < at_least:
         return
-    known = {path: entry for path, entry in {**_read_memory(), **_new}.items() if Path(path).is_file()}
+    known = {path: entry for path, entry in {**_read_outlines(), **_new}.items() if Path(path).is_file()}
     _new.clear()
     text = json.dumps(known, separators=(",", ":"))
     with suppress(OSError, RuntimeError):
-        place = _memory()
+        place = _outline_file()
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_name(f"{place.name}.{os.getpid()}")
-        draft.write_text(f"{_hash([_seal(), text])}\n{text}", encoding="utf-8")
+        draft.write_text(f"{_hash([_own_digest(), text])}\n{text}", encoding="utf-8")
         draft.replace(place)
         for other in place.parent.glob("code.*"):
-            if time.time() - other.stat().st_mtime > _KEPT_SECONDS:
+            if time.time() - other.stat().st_mtime > _EXPIRY_SECONDS:
                 other.unlink()
 
 

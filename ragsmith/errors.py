@@ -1,26 +1,26 @@
 """Every error ragsmith raises on purpose.
 
 RagsmithError
-├── UsageError              the request was wrong: exit code 2, one sentence
+├── UsageError              the request is wrong: exit code 2, one sentence
 │   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
 │   ├── SpaceError          a search space cannot be used
-│   ├── WrongOption         a parameter has a value that it cannot have
+│   ├── WrongOption         a parameter has an invalid value
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
 ├── ModelError              a model gave no valid reply: the question fails; ``kind`` says in which way
 │   ├── RefusedContent      the provider does not answer this prompt, and would not if it were asked again
-│   ├── Unreadable          replies came, and none could be used
+│   ├── Unreadable          no reply could be used
 │   ├── CutReply            the reply reached the limit on tokens before it ended
 │   └── TooLong             the prompt is longer than the model reads
 ├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
-├── BudgetExhausted         what a run may spend is spent: it pauses
+├── BudgetExhausted         a limit on spending is reached: the run pauses
 ├── NotComparable           two sets of scores are not of the same questions, or were not made alike: exit code 3
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
-    └── SpendingDamaged     what a run has spent is not known, and it has a limit
+    └── SpendingDamaged     the record of what a run has spent is damaged, and it has a limit
 
-Warnings: Notice (something was not as it should be, and was dealt with), DamagedRows (rows of the cache are not what
-was written, and were left out), LeftOut (a data set is left out of a report).
+Warnings: Notice (a problem that was dealt with), DamagedRows (damaged rows of the cache were skipped), LeftOut (a data
+set is left out of a report).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class RagsmithError(Exception):
 
 
 class UsageError(RagsmithError):
-    """The request was wrong; the message says what, where, and what to do."""
+    """The request is wrong; the message says what is wrong, where, and what to do."""
 
 
 class WrongOption(UsageError):
-    """A parameter has a value that it cannot have; ``flag`` is its name on the command line."""
+    """A parameter has an invalid value; ``flag`` is its name on the command line."""
 
     def __init__(self, parameter: str, problem: str) -> None:
         self.flag = f"--{parameter.replace('_', '-')}"
@@ -51,7 +51,7 @@ class SpaceError(UsageError):
 
 
 class DatasetError(UsageError):
-    """A data set cannot be used; ``mistakes`` holds every one that was found, ``advice`` what to do about several."""
+    """A data set cannot be used; ``mistakes`` has all that were found, ``advice`` what to do about several."""
 
     def __init__(self, mistakes: Sequence[str], advice: Sequence[str] = ()) -> None:
         self.mistakes, self.advice = tuple(mistakes), tuple(advice)
@@ -68,31 +68,26 @@ class MissingExtra(UsageError):
 class ModelError(RagsmithError):
     """A model gave no valid reply; the cause is in the message.
 
-    ``kind`` is the class of the failure as records and reports name it. This one is of the server's own errors, which
-    may have passed when it is asked again.
+    ``kind`` is the name of the failure in records and reports. This class is for errors of the server, which may have
+    passed when the request is repeated.
     """
 
     kind: ClassVar[str] = "server error"
 
     def __init__(self, message: str = "", *, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """``calls`` is how many requests were sent in vain; the tokens are those that the server said it counted."""
+        """``calls`` is how many requests failed; the tokens are those that the server counted."""
         super().__init__(message)
         self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
 
-    @property
-    def hopeless(self) -> bool:
-        """Whether the same request would fail again."""
-        return self.kind != ModelError.kind
-
 
 class RefusedContent(ModelError):
-    """The provider does not answer this prompt: a filter withholds the reply, or the request is rejected."""
+    """The provider does not answer this prompt: a filter withholds the reply, or rejects the request."""
 
     kind = "refused content"
 
 
 class Unreadable(ModelError):
-    """Replies came, and none could be used: without text, or not in the form that was asked for."""
+    """No reply could be used: they had no text, or another form than was asked for."""
 
     kind = "unreadable"
 
@@ -118,11 +113,11 @@ class ScaleError(RagsmithError):
 
 
 class ModelUnavailable(RagsmithError):
-    """A provider refuses the key or the model, or is down: asking on would only cost time."""
+    """A provider refuses the key or the model, or is down: more requests would fail, too."""
 
 
 class BudgetExhausted(RagsmithError):
-    """What a run may spend is spent: nothing more is sent, and the run pauses."""
+    """A limit on spending is reached: nothing more is sent, and the run pauses."""
 
 
 class StoreError(RagsmithError):
@@ -130,23 +125,23 @@ class StoreError(RagsmithError):
 
 
 class WrongStore(StoreError, UsageError):
-    """The place named for the cache cannot hold one, or holds something else; it was left as it is."""
+    """The place named for the cache cannot have one, or has something else; it is left as it is."""
 
 
 class SpendingDamaged(StoreError, UsageError):
-    """What a run has spent is not known for sure, so that its limits cannot be kept; the message says how to go on."""
+    """The record of spending is damaged, so that no limit would hold; the message says how to go on."""
 
 
 class Notice(UserWarning):
-    """Something was not as it should be and was dealt with; the message says what, and what was done."""
+    """A problem that was dealt with; the message says what it was, and what was done."""
 
 
 class DamagedRows(UserWarning):
-    """Rows of the cache are not what was written; what needed them did without."""
+    """Damaged rows of the cache were skipped."""
 
 
 class LeftOut(UserWarning):
-    """A data set cannot be reported, as files of one's own that its search used are gone or changed; others are."""
+    """A data set is not reported, as files of the user that its search needs are gone or changed; others are."""
 
 
 class StageFailed(RagsmithError):

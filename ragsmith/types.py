@@ -48,9 +48,8 @@ class Span:
 class Document:
     """A text to answer from, as it was loaded.
 
-    ``id`` is the file's stem for Markdown and plain text, and the whole file name for every other kind. ``pages`` holds
-    where each page of a printed document begins, and is empty for all others: it is no part of what a document says.
-    ``language`` is a code of ISO 639-1.
+    ``id`` is the file's stem for Markdown and plain text, and the whole file name for other types. ``pages`` has the
+    offset of each page of a printed document, and is empty for others. ``language`` is a code of ISO 639-1.
     """
 
     id: str
@@ -66,8 +65,8 @@ class Chunk:
     """A contiguous slice of a document, ``document.text[start:end] == text``; or a summary of such slices.
 
     ``section`` numbers the sections of a document from 0. A summary has ``level`` 1 or more and ``sources``, the spans
-    of the chunks it sums up; it lies nowhere itself (``start == end == 0``), and ``doc`` is "" where its sources lie in
-    several documents.
+    of the chunks it summarises; it has no place itself (``start == end == 0``), and ``doc`` is "" where its sources are
+    in several documents.
     """
 
     id: str
@@ -94,12 +93,12 @@ class Chunk:
 
     @property
     def span(self) -> Span:
-        """Where the chunk lies in its document; empty for a summary."""
+        """The place of the chunk in its document; empty for a summary."""
         return Span(self.doc, self.start, self.end)
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Where its text comes from: its own span, or those that a summary sums up."""
+        """The sources of its text: its own span, or those of a summary."""
         return self.sources if self.level else (self.span,)
 
 
@@ -108,7 +107,7 @@ Chunks = tuple[Chunk, ...]
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """What is searched (``keys``) and what is then read (``chunk``)."""
+    """The texts that are searched (``keys``), and the ``chunk`` that is then read."""
 
     keys: tuple[str, ...]
     chunk: Chunk
@@ -119,18 +118,18 @@ Entries = tuple[IndexEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked. Techniques see nothing else of a data set's record: no id, answer or gold."""
+    """A question. Techniques get nothing else of an example: no id, answer or gold."""
 
     text: str
 
 
 Survival = tuple[tuple[str, int], ...]
-"""Scope (document, section, chunk) to the rank, from 1, at which a chunk was found there; scopes that lost it lack."""
+"""Scope (document, section, chunk) and the rank, from 1, of a chunk in it; scopes without the chunk are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that was found, and how well, on which scale; ``survival`` is known where NEST found it."""
+    """A chunk that was found, its score and the scale of that; ``survival`` is set where NEST found it."""
 
     chunk: Chunk
     score: float
@@ -138,20 +137,20 @@ class Hit:
     survival: Survival = ()
 
     def rescored(self, score: float, scale: Scale) -> Hit:
-        """The same find with another score: whatever rewrites a score says on which scale the new one is."""
+        """The same hit with another score, and the scale of that."""
         return Hit(self.chunk, score, scale, self.survival)
 
 
 Hits = Sequence[Hit]
-"""Hits, best first where somebody ranked them: a tuple of them, or `LazyHits`."""
+"""Hits, best first if ranked: a tuple of them, or `LazyHits`."""
 
 
 class LazyHits(Sequence[Hit]):
     """A ranking as columns: ``positions`` among ``chunks``, best first, and ``scores`` on one scale.
 
-    A hit is made when something reads it; until then a ranking costs no more than its numbers. It is equal to the
-    tuple of its hits. ``chunks`` have rising ids, and stand for many rankings; each position comes once, by falling
-    score and, where scores are equal, rising position: so a ranking is in order, and has each chunk once.
+    A hit is made when it is read; until then a ranking is as small as its numbers. It is equal to the tuple of its
+    hits. ``chunks`` have rising ids, and are shared by many rankings; positions are unique, by falling score and, where
+    scores are equal, rising position.
     """
 
     __slots__ = ("_hits", "_ids", "_scaled", "chunks", "positions", "scale", "scores")
@@ -189,7 +188,7 @@ class LazyHits(Sequence[Hit]):
         return self._ids
 
     def scaled(self, scale: Callable[[tuple[float, ...]], tuple[float, ...]]) -> tuple[float, ...]:
-        """What ``scale``, which is always the same function, makes of the scores: worked out once."""
+        """The scores transformed by ``scale``, which must always be the same function: computed once."""
         if self._scaled is None:
             self._scaled = scale(self.scores)
         return self._scaled
@@ -237,7 +236,7 @@ class LazyHits(Sequence[Hit]):
         return repr(self.hits)
 
     def __reduce__(self) -> tuple[type[tuple[Hit, ...]], tuple[list[Hit]]]:
-        return tuple, (list(self.hits),)  # its hits alone, not all that it is a part of
+        return tuple, (list(self.hits),)  # its hits alone, without the other chunks
 
 
 def ids_of(hits: Hits) -> tuple[str, ...]:
@@ -294,7 +293,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is delivered. ``cited`` holds positions in the prompt's passages, 0-based."""
+    """An answer. ``cited`` has the 0-based positions of passages of the prompt."""
 
     text: str
     cited: tuple[int, ...] = ()
@@ -302,11 +301,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a question came from: ``by`` is ``drafted`` for one that a machine wrote; what is not known is blank.
+    """The origin of a question: ``by`` is ``drafted`` for one that a model wrote; unknown fields are blank.
 
-    ``method`` names how it was drafted, ``model`` by which model, ``prompt`` is the digest of the prompt, ``passage``
-    what it was drafted from. A person who looked at it is its ``reviewer``; ``reviewed`` is then ``accepted`` or
-    ``mended``.
+    ``method`` and ``model`` name how it was drafted, ``prompt`` is the digest of the prompt, ``passage`` the source.
+    ``reviewer`` is the person who reviewed it; ``reviewed`` is then ``accepted`` or ``mended``.
     """
 
     by: str
@@ -320,15 +318,15 @@ class Origin:
 
 DRAFTED = "drafted"
 UNSPECIFIED = "unspecified"
-"""The type of a question that is given none."""
+"""The type of a question without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question of a data set with its reference answer, blank if it has none, and its gold evidence, if any.
+    """A question of a data set with its reference answer (may be blank) and its gold evidence, if any.
 
-    One that is not ``answerable`` has no evidence: its documents do not answer it. No ``origin`` means that a person
-    wrote it.
+    One that is not ``answerable`` has no evidence: the documents do not answer it. One without ``origin`` was written
+    by a person.
     """
 
     id: str
@@ -342,7 +340,7 @@ class Example:
 
     @property
     def drafted(self) -> bool:
-        """Whether a machine wrote it, be it that a person looked at it later."""
+        """Whether a model wrote it, reviewed by a person or not."""
         return self.origin is not None and self.origin.by == DRAFTED
 
 
@@ -364,6 +362,6 @@ class Dataset:
     merged: tuple[tuple[str, str], ...] = field(default=())
     """Identical documents: (dropped id, kept id)."""
     twins: tuple[Document, ...] = field(default=(), compare=False)
-    """The documents that were dropped as identical, for who holds every document by its own identifier."""
+    """The documents that were dropped as identical, for callers that need every identifier."""
     source: str = field(default="", compare=False)
-    """The folder that it was read from, or the name of a bundled one; empty where it was made in Python."""
+    """The folder that it was read from, or the name of a bundled one; "" for one made in Python."""

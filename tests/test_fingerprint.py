@@ -200,7 +200,7 @@ def test_modules_that_are_imported_indirectly_count(take: Callable[..., str]) ->
     assert take(fusing=through, deeper=FUSE) != take(fusing=through, deeper=FUSE.replace("return x", "return -x"))
 
 
-def test_modules_that_nobody_imports_do_not_count(take: Callable[..., str]) -> None:
+def test_modules_that_are_not_imported_do_not_count(take: Callable[..., str]) -> None:
     assert take(other="A = 1\n") == take(other="A = 2\n")
 
 
@@ -417,7 +417,7 @@ def test_a_damaged_memory_is_written_again(old: Path, tmp_path: Path, damage: by
     assert memory.read_bytes() == good
 
 
-def test_memories_that_nobody_wrote_to_for_a_month_are_removed(old: Path, tmp_path: Path) -> None:
+def test_outlines_unchanged_for_a_month_are_removed(old: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "ragsmith"
     folder.mkdir(parents=True)
     gone, used, foreign = folder / "code.cpython-39.json", folder / "code.cpython-310.json", folder / "other.json"

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.testing import ScriptedModel, example_chunks, example_documents, fake_search, hits_of
 from ragsmith.types import Scale
 
-ECHO = Task(name="echo", prompt="Say {what}", parse=text, offline=lambda model, *, sample, what: what)
+ECHO = Task(name="echo", prompt="Say {what}", parse=parse_text, offline=lambda model, *, sample, what: what)
 
 
 def test_a_scripted_model_gives_its_results_in_order_and_counts() -> None:

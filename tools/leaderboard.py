@@ -262,7 +262,11 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     os.environ.setdefault("RAGSMITH_LEDGER", f"{given.cache}.looks.sqlite")
     asked = {"preset": given.preset, "max_evaluations": given.max_evaluations, "cache": given.cache, **_models(given)}
-    called = EMBEDDED if not asked.get("models") else ModelNames().overridden(asked["models"]).of("language_model").name
+    called = (
+        EMBEDDED
+        if not asked.get("models")
+        else ModelNames().overridden(asked["models"]).for_role("language_model").name
+    )
     if called != EMBEDDED and not given.run:
         return _say_plan(names, called, {**asked, "prices": given.prices})
     published = file.resolve() == PAGE.with_suffix(".json").resolve()

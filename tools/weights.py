@@ -44,7 +44,7 @@ def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
         for technique in with_signals(family):
             signals[technique.identity] = technique.signals
             for setup in setups:
-                if "cross_encoder" in technique.tools.values() and setup.models.of("cross_encoder").name == NONE:
+                if "cross_encoder" in technique.tools.values() and setup.models.for_role("cross_encoder").name == NONE:
                     continue
                 observed = observations(replace(setup, weights=known), technique, store)
                 seen[setup.dataset.name][technique.identity] = observed

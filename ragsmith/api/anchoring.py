@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchoring
-from ragsmith.datasets.anchoring.anchored_folder import anchor_list
-from ragsmith.datasets.anchoring.answers import AT_LEAST
-from ragsmith.datasets.anchoring.repaired_folder import RepairedFolder, repair_folder
+from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY
+from ragsmith.datasets.anchoring.repair_dataset import RepairedFolder, repair_folder
 from ragsmith.errors import UsageError, WrongOption
 
 
@@ -18,7 +18,7 @@ def anchor(
     *,
     output: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
-    at_least: float = AT_LEAST,
+    at_least: float = MIN_PROBABILITY,
 ) -> Anchoring:
     """Find where the documents answer an existing list of questions, and write both as a data set.
 

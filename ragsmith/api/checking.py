@@ -27,7 +27,7 @@ from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
 from ragsmith.runs.check import ModelCheck
 from ragsmith.runs.check import check_models as ask_models
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
@@ -75,7 +75,7 @@ def check_models(
     )
     if cache is None:
         return asked()
-    with opened(cache) as store:
+    with open_store(cache) as store:
         return asked(store=store)
 
 

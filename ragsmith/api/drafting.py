@@ -11,16 +11,16 @@ from pathlib import Path
 from ragsmith.api.resources import CACHE, GivenModels, GivenPrices, Resources, read_given_prices
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
+from ragsmith.gateway.budget import Budget, Limits, Spent, parse_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
 from ragsmith.labelling.drafting.registry import METHODS
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import EXTRACTIVE
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 
 NEEDS_MODEL = (
     "questions are drafted by a chat model: name one (--llm openai:NAME); without one, "
@@ -68,7 +68,7 @@ def draft_questions(
         ModelUnavailable: the model refuses the key or is down; its replies are kept, and no row is written.
     """
     names, given = Resources(models, base_url, imports=imports).named()
-    chosen = names.of("language_model")
+    chosen = names.for_role("language_model")
     if chosen.name == EXTRACTIVE:
         raise UsageError(NEEDS_MODEL.format(folder=shlex.quote(str(folder))))
     used = [METHODS.parse(method) for method in methods] or list(METHODS)
@@ -76,13 +76,13 @@ def draft_questions(
         if method.package:
             method.package.check()
     model = Loader({"language_model": chosen}, (), given).model("language_model")
-    if not completes(model):
+    if not is_chat_model(model):
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
     known = read_given_prices(prices)
     if limits and limits.cost is not None:
         known.refuse_unknown([model.id.partition("@")[0]])
-    accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
-    with opened(cache) as store:
+    accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
+    with open_store(cache) as store:
         budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, known, accepted)
         gateway = Gateway(store, budget, Failures(store, ask_again=retry_failed))
         with (

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragsmith.datasets.ingest.ingest import IngestResult, take_in
-from ragsmith.datasets.ingest.summary import Summary, summary
+from ragsmith.datasets.ingest.ingest import IngestResult, ingest_folder
+from ragsmith.datasets.ingest.summary import Summary, summarise
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
@@ -69,5 +69,5 @@ def init_dataset(
         DatasetError: no file can be read; every one is named with the reason.
         OSError: the disk is full; nothing has changed then.
     """
-    taken = take_in(Path(folder), Path(output), on_file)
-    return Intake(taken, summary(taken), about_pipelines(load_space("default"), RunSettings()))
+    taken = ingest_folder(Path(folder), Path(output), on_file)
+    return Intake(taken, summarise(taken), about_pipelines(load_space("default"), RunSettings()))

@@ -11,7 +11,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.exported.winner import Exported, run_setup
 from ragsmith.exported.winner import export as write_pipeline
 from ragsmith.reporting import WrittenReports, write_report
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 from ragsmith.techniques.user_code import import_files
 from ragsmith.types import Dataset
 
@@ -24,7 +24,7 @@ def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | 
     """
     if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
         dataset = load_dataset(dataset).name
-    with opened(cache, read_only=True) as store:
+    with open_store(cache, read_only=True) as store:
         return write_report(store, Path(folder), None if dataset is None else str(dataset))
 
 
@@ -52,7 +52,7 @@ def export(
         UsageError: there is no such cache, search or pipeline.
     """
     import_files(imports)
-    with opened(cache, read_only=True) as store:
+    with open_store(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
         return write_pipeline(store, key, setup, Path(output or _named_after(str(pick))), str(pick))
 

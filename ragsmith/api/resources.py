@@ -16,7 +16,7 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import read_models
-from ragsmith.models.model_objects import apart
+from ragsmith.models.model_objects import partition_models
 from ragsmith.models.names import WORDLLAMA, ModelNames
 from ragsmith.pipelines.hyperparameters import ROLES
 from ragsmith.pipelines.space import Space
@@ -45,7 +45,7 @@ def by_role(models: GivenModels) -> Mapping[str, Any]:
     """The models that are named, by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
-    return {role: models.of(role) for role in models.named} if isinstance(models, ModelNames) else models or {}
+    return {role: models.for_role(role) for role in models.named} if isinstance(models, ModelNames) else models or {}
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Resources:
 
     def named(self) -> tuple[ModelNames, Mapping[str, Any]]:
         """The models by name, checked, and those that are objects."""
-        named, given = apart(by_role(self.models))
+        named, given = partition_models(by_role(self.models))
         names = self.models if isinstance(self.models, ModelNames) else ModelNames()
         chosen = names.overridden(named, self.base_url, self.vector_store)
         chosen.check()
@@ -125,9 +125,9 @@ class Resources:
     @contextmanager
     def store(self, *, read_only: bool = False) -> Iterator[Store]:
         """The cache, open."""
-        from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
+        from ragsmith.store.store import open_store  # noqa: PLC0415  what is not paid for needs no database
 
-        with opened(self.cache, read_only=read_only) as store:
+        with open_store(self.cache, read_only=read_only) as store:
             yield store
 
     @contextmanager
@@ -173,7 +173,7 @@ def say_what_is_not_covered(setup: Experiment) -> None:
     An embedder of one's own does so with ``languages``, a set of codes.
     """
     found = Counter(document.language for document in setup.dataset.documents)
-    for name, variant in {variant.models.of("embedder").name: variant for variant in setup.variants}.items():
+    for name, variant in {variant.models.for_role("embedder").name: variant for variant in setup.variants}.items():
         known = getattr(variant.loaded_models.embedder, "languages", _KNOWN.get(name))
         if known is None or found.keys() <= set(known):
             continue
@@ -201,7 +201,7 @@ def refuse_twice(space: Space, chunk_size: int | None, models: GivenModels) -> N
     """Raise UsageError where the space searches over what is given."""
     given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
     if isinstance(models, ModelNames):
-        given = {role for role in given if role not in ROLES or models.of(role) != ModelNames().of(role)}
+        given = {role for role in given if role not in ROLES or models.for_role(role) != ModelNames().for_role(role)}
     for name in space.names:
         if name in given:
             raise WrongOption(name, f"is searched over by the space {space.name!r}: leave it out")

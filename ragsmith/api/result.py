@@ -33,7 +33,7 @@ from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, AnsweredQuestion, Finalist, PipelineRow, RunReport
 from ragsmith.reporting.wording import headline, sentence
 from ragsmith.runs.run import RunOutcome
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 from ragsmith.text import numbers
 from ragsmith.text.suggest import did_you_mean
 
@@ -210,7 +210,7 @@ class Result:
 
     def export(self, path: str | Path) -> Path:
         """Write the winner to a YAML file, for ``ragsmith ask`` and `Pipeline.load`, and return its path."""
-        with opened(self._cache, read_only=True) as store:
+        with open_store(self._cache, read_only=True) as store:
             written = write_winner(store, self.key, self.setup, Path(path))
         self.files += (written,)
         return written
@@ -229,7 +229,7 @@ class Result:
     @cached_property
     def _run(self) -> RunData:
         """The run as it is stored; what the search has met already is not read again."""
-        with opened(self._cache, read_only=True) as store:
+        with open_store(self._cache, read_only=True) as store:
             about = choose_run(store, self.setup.dataset.name, self.key)
             return RunData(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
 

@@ -10,7 +10,7 @@ from ragsmith.api.resources import GivenPrices, Resources, read_given_prices
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score
 from ragsmith.datasets.changes import still_answerable
-from ragsmith.datasets.dataset import documents_given, make_dataset
+from ragsmith.datasets.dataset import load_documents_option, make_dataset
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.types import Dataset
@@ -44,7 +44,7 @@ def evaluate(
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
             raise UsageError("--documents compares a file's scores before and after: leave out what else is measured")
-        data, now = loaded.setup.dataset, documents_given(documents).documents
+        data, now = loaded.setup.dataset, load_documents_option(documents).documents
         carried = make_dataset(
             {"name": data.name},
             now,

@@ -24,8 +24,8 @@ from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageErro
 from ragsmith.evaluation.cluster import PROCESSES, read_engine
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.exported.file import ExportedFile
-from ragsmith.gateway.budget import Limits, Prices, Spent, read_spent
-from ragsmith.gateway.memory import read_size
+from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
+from ragsmith.gateway.memory import parse_size
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import priced
 from ragsmith.records.record import CROSSFIT, RunSettings
@@ -125,10 +125,10 @@ def search(
         ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
     """
     cluster = read_engine(engine, arguments.get("workers"))
-    most = None if memory is None else read_size(memory)
-    accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
+    most = None if memory is None else parse_size(memory)
+    accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     resources, found, chosen, setup, known = _prepared(dataset, arguments)
-    if limits and limits.any and not setup.served:
+    if limits and limits.by_name and not setup.served:
         warnings.warn(
             "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
         )
@@ -237,7 +237,7 @@ def refuse_wrong(arguments: EachArguments) -> None:
     read_engine(arguments.get("engine", PROCESSES))
     resources.named()
     if isinstance(memory := arguments.get("memory"), str):
-        read_size(memory)
+        parse_size(memory)
 
 
 def _priced(settings: RunSettings, setup: Experiment, prices: Prices) -> RunSettings:

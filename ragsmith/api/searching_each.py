@@ -28,7 +28,7 @@ from ragsmith.reporting import folder_of
 from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.report_files import write_across
 from ragsmith.runs.run import Pulse, Start
-from ragsmith.store.store import Store, opened
+from ragsmith.store.store import Store, open_store
 from ragsmith.types import Dataset
 
 
@@ -177,6 +177,6 @@ def _together(
     if len(found) < 2:
         return (), None
     read = [one.domain for one in found]
-    with opened(cache, read_only=True) as store:
+    with open_store(cache, read_only=True) as store:
         together = across(read, kept(store, [domain.about.run for domain in read]))
     return (() if reports is None else write_across(Path(reports), read, together)), together

@@ -124,7 +124,7 @@ def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> M
     if isinstance(price, Unpriced):
         return Money(None, n, price.why.removeprefix("but ").removeprefix("which "))
     usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in COUNTS]
-    return Money(1000 * price.of_counts(*usage), n)
+    return Money(1000 * price.cost(*usage), n)
 
 
 def _groups(setup: Experiment, question: str) -> tuple[str, ...]:

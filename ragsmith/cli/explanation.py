@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragsmith.techniques.registry import Technique
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.text.words import sentences
 
 WIDTH = 100
@@ -82,14 +82,14 @@ def described(technique: Technique) -> dict[str, Any]:
         "fitted": technique.fitting is not None,
         "signals": dict(technique.fitting.names) if technique.fitting else {},
         "analysis_only": technique.analysis_only,
-        "tasks": [{"name": t.name, "prompt": t.prompt, "max_tokens": t.max_tokens} for t in tasks(technique)],
+        "tasks": [{"name": t.name, "prompt": t.prompt, "max_tokens": t.max_tokens} for t in find_tasks(technique)],
     }
 
 
 def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
     """The lines that explain a technique; ``prompts`` adds what its language tasks say to a chat model."""
     doc = parts(technique.fn.__doc__ or "")
-    asked = tasks(technique)
+    asked = find_tasks(technique)
     yield f"{technique.family}.{technique.name}"
     yield from ("", *_wrapped(doc.summary, "  "))
     yield from _listed("Method", [_method(technique), technique.paper])

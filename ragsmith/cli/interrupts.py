@@ -104,8 +104,8 @@ def _end_in_time() -> None:
     last = time.monotonic() + WRITING_SECONDS
     claims = sys.modules.get("ragsmith.gateway.claims")  # where nothing was asked it is not there, and not wanted
     if claims is not None:
-        _thread.start_new_thread(claims.settle_everything, ())  # it may have to wait for another process
-    while claims is not None and not claims.everything_is_written() and time.monotonic() < last:
+        _thread.start_new_thread(claims.settle_all, ())  # it may have to wait for another process
+    while claims is not None and not claims.all_replies_written() and time.monotonic() < last:
         time.sleep(AGAIN_SECONDS)
     os.write(2, f"{Interrupts.sentence}\n".encode())
     os._exit(INTERRUPTED)

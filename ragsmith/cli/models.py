@@ -31,7 +31,7 @@ def models() -> None:
 @commands.command("list")
 def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -> None:
     """List the models that each role may be given, their options, and the variables with their keys."""
-    from ragsmith.models.registry import ROLES, SPOKEN, providers
+    from ragsmith.models.registry import ROLE_LABELS, ROLES, providers
 
     every = [declared for role in dict.fromkeys(ROLES.values()) for declared in providers(role).values()]
     if as_json:
@@ -50,7 +50,8 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
         )
     else:
         rows = [
-            [SPOKEN[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"] for its in every
+            [ROLE_LABELS[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"]
+            for its in every
         ]
         table(rows, ["role", "model", "key", "options"])
 

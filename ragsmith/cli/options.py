@@ -181,7 +181,7 @@ class RoleFlags:
             if (writer := found.get("language_model")) is None:
                 flag = "--thinking-tokens" if "thinking_tokens" in own else "--score-cut-answers"
                 raise UsageError(f"{flag} is about a chat model that writes answers: name it with --llm")
-            found["language_model"] = (ModelName(writer) if isinstance(writer, str) else writer).changed(**own)
+            found["language_model"] = (ModelName(writer) if isinstance(writer, str) else writer).with_options(**own)
         return found
 
     def chosen(self) -> ModelNames:

@@ -91,9 +91,9 @@ def runs(
 ) -> None:
     """List the searches in the cache."""
     from ragsmith.records.record import searches
-    from ragsmith.store.store import opened
+    from ragsmith.store.store import open_store
 
-    with opened(cache, read_only=True) as store:
+    with open_store(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
         found = [
             _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in searches(store)
@@ -151,13 +151,13 @@ def cache(
     as_json: JsonOption = False,
 ) -> None:
     """Say what the cache holds; with --verify, exit code 1 if a row is damaged."""
-    from ragsmith.store.store import opened
+    from ragsmith.store.store import open_store
 
     damage: list[Damage] = []
     with warnings.catch_warnings():
         if verify:  # what is damaged is said in full
             warnings.simplefilter("ignore", DamagedRows)
-        with opened(path, read_only=True) as store:
+        with open_store(path, read_only=True) as store:
             found: dict[str, Any] = dict(store.statistics())
             if verify:
                 damage = store.verify()

@@ -1,4 +1,4 @@
-"""A data set is documents, questions and the character spans that answer them.
+"""Data sets of documents, questions and the character spans that answer them.
 
-Here they are read, checked, split and turned into chunks; nothing here calls a model.
+They are read, validated, split and chunked here, without models.
 """

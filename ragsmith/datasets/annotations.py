@@ -1,10 +1,10 @@
-"""What may stand beside the questions of a data set: a right and a wrong answer to each, and what it is asked for.
+"""Optional annotations of questions: correct and wrong answers, traits and clusters.
 
     annotations.jsonl   a line for each question: its cluster and traits, a second correct answer, a plausible wrong one
-                        with its kind, and for some other wordings; no search reads it, and no digest covers it
-    clusters.yaml       the documents that a question across documents may join, by the name of the cluster
+                        with its kind, and for some other wordings; searches and digests ignore it
+    clusters.yaml       documents that may be combined in one question, by cluster
 
-Both are optional, and of use to whoever wants to know what is in a data set, or how good a judge is.
+They serve to analyse a data set and to evaluate judges.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ CLUSTERS = "clusters.yaml"
 MAX_BYTES = 16 * MIB
 
 TRAITS = ("across_documents", "other_words", "table", "newer_version", "unanswerable")
-"""Evidence in two documents; asked in words that the evidence has not; answered by a table; only by the newer of two
-versions; and not at all by these documents."""
+"""Evidence in two documents; wording that differs from the evidence; an answer in a table; an answer only in the newer
+of two versions; no answer in these documents."""
 
 WRONG_KINDS = ("number", "negation", "confusion")
-"""How an answer is wrong: another figure or date, the contrary, or what is true of something else."""
+"""How an answer is wrong: another number or date, a negation, or true of something else."""
 
 
 READINGS = ("second_reading", "third_reading")
-"""By somebody who had not written the question, in their order; the third where the second led to a change."""
+"""Readings by people other than the author; the third follows a change by the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderJudgement:
-    """Whether a reader could answer a question from its evidence alone, and from nothing, and what was changed then."""
+    """Whether a reader could answer a question from its evidence alone and without documents, and what was changed."""
 
     from_spans: bool
     without_documents: bool
@@ -46,11 +46,11 @@ class ReaderJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What is known of the question ``id``.
+    """The annotation of the question ``id``.
 
-    ``paraphrase`` is a second correct answer, ``wrong`` one that is wrong in the way of ``wrong_kind``; ``wordings``
-    ask the same otherwise. Questions of one ``cluster`` rest on the same documents, those of one ``group``, where a
-    cluster is divided, on the same sections. ``readings`` are what others than the writer found, in their order.
+    ``paraphrase`` is a second correct answer, ``wrong`` a wrong one of ``wrong_kind``, ``wordings`` are paraphrases of
+    the question. Questions of one ``cluster`` have evidence in the same documents, those of one ``group`` in the same
+    sections.
     """
 
     id: str
@@ -65,10 +65,10 @@ class Annotation:
 
 
 def read_annotations(folder: Path) -> Mapping[str, Annotation]:
-    """The annotations of the data set in ``folder`` by the id of their question; none where it has no such file.
+    """Return the annotations of the data set in ``folder`` by question; none without the file.
 
     Raises:
-        DatasetError: a line cannot be used; it lists all of them.
+        DatasetError: lines are invalid; it lists all of them.
     """
     lines = read_json_lines(folder / FILE, MAX_BYTES)
     found: dict[str, Annotation] = {}
@@ -85,10 +85,10 @@ def read_annotations(folder: Path) -> Mapping[str, Annotation]:
 
 
 def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
-    """The documents of each cluster of the data set in ``folder`` by its name; none where it has no such file.
+    """Return the documents of each cluster of the data set in ``folder``; none without the file.
 
     Raises:
-        UsageError: the file cannot be used; the message has file and line.
+        UsageError: the file is invalid; the message has file and line.
     """
     path = folder / CLUSTERS
     if not path.is_file():
@@ -104,7 +104,7 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
 
 
 def _problems(row: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with a line, in sentences."""
+    """Yield the mistakes in a line."""
     required = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
     yield from key_problems(row, required=required, optional=("wordings", "group", *READINGS))
     for name in (*(one for one in required if one != "traits"), "group"):

@@ -1,6 +1,6 @@
-"""Data sets and search spaces that come with ragsmith, found by name.
+"""Data sets and search spaces bundled with ragsmith, by name.
 
-In a checkout or an editable install they lie beside the package; a wheel carries them in ``ragsmith/_bundled``.
+In a checkout or an editable install they are next to the package, in a wheel in ``ragsmith/_bundled``.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ Kind = Literal["datasets", "search_spaces"]
 PACKAGE = Path(__file__).resolve().parent.parent
 
 ALL = "all"
-"""Stands for every bundled domain where several data sets may be named."""
+"""Name of all bundled domains where several data sets are accepted."""
 
 NO_DOMAINS = frozenset({"workshop"})
-"""Bundled data sets that are no domain: `workshop` is one place with files of every kind, for trying those."""
+"""Bundled data sets that are not a domain: `workshop` has files of all types."""
 
 
 def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Path:
     """Return the folder of a data set or the file of a search space, given as a path or by name.
 
-    An existing path wins over a name. ``package`` is the folder of the installed package.
-    Raises ``UsageError`` with the known names and the nearest of them.
+    An existing path takes precedence. ``package`` is the folder of the installed package. Raises ``UsageError`` for an
+    unknown name.
     """
     path = Path(name)
     if path.is_dir() if kind == "datasets" else path.is_file():
@@ -35,7 +35,7 @@ def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Pa
 
 
 def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
-    """Return what is bundled under ``name``, whatever files of that name lie about. Raises as `bundled_path` does."""
+    """Return the bundled data set or search space ``name``, ignoring other paths. Raises ``UsageError``."""
     known = names(kind, package=package)
     if name in known:
         return _home(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
@@ -44,7 +44,7 @@ def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
 
 
 def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
-    """Return the sorted names of what is bundled."""
+    """Return the sorted names of bundled data sets or search spaces."""
     home = _home(kind, package)
     if kind == "datasets":
         return tuple(sorted(p.parent.name for p in home.glob("*/dataset.yaml")))
@@ -52,14 +52,14 @@ def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
 
 
 def domains(*, package: Path = PACKAGE) -> tuple[str, ...]:
-    """Return the sorted names of the bundled domains: collections of prose about one subject each."""
+    """Return the sorted names of bundled domains: collections of prose about one subject."""
     return tuple(name for name in names("datasets", package=package) if name not in NO_DOMAINS)
 
 
 def _home(kind: Kind, package: Path) -> Path:
     """Return the folder of a kind.
 
-    Beside an installed package, ``datasets`` may be somebody else's: only a checkout has a ``pyproject.toml`` there.
+    Only a checkout has a ``pyproject.toml`` next to the package: next to an installed one, ``datasets`` may be foreign.
     """
     checkout = package.parent
     return checkout / kind if (checkout / "pyproject.toml").is_file() else package / "_bundled" / kind

@@ -1,4 +1,4 @@
-"""How the documents of one collection differ from those of another."""
+"""Compare two collections of documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsmith.types import Document, Example, Span
 
 @dataclass(frozen=True, slots=True)
 class DocumentChanges:
-    """The identifiers of documents that were added, whose text changed, and that were removed, sorted."""
+    """Sorted identifiers of added, changed and removed documents."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -27,12 +27,12 @@ class DocumentChanges:
 
 
 def contents(documents: Iterable[Document]) -> dict[str, str]:
-    """Identifier to a digest of what a document says: its text, and the kind of text that it is."""
+    """Map identifiers to digests of text and modality."""
     return {document.id: digest("content", document.modality, document.text) for document in documents}
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChanges:
-    """What happened to the `contents` of a collection."""
+    """Compare the `contents` of two collections."""
     both = before.keys() & after.keys()
     return DocumentChanges(
         tuple(sorted(after.keys() - before.keys())),
@@ -44,10 +44,10 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChan
 def still_answerable(
     examples: Iterable[Example], before: Iterable[Document], after: Iterable[Document]
 ) -> tuple[Example, ...]:
-    """Those of ``examples`` whose evidence stands in the documents ``after``, with its place there.
+    """Return the ``examples`` whose evidence is still in the documents ``after``, with its present spans.
 
-    Evidence is looked for where it stood, and else wherever its document says it, if that is in one place only. Of
-    questions without evidence nothing is known to have changed: they stay.
+    Evidence is searched for at its old span, else anywhere in its document, where it must occur once. Questions without
+    evidence are kept.
     """
     then = {document.id: document.text for document in before}
     now = {document.id: document.text for document in after}

@@ -1,6 +1,6 @@
-"""Which gold is coarse: whole documents, whole sections, and passages longer than chunks, which say where to look only.
+"""Count coarse evidence: whole documents, whole sections and passages longer than chunks.
 
-What that means for a ranking is in `ragsmith.datasets.relevance`.
+`ragsmith.datasets.relevance` describes how it is scored.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
-from ragsmith.datasets.places import sections, stripped, whole
+from ragsmith.datasets.places import sections, stripped_span, whole_document_span
 from ragsmith.datasets.splits import MIN_QUESTIONS
 from ragsmith.types import Dataset, Document, Span
 
 WHOLE = 0.9
-"""Share of a document's characters from which a span is all of it."""
+"""Share of a document's characters from which a span counts as the whole document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coarseness:
-    """How many of the ``spans`` are longer than a chunk of the default size.
-
-    Each is counted once: as all of a document, as all of a section, or as another that is ``longer``.
-    """
+    """Counts of the ``spans`` longer than a chunk: whole ``documents``, whole ``sections`` and ``longer`` others."""
 
     spans: int
     documents: int
@@ -40,18 +37,24 @@ class Coarseness:
 
 
 def coarseness(dataset: Dataset) -> Coarseness:
-    """Count the coarse gold of ``dataset``; the same span of two questions counts twice."""
+    """Count the coarse evidence of ``dataset``; the same span of two questions counts twice."""
     texts = {document.id: document for document in dataset.documents}
     spans = [span for example in dataset.examples for span in example.evidence]
     long = [span for span in spans if span.end - span.start > DEFAULT_SIZE]
-    known = {doc: frozenset(_sections(texts[doc])) for doc in {span.doc for span in long}}
+    known = {
+        doc: frozenset(stripped_span(texts[doc], section.start, section.end) for section in sections(texts[doc]))
+        for doc in {span.doc for span in long}
+    }
     documents = sum(_is_whole(span, texts) for span in long)
-    parts = sum(not _is_whole(span, texts) and _bare(span, texts) in known[span.doc] for span in long)
+    parts = sum(
+        not _is_whole(span, texts) and stripped_span(texts[span.doc], span.start, span.end) in known[span.doc]
+        for span in long
+    )
     return Coarseness(len(spans), documents, parts, len(long) - documents - parts)
 
 
-def warnings_about(dataset: Dataset) -> Iterator[str]:
-    """Yield what a valid data set should have otherwise, one sentence each."""
+def dataset_warnings(dataset: Dataset) -> Iterator[str]:
+    """Yield warnings about a valid data set, one sentence each."""
     if len(dataset.examples) < MIN_QUESTIONS:
         yield (
             f"there are {len(dataset.examples)} questions, fewer than {MIN_QUESTIONS}: none is held out for a test, so "
@@ -62,15 +65,7 @@ def warnings_about(dataset: Dataset) -> Iterator[str]:
         yield str(found)
 
 
-def _sections(document: Document) -> Iterator[Span]:
-    return (stripped(document, section.start, section.end) for section in sections(document))
-
-
-def _bare(span: Span, texts: Mapping[str, Document]) -> Span:
-    return stripped(texts[span.doc], span.start, span.end)
-
-
 def _is_whole(span: Span, texts: Mapping[str, Document]) -> bool:
-    """Whether a span is all of a document, but perhaps its title or a last line."""
-    everything = whole(texts[span.doc])
+    """Whether a span is a document, perhaps without its title or last line."""
+    everything = whole_document_span(texts[span.doc])
     return span.end - span.start >= WHOLE * (everything.end - everything.start)

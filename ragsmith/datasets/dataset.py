@@ -1,11 +1,11 @@
-"""A data set is a folder of documents and labelled questions; here it is read, checked whole, and written.
+"""Read, validate and write data sets: folders of documents and labelled questions.
 
     dataset.yaml       name, and optionally title, description, licence, language, and titles and languages of documents
-    documents/**       text (.md, .txt: the path without its ending is the document's identifier), source code, tables
-                       (.csv, .tsv), PDF (the whole path is); in folders of any depth
-    questions.jsonl    questions, answers and the evidence for them, which becomes spans of the text as loaded
+    documents/**       text (.md, .txt: the identifier is the path without suffix), source code, tables (.csv, .tsv) and
+                       PDF (the identifier is the path); in folders of any depth
+    questions.jsonl    questions, answers and their evidence, which becomes spans of the text as loaded
 
-Nothing is computed on a data set with mistakes: all of them are listed at once.
+A data set with mistakes is not loaded: all of them are listed at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path, names
-from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
-from ragsmith.datasets.evidence import moved
-from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.documents import FOLDER, read_document_folder, read_documents
+from ragsmith.datasets.evidence import count_moved
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -33,9 +33,9 @@ from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = [
     "describe",
-    "documents_given",
     "load_dataset",
     "load_documents",
+    "load_documents_option",
     "make_dataset",
     "validate_dataset",
     "write_dataset",
@@ -45,8 +45,11 @@ __all__ = [
 def load_dataset(name_or_path: str | Path) -> Dataset:
     """Read the data set in a folder, or the bundled one of that name.
 
-    Documents and questions come sorted by identifier, identical documents merged. Raises ``DatasetError`` with every
-    mistake in the folder, ``UsageError`` when there is no such folder or name.
+    Documents and questions are sorted by identifier, identical documents merged.
+
+    Raises:
+        DatasetError: the folder has mistakes; it lists all of them.
+        UsageError: there is no such folder or name.
     """
     folder = bundled_path("datasets", name_or_path)
     if not any((folder / name).exists() for name in (MANIFEST, FOLDER, QUESTIONS)):
@@ -54,8 +57,8 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     manifest, wrong = read_manifest(folder)
     documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents)
-    if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := moved(wrong_questions)) else [])
+    if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
+        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
     found = [document for document in documents.values() if document]
     made = make_dataset(manifest.about, found, examples, languages=manifest.languages)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
@@ -64,20 +67,22 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
 def load_documents(folder: str | Path) -> Dataset:
     """Read the documents in a folder, or those of a data set or of the bundled one of that name, without questions.
 
-    Raises ``DatasetError`` with every mistake in the folder, ``UsageError`` when there is no such folder or name.
+    Raises:
+        DatasetError: the folder has mistakes; it lists all of them.
+        UsageError: there is no such folder or name.
     """
     found = bundled_path("datasets", folder)
     inner = found / FOLDER
     if inner.is_dir() and (found / MANIFEST).is_file():
         manifest, wrong = read_manifest(found)
         documents, wrong_documents = read_documents(found, manifest.titles)
-        if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents):
+        if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents):
             raise DatasetError(mistakes)
         there = [document for document in documents.values() if document]
         return make_dataset(manifest.about, there, [], languages=manifest.languages)
     at = inner if inner.is_dir() else found
     foreign: list[str] = []
-    documents, wrong = documents_in(at, "", foreign=foreign)
+    documents, wrong = read_document_folder(at, "", foreign=foreign)
     if foreign:
         raise DatasetError([_to_be_converted(at, foreign), *wrong])
     if wrong:
@@ -85,8 +90,8 @@ def load_documents(folder: str | Path) -> Dataset:
     return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
 
 
-def documents_given(folder: str | Path) -> Dataset:
-    """`load_documents` of what the option ``documents`` names. Raises as that does, and names the option."""
+def load_documents_option(folder: str | Path) -> Dataset:
+    """Load the documents of the option ``documents``; raises as `load_documents`, and ``WrongOption``."""
     if not Path(folder).is_dir() and str(folder) not in names("datasets"):
         raise WrongOption("documents", f"names no folder: {folder}; give one of documents, or a data set")
     return load_documents(folder)
@@ -107,11 +112,11 @@ def _found_again(folder: Path, stale: int) -> str:
 
 
 def _no_data_set(folder: Path) -> str:
-    return f"{folder} is no data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  makes one"
+    return f"{folder} is not a data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  makes one"
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:
-    """Return every mistake in a data set, one sentence each; none when it can be loaded."""
+    """Return all mistakes in a data set, one sentence each."""
     try:
         load_dataset(path)
     except DatasetError as error:
@@ -128,13 +133,13 @@ def make_dataset(
     *,
     languages: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Return a data set of checked parts: sorted, identical documents merged, with its digest.
+    """Return a data set of valid parts: sorted, identical documents merged, with its digest.
 
-    ``about`` holds the keys of ``dataset.yaml``; only ``name`` is needed. ``languages`` has those of some documents by
-    identifier; others are in the ``language`` that ``about`` names, or without one in what their text tells.
+    ``about`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` are those of some documents
+    by identifier; others have the ``language`` in ``about``, or a detected one.
     """
     kept, merged = _merge(documents)
-    kept, language = in_their_languages(kept, about.get("language"), languages)
+    kept, language = assign_languages(kept, about.get("language"), languages)
     said = {**{document.id: document.language for document in kept}, **(languages or {})}
     given = {document.id: document for document in documents}
     moved = [_repoint(example, merged) for example in examples]
@@ -156,8 +161,9 @@ def make_dataset(
 def write_dataset(dataset: Dataset, folder: str | Path) -> None:
     """Write a data set in the layout that ``load_dataset`` reads.
 
-    Raises ``UsageError`` when ``folder`` exists and is not empty, ``DatasetError`` when the data set could not be read
-    back as it is; nothing is left behind then.
+    Raises:
+        UsageError: ``folder`` exists and is not empty.
+        DatasetError: the written data set would be invalid; nothing is left behind then.
     """
     files = document_files(dataset.documents)
     with new_folder(Path(folder)) as draft:
@@ -170,9 +176,9 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
 
 
 def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
-    """Keep the first document by identifier of each text and modality; also return what was dropped, and for what.
+    """Return the first document by identifier of each text and modality, and a map from dropped to kept identifiers.
 
-    The same characters as code and as prose are cut differently, so they are not the same document.
+    The same text as code and as prose has other chunks, so these are different documents.
     """
     kept: dict[tuple[str, Modality], Document] = {}
     merged: dict[str, str] = {}
@@ -184,14 +190,14 @@ def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[st
 
 
 def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
-    """Point evidence at the documents that were kept; spans that coincide then are one."""
+    """Move evidence to the kept documents, and remove repeated spans."""
     spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
     ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
     return replace(example, evidence=ordered)
 
 
 def _text_of(document: Document) -> dict[str, object]:
-    """What the digest of a data set is made of: of a document's language, that it is not English."""
+    """Return what the digest covers of a document; the language only if it is not English."""
     content: dict[str, object] = {
         "id": document.id,
         "title": document.title,
@@ -202,9 +208,9 @@ def _text_of(document: Document) -> dict[str, object]:
 
 
 def _content(example: Example) -> dict[str, object]:
-    """What the digest of a data set is made of; what was not there in version 0.1 counts where it says something.
+    """Return what the digest covers of a question; of its origin only whether it was drafted.
 
-    Of where a question came from, only whether it was drafted counts: a review that changes no word leaves results.
+    A review without changes keeps the digest.
     """
     content: dict[str, object] = {
         "id": example.id,

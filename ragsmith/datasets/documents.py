@@ -1,4 +1,4 @@
-"""Read the documents of a data set's folder, and say everything that is wrong with them."""
+"""Read the documents of a data set's folder, with all mistakes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.datasets.document_types import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.document_types.tables import separator, source_of
-from ragsmith.datasets.sources import SourceRecord, read_sources
+from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import title
@@ -27,44 +27,42 @@ CONVERT = "convert the folder with  ragsmith dataset init  or move the file away
 CLOSED = "cannot be listed; check its permissions"
 
 Documents = Mapping[str, Document | None]
-"""By identifier; ``None`` for a document that is there but cannot be used."""
+"""Documents by identifier; None for an invalid document."""
 
 
 def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
     """Return the documents of the data set in folder ``dataset``, sorted by identifier, and the mistakes.
 
-    ``titles`` go before the titles that the files give themselves. A text that was made of a printed document has its
-    pages, unless it was edited since.
+    ``titles`` take precedence over those in the files. Documents converted from paged files have pages, unless edited.
     """
-    documents, mistakes = documents_in(dataset / FOLDER, f"{FOLDER}/", titles)
+    documents, mistakes = read_document_folder(dataset / FOLDER, f"{FOLDER}/", titles)
     try:
         sources = read_sources(dataset)
     except DatasetError as error:
         return documents, [*mistakes, *error.mistakes]
     paged = {row.doc: row for row in sources if row.doc and row.pages}
-    return {id_: document and _paged(document, paged.get(id_)) for id_, document in documents.items()}, mistakes
+    found = dict(documents)
+    for id_, row in paged.items():
+        document = documents.get(id_)
+        if document and row.text_sha256 == sha256(document.text.encode()).hexdigest():
+            found[id_] = replace(document, pages=row.pages)
+    return found, mistakes
 
 
-def _paged(document: Document, source: SourceRecord | None) -> Document:
-    if source is None or source.text_sha256 != sha256(document.text.encode()).hexdigest():
-        return document
-    return replace(document, pages=source.pages)
-
-
-def documents_in(
+def read_document_folder(
     folder: Path, called: str, titles: Mapping[str, str] | None = None, *, foreign: list[str] | None = None
 ) -> tuple[Documents, list[str]]:
-    """Return the documents that lie in ``folder``, at any depth; mistakes name it as ``called``, ending with a slash.
+    """Return the documents in ``folder``, at any depth, and the mistakes, whose paths begin with ``called``.
 
-    No symbolic link is followed, so nothing outside is read and nothing is gone around in circles. Where ``foreign`` is
-    given, the names of files of no kind that can be read are put there instead of a mistake for each.
+    Symbolic links are not followed. If ``foreign`` is given, names of files of unsupported types are appended to it
+    instead of mistakes.
     """
     if problem := _folder_problem(folder):
         return {}, [f"{called or folder}: {problem}"]
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
-    building = Building("reading documents")
+    building = TaskProgress("reading documents")
     for name, path in _files(folder):
         building.done(len(documents))
         id_, kind = document_id(name), kind_of(path.name)
@@ -90,8 +88,8 @@ def documents_in(
     return dict(sorted(documents.items())), mistakes
 
 
-def document_in(path: Path) -> Document:
-    """Return the document in one file, known by the file's name. Raises ``DatasetError`` with what is wrong."""
+def read_document(path: Path) -> Document:
+    """Return the document in one file. Raises ``DatasetError``."""
     if not path.exists():
         raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
     kind = kind_of(path.name)
@@ -105,16 +103,16 @@ def document_in(path: Path) -> Document:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what lies in ``folder`` and in the folders within, by names, each with its path from ``folder``.
+    """Yield the relative and full paths of files in ``folder`` at any depth, sorted by name.
 
-    A folder that cannot be looked into is yielded itself. What is hidden is left out, and so are compiled modules.
+    A folder that cannot be listed is yielded itself. Hidden entries and compiled modules are skipped.
     """
     within = [("", folder)]
     while within:
         above, at = within.pop()
         inner: list[tuple[str, Path]] = []
         for path in sorted(at.iterdir(), key=lambda path: path.name):
-            if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like
+            if path.name.startswith(".") or path.name == "__pycache__":  # such as .DS_Store
                 continue
             name = f"{above}{path.name}"
             if path.is_symlink() or not path.is_dir() or FORBIDDEN.search(path.name) or not _opens(path):
@@ -129,10 +127,9 @@ def _opens(folder: Path) -> bool:
 
 
 def document_id(name: str) -> str:
-    """Return the identifier of a document by its path from the folder of documents, with ``/`` between folders.
+    """Return the identifier of a document by its path in the folder of documents, with ``/`` between folders.
 
-    It ends with the file's stem for Markdown and plain text, and with the whole name for every other kind; in NFC,
-    because file systems differ in that.
+    Markdown and plain text lose their suffix. It is in NFC, as file systems differ in that.
     """
     path = PurePosixPath(name)
     kind = kind_of(path)
@@ -140,15 +137,15 @@ def document_id(name: str) -> str:
 
 
 def default_title(document: Document) -> str:
-    """Return the title of a written document if nothing else is said: its heading of level 1, else its identifier."""
+    """Return the title of a document without one in the manifest: its heading of level 1, else its identifier."""
     heading = title(document.text) if document.modality is Modality.PROSE else None
     return heading or document.id
 
 
 def document_file(document: Document) -> tuple[str, str]:
-    """Return a file's name and content that are read as ``document``, but for its title. Raises ``TextError``.
+    """Return the name and content of a file that is read as ``document``, without its title. Raises ``TextError``.
 
-    Source code and tables are written as what they are, everything else as Markdown, a PDF's text, too.
+    Source code and tables keep their type; everything else, including text of PDF, becomes Markdown.
     """
     if document.modality is Modality.PROSE:
         return _safe(f"{document.id}.md", document), document.text

@@ -1,9 +1,9 @@
-"""Find gold evidence in the documents, and check that it stands where it says it stands.
+"""Locate gold evidence in documents, and check its offsets.
 
-Evidence names its place in one of three ways. All of ``doc``, ``start``, ``end`` and ``text`` are checked against each
-other. ``text`` alone, or with ``doc``, is looked for, and must stand once. ``doc`` alone, or with a ``heading``, a
-``page``, ``rows`` or ``lines`` (`ragsmith.datasets.places`), is coarse gold: all of the text there; ``text`` with such
-a place must stand there once.
+Evidence has one of three forms. ``doc``, ``start``, ``end`` and ``text`` are checked against the document. ``text``,
+with or without ``doc``, is searched for and must occur once. ``doc``, with or without a ``heading``, a ``page``,
+``rows`` or ``lines`` (`ragsmith.datasets.places`), is coarse: all of the text there; ``text`` with such a place must
+occur there once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
-from ragsmith.datasets.places import PLACES, place, whole
+from ragsmith.datasets.places import PLACES, locate, whole_document_span
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
 from ragsmith.text.markdown import BlockType, blocks
@@ -20,41 +20,41 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
 KEYS = ("doc", "start", "end", "text")
-MOST_SHOWN = 5
-"""How many of the places where a text stands are listed."""
+MAX_LISTED_PLACES = 5
+"""Occurrences that are listed for an ambiguous text."""
 
 DIFFERS = "text differs from document"
 OUTSIDE = "lies outside document"
 
 
-def moved(mistakes: Iterable[str]) -> int:
-    """How many of these mistakes are of evidence at whose place something else stands, as after an edit."""
+def count_moved(mistakes: Iterable[str]) -> int:
+    """Count the mistakes about evidence whose offsets are wrong, as after an edit of documents."""
     return sum(DIFFERS in mistake or OUTSIDE in mistake for mistake in mistakes)
 
 
 def evidence_record(span: Span, text: str) -> dict[str, object]:
-    """The evidence that the characters of ``span`` are, in a document with this ``text``."""
+    """Return ``span`` of a document with this ``text`` as evidence with offsets."""
     return {"doc": span.doc, "start": span.start, "end": span.end, "text": text[span.start : span.end]}
 
 
 class EvidenceChecker:
-    """Compares evidence with the documents."""
+    """Checks and locates evidence in ``documents``."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.headings = {
             document.id: [(b.start, b.end) for b in blocks(document.text) if b.kind is BlockType.HEADING]
             for document in documents.values()
-            if document is not None and document.modality is Modality.PROSE  # nothing else has Markdown's headings
+            if document is not None and document.modality is Modality.PROSE  # only prose has headings
         }
         known = [document for document in documents.values() if document is not None]
-        # of identical documents one is kept, so what stands in both stands once
+        # identical documents are merged, so a text that occurs in both occurs once
         self._distinct = list({(document.text, document.modality): document for document in reversed(known)}.values())
         self._distinct.reverse()
         self._unread = len(known) < len(documents)
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
-        """Return the spans that are right, sorted, and a sentence for everything that is wrong."""
+        """Return the valid spans, sorted, and a sentence for each mistake."""
         if not isinstance(evidence, list):
             return (), [f"'evidence' must be a list, not {kind(evidence)}"]
         spans: dict[Span, int] = {}
@@ -67,7 +67,7 @@ class EvidenceChecker:
         return tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end))), problems
 
     def span(self, entry: object) -> tuple[Span | None, list[str]]:
-        """Return the span that one entry of ``evidence`` means, or what is wrong with it."""
+        """Return the span of one entry of ``evidence``, or its mistakes."""
         if not isinstance(entry, dict):
             return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {kind(entry)}"]
         if needs_place(entry):
@@ -75,7 +75,7 @@ class EvidenceChecker:
         return self._given(entry)
 
     def _given(self, entry: Record) -> tuple[Span | None, list[str]]:
-        """Check evidence that says itself where it stands."""
+        """Check evidence with offsets."""
         problems = [
             *key_problems(entry, required=KEYS),
             *text_problems(entry, ("doc", "text")),
@@ -88,28 +88,28 @@ class EvidenceChecker:
         if span.doc not in self.documents:
             return None, [_unknown_document(doc, self.documents)]
         document = self.documents[span.doc]
-        if document is None:  # its own mistake is reported already
+        if document is None:  # its mistake is reported already
             return None, []
         if problem := _text_problem(span, str(text), document) or self._heading_problem(span):
             return None, [problem]
         return span, []
 
     def _found(self, entry: Record) -> tuple[Span | None, list[str]]:
-        """Find evidence that gives no offsets."""
+        """Locate evidence without offsets."""
         if problems := list(_form_problems(entry)):
             return None, problems
         text = str(entry["text"]) if "text" in entry else None
         doc = unicodedata.normalize("NFC", str(entry.get("doc", "")))
         document = self.documents.get(doc)
-        if "doc" in entry and document is None:  # one that is there and cannot be read is reported already
+        if "doc" in entry and document is None:  # an unreadable document is reported already
             return None, [] if doc in self.documents else [_unknown_document(str(entry["doc"]), self.documents)]
         key = next((key for key in PLACES if key in entry), None)
         try:
             if document is None:
                 return self._unique(str(text), [_all(document) for document in self._distinct]), []
             if text is not None:
-                return self._unique(text, [place(document, key, entry[key]) if key else _all(document)], key), []
-            return self._coarse(place(document, key, entry[key]) if key else whole(document)), []
+                return self._unique(text, [locate(document, key, entry[key]) if key else _all(document)], key), []
+            return self._coarse(locate(document, key, entry[key]) if key else whole_document_span(document)), []
         except TextError as error:
             return None, [error.reason] if error.reason else []
 
@@ -119,9 +119,9 @@ class EvidenceChecker:
         return span
 
     def _unique(self, text: str, within: Sequence[Span], key: str | None = None) -> Span:
-        """Find ``text``, which must stand once in all of ``within``: documents, or the place ``key`` of one.
+        """Locate ``text``, which must occur once in all of ``within``: documents, or the place ``key`` of one.
 
-        Headings do not count, as no chunk has them. Raises ``TextError``.
+        Occurrences in headings are ignored, as no chunk has them. Raises ``TextError``.
         """
         found = [
             Span(part.doc, start, start + len(text))
@@ -130,34 +130,36 @@ class EvidenceChecker:
         ]
         below = [span for span in found if not self._heading_problem(span)]
         if len(below) > 1:
-            listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MOST_SHOWN])
-            more = f" and {len(below) - MOST_SHOWN} more" if len(below) > MOST_SHOWN else ""
+            listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MAX_LISTED_PLACES])
+            more = f" and {len(below) - MAX_LISTED_PLACES} more" if len(below) > MAX_LISTED_PLACES else ""
             longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
-            raise TextError(f"the text {shown(text)} stands {len(below)} times: {listed}{more}; {longer}")
+            raise TextError(f"the text {shown(text)} occurs {len(below)} times: {listed}{more}; {longer}")
         if not found:
             raise TextError(self._nowhere(text, within, key))
         return below[0] if below else self._coarse(found[0])
 
     def _nowhere(self, text: str, within: Sequence[Span], key: str | None) -> str:
-        """Return why ``text`` is not found; blank where it may stand in a document that is reported already."""
+        """Return why ``text`` is not found; blank if it may be in an unreadable document, reported already."""
         if len(within) == 1 and (document := self.documents[within[0].doc]):
             if key and text in document.text:
-                return f"the text {shown(text)} stands in document {document.id!r}, but not at this {key!r}; mend one"
-            near = near_miss(text, document) or f"the text stands nowhere in the document{_as_loaded(document)}"
+                return (
+                    f"the text {shown(text)} occurs in document {document.id!r}, but not at this {key!r}; correct one"
+                )
+            near = near_miss(text, document) or f"the text does not occur in the document{_as_loaded(document)}"
             return f"the text {shown(text)} is not found in document {document.id!r}: {near}"
         if self._unread:
             return ""
         near_misses = ((document.id, near_miss(text, document)) for document in self._distinct)
         doc, why = next(((doc, near) for doc, near in near_misses if near), ("", ""))
         nearest = f": in {doc!r}, {why}" if why else "; copy the words of a document exactly"
-        return f"the text {shown(text)} stands in no document{nearest}"
+        return f"the text {shown(text)} occurs in no document{nearest}"
 
     def _text(self, doc: str) -> str:
         document = self.documents[doc]
         return document.text if document else ""
 
     def _heading_problem(self, span: Span) -> str | None:
-        """A chunk counts when it covers half of a span, and headings are in no chunk: such a span is never found."""
+        """Return a problem if half of the span is a heading: no chunk has headings, so none would be relevant."""
         overlaps = (min(end, span.end) - max(start, span.start) for start, end in self.headings.get(span.doc, ()))
         if 2 * sum(overlap for overlap in overlaps if overlap > 0) <= span.end - span.start:
             return None
@@ -178,11 +180,11 @@ def _form_problems(entry: Record) -> Iterator[str]:
     if places and "doc" not in entry:
         yield f"{places[0]!r} is a place in a document; add 'doc'"
     elif "doc" not in entry and "text" not in entry:
-        yield "names no place; give 'text', words that stand in one document once, or 'doc'"
+        yield "names no place; give 'text', words that occur in one document once, or 'doc'"
 
 
 def needs_place(entry: Record) -> bool:
-    """Whether evidence gives no offsets, so that they must be found."""
+    """Whether evidence has no offsets."""
     return "start" not in entry and "end" not in entry
 
 
@@ -199,7 +201,7 @@ def _unknown_document(doc: str, documents: Documents) -> str:
 
 
 def _text_problem(span: Span, text: str, document: Document) -> str | None:
-    """Return why ``text`` does not stand at ``span``, and where it does."""
+    """Return why ``text`` is not at ``span``, and where it occurs."""
     at = f"[{span.start}, {span.end})"
     if span.start < 0 or span.end > len(document.text):
         length = len(document.text)
@@ -213,18 +215,18 @@ def _text_problem(span: Span, text: str, document: Document) -> str | None:
 
 
 def _elsewhere(span: Span, text: str, document: Document) -> str:
-    """Return a hint at where ``text`` stands in the document, or at why it does not."""
+    """Return where ``text`` occurs in the document, or why it does not."""
     starts = occurrences(text, document.text)
     if starts:
         nearest = min(starts, key=lambda start: abs(start - span.start))
         which = f", the nearest of {len(starts)}" if len(starts) > 1 else ""
-        return f"; the text stands at [{nearest}, {nearest + len(text)}){which}"
+        return f"; the text is at [{nearest}, {nearest + len(text)}){which}"
     near = near_miss(text, document)
-    return f"; {near or f'the text stands nowhere in the document{_as_loaded(document)}'}"
+    return f"; {near or f'the text does not occur in the document{_as_loaded(document)}'}"
 
 
 def near_miss(text: str, document: Document) -> str | None:
-    """Say in what ``text`` differs from what stands in the document, where that is only how it is written."""
+    """Return how ``text`` differs from the document if only in Unicode form or white space."""
     if text in document.text:
         return None
     if unicodedata.normalize("NFC", text) in unicodedata.normalize("NFC", document.text):
@@ -235,14 +237,14 @@ def near_miss(text: str, document: Document) -> str | None:
 
 
 def _as_loaded(document: Document) -> str:
-    """Return what offsets point into where that is not what the file shows."""
+    """Return how the text as loaded differs from the file, if it does."""
     if document.modality is Modality.TABLE:
         return ", which is read as one line 'column: value; ...' a row"
     return ", which is the text extracted from the PDF" if document.id.lower().endswith(".pdf") else ""
 
 
 def occurrences(text: str, whole: str, first: int = 0, end: int | None = None) -> Sequence[int]:
-    """Return every offset of ``whole``, from ``first`` up to ``end``, at which ``text`` stands; they may overlap."""
+    """Return every offset of ``text`` in ``whole[first:end]``; occurrences may overlap."""
     starts = []
     at = whole.find(text, first, end)
     while at >= 0:

@@ -1,7 +1,7 @@
-"""Which questions hang together by their gold, so that one must not learn, or be chosen, for the verdict on the other.
+"""Group questions by shared evidence, as questions of one group are not independent.
 
-There are three units, from wide to narrow: questions linked by gold documents, by gold that lies near, and by gold in
-one section. Questions of the same wording are always together.
+There are three kinds of groups, from wide to narrow: by gold documents, by near evidence, and by evidence in one
+section. Questions of the same wording are always in one group.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ragsmith.digest import digest
 from ragsmith.types import Dataset, Document, Example, Span
 
 GAP = DEFAULT_SIZE
-"""Characters between gold that counts as near: two pieces in one chunk of the default size are never further apart."""
+"""Distance in characters of near evidence: as large as a chunk of the default size."""
 
 BLOCK = 2_000
-"""Characters of a section that count as one piece; longer sections have several."""
+"""Characters of a block; longer sections have several blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Questions that stay together; ``key`` depends on what they ask, not on their order or names."""
+    """Questions that stay together; ``key`` depends on their texts, not on their order or names."""
 
     key: str
     examples: tuple[Example, ...]
@@ -55,12 +55,12 @@ def by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
 
 
 def by_main_document(examples: Sequence[Example]) -> list[Group]:
-    """Group questions by the one document that has most of their gold: no unit, as parts share the others."""
+    """Group questions by the document with most of their evidence; groups may share other documents."""
     return _components(examples, [[_main_document(example)] for example in examples])
 
 
 def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
-    """For each question the places of others with gold within ``gap`` characters of its own, in the same document."""
+    """Return for each question the indices of others with evidence within ``gap`` characters in the same document."""
     by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for i, example in enumerate(examples):
         for span in example.evidence:
@@ -79,12 +79,12 @@ def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
 
 
 def wording(example: Example) -> str:
-    """The words of a question, whatever their case and the space between them."""
+    """Return the case-folded words of a question."""
     return " ".join(example.question.casefold().split())
 
 
 def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]]) -> list[Group]:
-    """Return the connected components of questions that have a thing in common, or their wording."""
+    """Return the connected components of questions with common ``things`` or wording."""
     parent = list(range(len(examples)))
 
     def root(i: int) -> int:
@@ -111,7 +111,7 @@ def _main_document(example: Example) -> str:
 
 
 def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
-    """The blocks of sections that each question's gold touches."""
+    """Return the blocks of sections that the evidence of each question overlaps."""
     used = {span.doc for example in examples for span in example.evidence}
     starts = {document.id: _starts(document) for document in dataset.documents if document.id in used}
     return [[block for span in example.evidence for block in _touched(span, starts[span.doc])] for example in examples]
@@ -119,12 +119,12 @@ def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable
 
 @bounded_cache(1024, key="a document")
 def _starts(document: Document) -> Sequence[int]:
-    """Where its sections begin: the same questions are grouped several times, and cutting a document takes longest."""
+    """Return the offsets of sections; cached, as questions are grouped several times and chunking is slow."""
     return tuple(section_starts(document))
 
 
 def _touched(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
-    """Yield every block that a span touches; overlapping spans always share one."""
+    """Yield every block that a span overlaps; overlapping spans always share one."""
     at = span.start
     while at < span.end:
         number = bisect_right(starts, at)

@@ -1,4 +1,4 @@
-"""The languages of documents: as ``dataset.yaml`` says, or as their texts do."""
+"""Assign languages to documents, from ``dataset.yaml`` or by detection."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from ragsmith.text.languages import ENGLISH, LANGUAGES, UNKNOWN, detect, languag
 from ragsmith.types import Document
 
 SHORT = 300
-"""Characters; a text of fewer may hold as many words of a foreign title as of its own language."""
+"""Characters below which detection is unreliable, as a foreign title may dominate."""
 
 NEARLY_ALL = 0.9
-"""Of a collection that is in one language to such a share, no short document is taken to be in another."""
+"""Share of documents in one language from which short documents are assigned that language."""
 
 
-def in_their_languages(
+def assign_languages(
     documents: Sequence[Document], language: str | None = None, said: Mapping[str, str] | None = None
 ) -> tuple[tuple[Document, ...], str]:
-    """Return ``documents`` with their languages, and the language that most of them are in.
+    """Return ``documents`` with their languages, and the most frequent language.
 
-    ``said`` names the languages of some documents, ``language`` that of all others. Without it each is in the language
-    that its text tells (`detect`); what tells none, such as a table, is in that of most, or in English.
+    ``said`` has the languages of some documents, ``language`` that of all others. Without it languages are detected;
+    documents without a detectable language, such as tables, get the most frequent one, or English.
     """
     said = said or {}
     code = language_code(language) if language else None
     if code:
         return tuple([replace(document, language=said.get(document.id, code)) for document in documents]), code
     found = {document.id: said.get(document.id) or detect(document.text) for document in documents}
-    counts = Counter(told for told in found.values() if told != UNKNOWN)
-    most = max(counts, key=lambda told: (counts[told], told == ENGLISH, told), default=ENGLISH)
+    counts = Counter(detected for detected in found.values() if detected != UNKNOWN)
+    most = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)
     nearly_all = counts[most] >= NEARLY_ALL * counts.total()
 
-    def of(document: Document) -> str:
-        told = found[document.id]
-        doubtful = nearly_all and len(document.text) < SHORT and _script(told) == _script(most)
-        return most if told == UNKNOWN or (doubtful and document.id not in said) else told
+    def language_of(document: Document) -> str:
+        detected = found[document.id]
+        uncertain = nearly_all and len(document.text) < SHORT and _script(detected) == _script(most)
+        return most if detected == UNKNOWN or (uncertain and document.id not in said) else detected
 
-    return tuple([replace(document, language=of(document)) for document in documents]), most
+    return tuple([replace(document, language=language_of(document)) for document in documents]), most
 
 
 def _script(language: str) -> str:

@@ -1,7 +1,7 @@
-"""Hold the questions of a data set against others who change them.
+"""Lock the questions of a data set against concurrent changes.
 
-Two may review, one may draft meanwhile, and a third may repair evidence: whoever replaces ``questions.jsonl`` holds
-this lock from reading it to the end of writing it, or a decision that was confirmed in between is lost.
+Reviewing, drafting and repairing may run at the same time: each process that replaces ``questions.jsonl`` holds this
+lock from reading to writing, as changes in between would be lost.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ AGAIN_SECONDS = 0.02
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process or thread holds ``folder``, and hold it; a process that is killed lets go of it."""
+    """Wait for the lock of ``folder`` and hold it; a killed process releases it."""
     with (folder / LOCK).open("ab") as file, held(file.fileno()):
         yield
 
 
 @contextmanager
 def held(handle: int, seconds: float | None = None) -> Iterator[None]:
-    """Wait until nobody holds the open file ``handle``, for ``seconds`` at most if they are given, and hold it.
+    """Wait for the lock of the open file ``handle``, for at most ``seconds`` if given, and hold it.
 
     Raises:
-        TimeoutError: somebody else has held it for so long.
+        TimeoutError: another process holds the lock longer.
     """
     if seconds is None:
         _lock(handle)
@@ -37,7 +37,7 @@ def held(handle: int, seconds: float | None = None) -> Iterator[None]:
         until = time.monotonic() + seconds
         while not _lock_at_once(handle):
             if time.monotonic() >= until:
-                raise TimeoutError(f"somebody else has held the file for {seconds:g} seconds")
+                raise TimeoutError(f"another process has held the file for {seconds:g} seconds")
             time.sleep(AGAIN_SECONDS)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Read and write ``dataset.yaml``: what a data set is, and titles and languages that documents do not say."""
+"""Read and write ``dataset.yaml``: the description of a data set, and titles and languages of documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = ("name", "title", "description", "licence", "language")
 TITLES = "titles"
 LANGUAGES = "languages"
 OF_DOCUMENTS = {TITLES: "title", LANGUAGES: "language"}
-"""Keys whose values say something of single documents, and what."""
+"""Keys with values by document, and the name of a value."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -29,9 +29,9 @@ _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for characte
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The keys that are given and right, and titles and languages of documents.
+    """Valid keys, and titles and languages of documents.
 
-    ``lines_of`` has ``file:line`` of what is said of a document, by the key that says it and the document.
+    ``lines_of`` has ``file:line`` of values of documents, by key and document.
     """
 
     about: Mapping[str, str] = field(default_factory=dict)
@@ -39,8 +39,8 @@ class Manifest:
     languages: Mapping[str, str] = field(default_factory=dict)
     lines_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def strangers(self, documents: Mapping[str, object]) -> Iterator[str]:
-        """Yield a sentence for every title, and every language, of a document that is not there."""
+    def unknown_documents(self, documents: Mapping[str, object]) -> Iterator[str]:
+        """Yield a sentence for every title and language of a document that does not exist."""
         for (key, id_), line in self.lines_of.items():
             if id_ not in documents:
                 unknown = f"there is no document {shown(id_)}; {did_you_mean(id_, documents)}"
@@ -48,7 +48,7 @@ class Manifest:
 
 
 def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
-    """Return what ``dataset.yaml`` in the folder ``dataset`` says, and its mistakes."""
+    """Read ``dataset.yaml`` in the folder ``dataset``; return the manifest and its mistakes."""
     try:
         tree = parse_yaml(read_text(dataset / FILE, limit=MAX_BYTES), FILE)
     except TextError as error:
@@ -73,13 +73,20 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     return Manifest(about, said[TITLES], said[LANGUAGES], lines_of), mistakes
 
 
+def read_optional_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
+    """Read ``dataset.yaml`` as `read_manifest` does; an empty manifest if there is no such file."""
+    return read_manifest(dataset) if (dataset / FILE).exists() else (Manifest(), [])
+
+
 def folder_name(folder: Path) -> str:
-    """Return the name of a data set that lies in ``folder``, which is its name as far as that may be one."""
+    """Return the name of a data set in ``folder``: the folder's name without invalid characters."""
     return _UNNAMEABLE.sub("_", folder.resolve().name).strip("._-")[:64] or "documents"
 
 
-def written(about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None) -> str:
-    """Return the text of a ``dataset.yaml`` that says this; blank values are left out."""
+def manifest_yaml(
+    about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None
+) -> str:
+    """Return the text of a ``dataset.yaml``; blank values are left out."""
     lines = [f"{key}: {_quoted(about[key])}" for key in KEYS if about.get(key, "").strip()]
     for key, said in ((TITLES, titles), (LANGUAGES, languages)):
         if said:
@@ -112,7 +119,7 @@ def _text_problem(value: Plain) -> str | None:
 def _read_of_documents(
     key: str, value: Plain, tree: Tree, said: dict[str, str], lines_of: dict[tuple[str, str], str]
 ) -> Iterator[str]:
-    """Fill ``said`` and ``lines_of`` with what ``key`` says of documents; yield the mistakes."""
+    """Read the values by document of ``key`` into ``said`` and ``lines_of``; yield the mistakes."""
     what = OF_DOCUMENTS[key]
     if not isinstance(value, dict):
         yield f"{tree.where(key)}: {key!r} must be {key} by document, not {kind(value)}; write 'document: {what}'"
@@ -131,5 +138,5 @@ def _read_of_documents(
 
 
 def _quoted(value: str) -> str:
-    """A JSON text is a double-quoted YAML scalar, except for the characters that YAML takes for line ends."""
+    """Quote a scalar: JSON is valid YAML, except for characters that YAML takes for line ends."""
     return json.dumps(value, ensure_ascii=False).translate(_YAML_BREAKS)

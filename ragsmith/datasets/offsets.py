@@ -1,4 +1,4 @@
-"""Write into ``questions.jsonl`` where quoted evidence stands, so that it is found there even when text is added."""
+"""Write the offsets of quoted evidence to ``questions.jsonl``, so that it stays unique when text is added."""
 
 from __future__ import annotations
 
@@ -16,43 +16,37 @@ from ragsmith.text.writing import write_file
 
 
 def write_offsets(folder: Path) -> int:
-    """Give evidence that is a ``text`` without offsets its ``doc``, ``start`` and ``end``; return how many pieces.
+    """Add ``doc``, ``start`` and ``end`` to evidence that is a ``text`` without offsets; return the number of pieces.
 
-    Lines without such evidence stay as they are, byte for byte, and so does evidence that names a place: it goes on to
-    mean all of that place. The file is replaced whole or not at all.
+    Other lines stay byte for byte, and so does evidence with a place, which means all of that place. The file is
+    replaced atomically.
 
     Raises:
-        DatasetError: documents or questions have mistakes, all of which are listed.
+        DatasetError: documents or questions have mistakes; it lists all of them.
     """
     with locked(folder):
-        return _write_offsets(folder)
-
-
-def _write_offsets(folder: Path) -> int:
-    documents, wrong_documents = read_documents(folder)
-    _, wrong_questions = read_questions(folder, documents)
-    if mistakes := (*wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes)
-    lines, written = [], 0
-    checker = EvidenceChecker(documents)
-    for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
-        record = parse_record(line) if line.strip() else {}
-        found = _with_offsets(record, checker, documents)
-        written += found is not None and sum(map(_is_quotation, _entries(record)))
-        ending = "\r" if line.endswith("\r") else ""
-        lines.append(line if found is None else json.dumps(found, ensure_ascii=False) + ending)
-    if written:
-        write_file("\n".join(lines), folder / FILE)
+        documents, wrong_documents = read_documents(folder)
+        _, wrong_questions = read_questions(folder, documents)
+        if mistakes := (*wrong_documents, *wrong_questions):
+            raise DatasetError(mistakes)
+        lines, written = [], 0
+        checker = EvidenceChecker(documents)
+        for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
+            record = parse_record(line) if line.strip() else {}
+            if count := sum(map(_is_quotation, _entries(record))):
+                written += count
+                ending = "\r" if line.endswith("\r") else ""
+                lines.append(json.dumps(_with_offsets(record, checker, documents), ensure_ascii=False) + ending)
+            else:
+                lines.append(line)
+        if written:
+            write_file("\n".join(lines), folder / FILE)
     return written
 
 
-def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record | None:
-    """The record with offsets, or None where it lacks none."""
-    entries = _entries(record)
-    if not any(map(_is_quotation, entries)):
-        return None
+def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
     evidence: list[object] = []
-    for entry in entries:
+    for entry in _entries(record):
         span = checker.span(entry)[0] if _is_quotation(entry) else None
         document = documents[span.doc] if span else None
         if span is None or document is None:

@@ -1,4 +1,4 @@
-"""Read and write where a question came from, the key ``origin`` of its row."""
+"""Read and write the origin of a question, the key ``origin`` of its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACE = ("doc", "start", "end")
 
 
 def read_origin(value: object) -> tuple[Origin | None, list[str]]:
-    """Return what an ``origin`` says, or a sentence for everything that is wrong with it."""
+    """Return the origin, or a sentence for each mistake in it."""
     if not isinstance(value, dict):
         return None, [f"'origin' must be an object, not {kind(value)}"]
     problems = [
@@ -34,7 +34,7 @@ def read_origin(value: object) -> tuple[Origin | None, list[str]]:
 
 
 def origin_record(origin: Origin) -> dict[str, object]:
-    """Return the object from which ``origin`` is read back."""
+    """Return the inverse of `read_origin`."""
     record: dict[str, object] = {key: said for key in _TEXTS[:4] if (said := getattr(origin, key))}
     if origin.passage is not None:
         record["passage"] = {key: getattr(origin.passage, key) for key in _PLACE}
@@ -42,7 +42,7 @@ def origin_record(origin: Origin) -> dict[str, object]:
 
 
 def _passage(value: object) -> tuple[Span | None, list[str]]:
-    """Where a question was drafted from is kept as it is said: the document may have changed since."""
+    """Read the passage a question was drafted from, unchecked, as the document may have changed."""
     if not isinstance(value, dict):
         return None, [f"'passage' must be an object with the keys {', '.join(_PLACE)}, not {kind(value)}"]
     record: Record = value

@@ -1,8 +1,8 @@
-"""Whether two collections of documents share texts, told from a sample of their runs of five words.
+"""Estimate the overlap of two collections of documents from samples of their shingles of five words.
 
-A run of words belongs to the sample if its hash is small: the same runs are drawn from every collection, so a sample of
-a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
-https://doi.org/10.1101/2022.01.11.475838). With one character more, in another order, or by half, they still overlap.
+A shingle is sampled if its hash is small, so the same shingles are sampled from every collection, and a few hundred
+numbers estimate the containment of one in another (FracMinHash, Irber et al. 2022,
+https://doi.org/10.1101/2022.01.11.475838), even if documents are reordered, edited or missing.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ragsmith.caches import bounded_cache
 from ragsmith.types import Document
 
 RUN = 5
-"""Words of a run, or shingle."""
+"""Words of a shingle."""
 
 ONE_IN = 128
-"""Of so many runs one is kept."""
+"""One of this many shingles is sampled."""
 
 LEAST = 64
-"""Runs that are kept, at least, of a short collection: those of the smallest hashes."""
+"""Least sampled shingles of a short collection: those of the smallest hashes."""
 
 BITS = 48
-"""Bits of a hash that are kept; those of a sample are below ``2**BITS / ONE_IN``."""
+"""Bits of a hash; those in a sample are below ``2**BITS / ONE_IN``."""
 
 OVERLAPPING = 0.1
-"""The share of the smaller sample from which collections overlap; unrelated ones of one subject share below .01."""
+"""Containment from which collections overlap; unrelated collections of one subject have less than 0.01."""
 
 BOUND = 2**BITS // ONE_IN
-"""A hash below it is kept."""
+"""Upper bound of sampled hashes."""
 
 FEWEST = 3
-"""Runs in common below which a share says nothing."""
+"""Least common shingles for an estimate."""
 
 _WORD = re.compile(r"\w+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -44,7 +44,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @bounded_cache(8, key="the documents of a data set")
 def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
-    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, `LEAST` if it can."""
+    """Return the sample of a collection: sorted hashes of `BITS` bits, one for about `ONE_IN` words, or `LEAST`."""
     smallest = kept = np.zeros(0, dtype=np.uint64)
     numbers: dict[str, int] = {}
     for document in documents:
@@ -60,10 +60,10 @@ def sample_of(documents: tuple[Document, ...]) -> tuple[int, ...]:
 
 
 def overlap(one: Sequence[int], other: Sequence[int]) -> float:
-    """The share of the smaller of two collections that stands in the other; 0 where too little does to say.
+    """Return the estimated containment of the smaller of two collections in the other; 0 below `FEWEST` shingles.
 
-    They are compared by the hashes up to which both samples are complete, so that an excerpt of fewer than about 600
-    words of a large collection may go unnoticed.
+    Only hashes up to which both samples are complete are compared, so an excerpt of fewer than about 600 words of a
+    large collection may be missed.
     """
     if not one or not other:
         return 0.0
@@ -74,7 +74,7 @@ def overlap(one: Sequence[int], other: Sequence[int]) -> float:
 
 
 def _runs(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The hashes of all runs of `RUN` words."""
+    """Return the hashes of all shingles."""
     count = len(words) - RUN + 1
     if count < 1:
         return np.zeros(0, dtype=np.uint64)

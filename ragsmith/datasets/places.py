@@ -1,7 +1,7 @@
-"""Places in a document that a person can name without counting characters: a heading, a page, rows or lines.
+"""Locate places in a document by heading, page, rows or lines.
 
-Numbers begin at 1, and both ends of a range belong to it. Where a place begins and ends is without the white space
-around it, and a section is what stands below its heading, down to the next heading of its level or above.
+Numbers start at 1, and ranges include both ends. Spans exclude surrounding white space. A section ends before the next
+heading of its level or above.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
 PATH_BORDER = " > "
-"""Between a heading and one above it, where the lower alone is not enough: ``Leave > Carrying over``."""
+"""Separator of a heading and the one above it, for ambiguous headings: ``Leave > Carrying over``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSection:
-    """The text ``[start, end)`` below a heading; ``path`` has the headings above it, and it itself last."""
+    """The text ``[start, end)`` below a heading; ``path`` has the headings above it and itself."""
 
     path: tuple[str, ...]
     start: int
     end: int
 
 
-def place(document: Document, key: str, value: object) -> Span:
-    """Return where the ``heading``, ``page``, ``rows`` or ``lines`` of this ``value`` lie in ``document``.
+def locate(document: Document, key: str, value: object) -> Span:
+    """Return the span of the ``heading``, ``page``, ``rows`` or ``lines`` with this ``value`` in ``document``.
 
-    Raises ``TextError`` with what is wrong with the value, or when there is no such place or no text in it.
+    Raises ``TextError`` if the value is invalid, or there is no such place or no text in it.
     """
     start, end = PLACES[key](document, value)
-    found = stripped(document, start, end)
+    found = stripped_span(document, start, end)
     if found.start >= found.end:
         raise TextError(f"{key} {shown(value)} of document {document.id!r} has no text; name another place")
     return found
 
 
-def whole(document: Document) -> Span:
+def whole_document_span(document: Document) -> Span:
     """Return the span of all text of ``document``."""
-    return stripped(document, 0, len(document.text))
+    return stripped_span(document, 0, len(document.text))
 
 
-def stripped(document: Document, start: int, end: int) -> Span:
-    """Return ``[start, end)`` without white space at its ends."""
+def stripped_span(document: Document, start: int, end: int) -> Span:
+    """Return the span ``[start, end)`` without white space at its ends."""
     part = document.text[start:end]
     start += len(part) - len(part.lstrip())
     return Span(document.id, start, max(start, start + len(part.strip())))
 
 
 def sections(document: Document) -> list[DocumentSection]:
-    """Return what stands below each heading, in order; only prose has headings."""
+    """Return the sections of a document, in order; only prose has headings."""
     if document.modality is not Modality.PROSE:
         return []
     headings = [block for block in blocks(document.text) if block.kind is BlockType.HEADING]
@@ -91,7 +91,7 @@ def _heading(document: Document, value: object) -> tuple[int, int]:
 
 
 def _lines_of(document: Document, section: DocumentSection) -> str:
-    below = stripped(document, section.start, section.end)
+    below = stripped_span(document, section.start, section.end)
     return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
 
 
@@ -134,7 +134,7 @@ PLACES: Mapping[str, Callable[[Document, object], tuple[int, int]]] = {
     "rows": _rows,
     "lines": _lines,
 }
-"""What finds a place of each kind; each returns offsets and raises ``TextError``."""
+"""Functions that return the offsets of a place by key, or raise ``TextError``."""
 
 
 def _folded(heading: str) -> str:

@@ -1,9 +1,9 @@
-"""Read ``questions.jsonl`` of a data set, and say everything that is wrong with it, by line and identifier.
+"""Read ``questions.jsonl`` of a data set, with all mistakes by line and identifier.
 
-One JSON object a line: ``id`` and ``question``; if wanted ``type`` and ``evidence`` (a list, see
-`ragsmith.datasets.evidence`); ``"answerable": false`` where the documents do not answer it, which has no evidence;
-``origin`` where a machine drafted it; and, each on all lines or on none, ``split`` and, of what can be answered,
-``answer``. Without answers, retrieval alone can be scored; without evidence, answers alone.
+Each line is a JSON object with ``id`` and ``question``; optionally ``type`` and ``evidence`` (a list, see
+`ragsmith.datasets.evidence`); ``"answerable": false``, without evidence, if the documents do not answer it; ``origin``
+if a model drafted it; and, on all lines or none, ``split`` and ``answer`` (of answerable questions). Without answers
+only retrieval is scored; without evidence only answers are.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Mistake = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A JSON object of the file, and where it stands."""
+    """A JSON object of the file and its line number."""
 
     number: int
     record: Record
 
     @property
     def answerable(self) -> bool:
-        """Whether it does not say that the documents have no answer."""
+        """Whether the question is not marked as unanswerable."""
         return self.record.get("answerable") is not False
 
     def mistake(self, problem: str) -> Mistake:
@@ -55,7 +55,7 @@ class QuestionLine:
 
 
 def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], list[str]]:
-    """Return the questions that are right, in the order of the file, and all mistakes, in the order of lines."""
+    """Return the valid questions in the order of the file, and all mistakes in the order of lines."""
     if not os.path.lexists(dataset / FILE):
         folder = shlex.quote(str(dataset))
         return [], [
@@ -105,10 +105,7 @@ def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, 
 
 
 def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
-    """Return the JSON object from which ``example`` is read back; ``texts`` are those of the documents by id.
-
-    Of what need not be said, only what differs from its default is.
-    """
+    """Return the JSON object of ``example``, without default values; ``texts`` are those of documents by identifier."""
     evidence = [evidence_record(span, texts[span.doc]) for span in example.evidence]
     return {
         "id": example.id,
@@ -123,7 +120,7 @@ def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, obj
 
 
 def _is_id(value: object) -> bool:
-    """Whether ``value`` can name a question in a message, a table and a file name's line."""
+    """Whether ``value`` is a valid identifier of a question."""
     if not isinstance(value, str) or not value.isprintable():
         return False
     return value == value.strip() and 0 < len(value) <= MAX_ID
@@ -138,7 +135,7 @@ def _repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
 
 
 def _missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
-    """That ``key`` is on some lines only; of answers, on some lines that have one only."""
+    """Yield a mistake if ``key`` is missing on some of the lines that need it."""
     lines = [line for line in lines if key != "answer" or line.answerable]
     without = [line for line in lines if key not in line.record]
     given = next((line for line in lines if key in line.record), None)
@@ -149,7 +146,7 @@ def _missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
 
 
 def _nothing_to_score(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
-    """That a question has neither an answer nor evidence, or that there is none but unanswerable ones."""
+    """Yield mistakes for questions with neither answer nor evidence, or if all are unanswerable."""
     answerable = [line for line in lines if line.answerable]
     if lines and not answerable:
         wanted = "add some that the documents answer"

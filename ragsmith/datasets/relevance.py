@@ -1,17 +1,16 @@
-"""Which chunks answer a question: gold spans of documents, carried over to whatever chunks a corpus was cut into.
+"""Relevance of chunks to questions, from gold spans of documents, for any chunking of the corpus.
 
-A chunk is relevant when it covers at least half of a gold span, so that chunk sizes can be compared. A span more than
-twice as long as the chunks has no such chunk. It is judged from the other side: every chunk that lies in it by half of
-its own length or more is relevant, as any of them is a piece of the gold; if there is none, what covers most of it. A
-question must not drop out of an average because of how the corpus was cut. ``Relevance.partial`` names the spans
-judged that way.
+A chunk is relevant if it covers at least half of a gold span, so that chunk sizes are comparable. A span more than
+twice as long as the chunks has no such chunk. Then every chunk with at least half of its own length in the span is
+relevant; if there is none, the chunk that covers most of it: no question may be dropped because of the chunking.
+``Relevance.partial`` lists such spans.
 
-Such gold is coarse, and so is all of a document that was cut into several chunks: it says which document or section
-answers, not where. How many chunks it was cut into must not decide what a ranking is worth. So where a question has
-coarse gold, units are ranked instead of chunks: all chunks of one coarse span count once, at the place of the first,
-and so do all others of one document; or, where coarse gold is less than a document, of one section. That is document
-retrieval scored by the best passage (MaxP; Dai and Callan 2019, arXiv 1905.09217). `Relevance.unit` says to what a
-chunk belongs. Where all gold is fine, a unit is a chunk.
+These spans are coarse, and so is a whole document of several chunks: they tell which document or section answers, not
+where. The number of their chunks must not affect the score of a ranking. So for questions with coarse spans, units are
+ranked instead of chunks: all chunks of a coarse span count once, at the rank of the first, and so do all other chunks
+of a document, or, if the coarse span is less than a document, of a section. This is document retrieval scored by the
+best passage (MaxP; Dai and Callan 2019, arXiv 1905.09217). `Relevance.unit` returns the unit of a chunk. Without coarse
+spans, a unit is a chunk.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ from ragsmith.types import Chunk, Span
 
 @dataclass(frozen=True)
 class Relevance:
-    """The chunks that are relevant to one question.
+    """The relevant chunks of one question.
 
-    ``grades`` gives for each its largest covered share of a gold span, in (0, 1]. ``partial`` holds the gold spans that
-    no chunk covers by half, whose chunks have smaller grades, ``missed`` those that no chunk touches at all. ``coarse``
-    says to which coarse span, by its number among the gold, a chunk belongs; ``homes``, where there is any, to which
-    document or section each chunk of the corpus does.
+    ``grades`` maps chunks to the largest share of a gold span that they cover, in (0, 1]. ``partial`` are the gold
+    spans of which no chunk covers half, ``missed`` those that no chunk overlaps. ``coarse`` maps chunks to the index of
+    their coarse span, ``homes``, if there is one, all chunks of the corpus to their document or section.
     """
 
     grades: Mapping[str, float]
@@ -48,7 +46,7 @@ class Relevance:
         return frozenset(self.grades)
 
     def unit(self, chunk: str) -> str:
-        """What a chunk counts as in a ranking: itself, unless there is coarse gold."""
+        """Return the unit of a chunk in a ranking: itself, unless there are coarse spans."""
         if not self.coarse:
             return chunk
         if chunk in self.coarse:
@@ -70,7 +68,7 @@ def overlap(a: Span, b: Span) -> int:
 
 
 class ChunkMap:
-    """Where the chunks of a corpus lie; built once, then asked about every question."""
+    """An index of the chunks of a corpus by their offsets."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         by_doc: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
@@ -89,7 +87,7 @@ class ChunkMap:
         }
 
     def overlaps(self, span: Span) -> dict[str, int]:
-        """Return the chunks that share characters with ``span``, and how many."""
+        """Return the chunks that overlap ``span``, with the number of common characters."""
         if span.doc not in self._extents:
             return {}
         first = bisect_right(self._reach[span.doc], span.start)
@@ -101,7 +99,7 @@ class ChunkMap:
         return {key: n for key, n in shared if n > 0}
 
     def relevance(self, evidence: Iterable[Span]) -> Relevance:
-        """Return the chunks relevant to a question with this gold ``evidence``; repeated spans count once."""
+        """Return the relevant chunks of a question with this ``evidence``; repeated spans count once."""
         grades: dict[str, float] = {}
         partial, missed = [], []
         coarse: dict[str, int] = {}
@@ -120,19 +118,19 @@ class ChunkMap:
             if partial[-1:] == [gold] or self._is_whole(gold, shared):
                 kept = {key: n for key, n in shared.items() if 2 * n >= self._lengths[key]} or kept
                 coarse = dict.fromkeys(kept, number) | coarse
-                whole = whole or self._passes_sections(kept)
+                whole = whole or self._exceeds_section(kept)
             for key, n in kept.items():
                 grades[key] = max(grades.get(key, 0.0), n / (gold.end - gold.start))
         homes = (self._documents if whole else self._sections) if coarse else {}
         return Relevance(grades, tuple(partial), tuple(missed), coarse, homes)
 
     def _is_whole(self, gold: Span, shared: Mapping[str, int]) -> bool:
-        """Whether ``gold`` is all of a document that was cut into several chunks, each of which lies in it by half."""
+        """Whether ``gold`` has at least half of every chunk of a document with several chunks."""
         extents = self._extents[gold.doc]
         return len(extents) > 1 and all(2 * shared.get(key, 0) >= end - start for start, end, key in extents)
 
-    def _passes_sections(self, chunks: Iterable[str]) -> bool:
-        """Whether ``chunks`` lie in several sections, or are all of a document."""
-        held = list(chunks)
-        document = self._documents[held[0]].removeprefix("document ")
-        return len({self._sections[chunk] for chunk in held}) > 1 or len(held) == len(self._extents[document])
+    def _exceeds_section(self, chunks: Iterable[str]) -> bool:
+        """Whether ``chunks`` are in several sections, or are all of a document."""
+        listed = list(chunks)
+        document = self._documents[listed[0]].removeprefix("document ")
+        return len({self._sections[chunk] for chunk in listed}) > 1 or len(listed) == len(self._extents[document])

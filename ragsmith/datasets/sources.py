@@ -1,4 +1,4 @@
-"""``sources.jsonl``: which file each document of a data set was made from, how, and what it was then."""
+"""Read and write ``sources.jsonl``: the source file of each converted document, its converter and digests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ MAX_BYTES = 256 * MIB
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """A text, and the part of a source file that it was made from.
+    """A converted text and the part of a source file it was made from.
 
-    ``doc`` and ``file`` are its identifier and the path of its file in the data set, None where it is the same as the
-    document ``duplicate_of``. ``sha256`` is of the source file, ``text_sha256`` of the text as it was converted: a file
-    with another digest was edited since. ``pages`` are the offsets in the text at which pages, slides or chapters
-    start.
+    ``doc`` and ``file`` are the identifier and path of the document, None for a duplicate of ``duplicate_of``.
+    ``sha256`` is the digest of the source file, ``text_sha256`` that of the converted text: a document with another
+    digest was edited. ``pages`` are the offsets of pages, slides or chapters in the text.
     """
 
     source: str
@@ -41,9 +40,9 @@ class SourceRecord:
 
 
 def read_sources(dataset: Path) -> tuple[SourceRecord, ...]:
-    """Return the rows of a data set's ``sources.jsonl``, none where there is no such file.
+    """Return the rows of a data set's ``sources.jsonl``, none if there is no such file.
 
-    Raises ``DatasetError`` with every line that cannot be used.
+    Raises ``DatasetError`` with every invalid line.
     """
     lines = read_json_lines(dataset / FILE, MAX_BYTES)
     if 0 in lines.mistakes:
@@ -58,12 +57,12 @@ def read_sources(dataset: Path) -> tuple[SourceRecord, ...]:
         except TypeError:
             wrong.append(number)
     if wrong:
-        said = "is no row of it; remove the line, and its file is converted again"
+        said = "is not a valid row; remove the line, and its file is converted again"
         raise DatasetError([f"{FILE}:{number}: {said}" for number in sorted(wrong)])
     return tuple(found)
 
 
-def written(sources: Iterable[SourceRecord]) -> str:
-    """Return the text of a ``sources.jsonl``; what is not known of a row is left out."""
+def sources_text(sources: Iterable[SourceRecord]) -> str:
+    """Return the text of a ``sources.jsonl``, without default values."""
     rows = ({key: value for key, value in asdict(source).items() if value not in (None, "", ())} for source in sources)
     return json_lines(rows)

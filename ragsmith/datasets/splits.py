@@ -1,13 +1,12 @@
-"""Divide a data set's questions: some for the search, some that are looked at once, for the verdict.
+"""Split the questions of a data set into search questions and test questions.
 
-One rule for all: questions that hang together by their gold stay on one side, else the test would ask again what the
-search was tuned on. They hang together by document; where documents cannot be separated, by section, and then no gold
-of the test lies within 900 characters of gold of the search (so no chunk of the default size holds both), for which a
-few questions between the sides are left out of both. Where larger chunks are searched over, the gap is as large as they
-are. `leaks` counts what breaks the rule in any split, given or drawn.
+Questions with shared evidence stay on one side, so that the test does not repeat what the search was tuned on. They are
+grouped by document; where documents cannot be separated, by section, and then no evidence of the test is within 900
+characters of evidence of the search (so no chunk of the default size has both), for which a few questions are left out
+of both sides. For searches over larger chunks the gap is as large as these. `leaks` counts violations in any split.
 
-Where some questions were drafted by a machine and some written by people, those that people wrote are the test, so that
-what is claimed is about their questions.
+If some questions were drafted by a model and some written by people, the latter are the test, so that the verdict is
+about questions of people.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from ragsmith.types import Dataset, Example
 MIN_QUESTIONS = 20
 MIN_TEST = 6
 MOST_UNUSED = 0.2
-"""The share of questions that may be left out of both sides."""
+"""Largest share of questions that may be left out of both sides."""
 DRAWS = 64
 
 CROSSFIT = "crossfit"
-"""The verdict that is about all questions; the file of its winner has it, too."""
+"""The kind of verdict that tests all questions by cross-fitting, as written in the file of its winner."""
 
 GIVEN = "given"
 BY_DOCUMENT = "by document: questions that share a gold document stay together"
@@ -54,15 +53,12 @@ BY_SECTION = (
 BY_ORIGIN = "by origin: the search sees questions that a machine drafted, and those that people wrote are the test"
 BY_FOLD = "by crossfit: each question is tested once, by a search that saw neither it nor gold near it"
 TOO_SMALL = "too small to split, nothing is claimed"
-TANGLED = "the questions share too much gold to split, nothing is claimed"
+UNSPLITTABLE = "the questions share too much gold to split, nothing is claimed"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The questions the search may see, those that test its winner, and how they were told apart.
-
-    ``unused`` are in neither part, as their gold lies between the two.
-    """
+    """Search questions, test questions and the rule of the split; ``unused`` questions are in neither part."""
 
     search: tuple[Example, ...]
     test: tuple[Example, ...]
@@ -70,19 +66,18 @@ class Split:
     unused: tuple[Example, ...] = ()
 
     def with_evidence(self) -> Split:
-        """The same without the questions that have no evidence, which are unused."""
-        parts = ([e for e in part if e.evidence] for part in (self.search, self.test))
-        others = [e for e in (*self.search, *self.test) if not e.evidence]
-        search, test = map(tuple, parts)
+        """Return the split with the questions without evidence as unused."""
+        search, test = (tuple(e for e in part if e.evidence) for part in (self.search, self.test))
+        others = (e for e in (*self.search, *self.test) if not e.evidence)
         return Split(search, test, self.rule, (*self.unused, *others))
 
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """How many of the ``test`` questions are not as unseen as they should be.
+    """Counts of test questions that are not independent of the search questions.
 
-    ``shared`` have a relevant chunk in common with a search question, be it of the default size or of one that is
-    searched over; ``near`` have gold within ``gap`` characters of a search question's, and are all that may share one.
+    ``near`` have evidence within ``gap`` characters of that of a search question, and ``shared`` of these also share a
+    relevant chunk with one.
     """
 
     test: int
@@ -100,36 +95,35 @@ class Leaks:
 
 
 def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP) -> Split:
-    """Divide the questions of ``dataset``; the same content, share, seed and gap give the same split.
+    """Split the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
-    The data set's own split is used if it has one. Else, if some questions were drafted by a machine and there are
-    enough that people wrote, these are the test; drafted ones with gold near theirs, or in their words, are left out,
-    and enough for a search have to remain. Else groups of questions are drawn for the test, so that its share
-    is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion: the
-    best of ``draws`` draws, so that one draw with many seeds gives many splits.
+    A split given in the data set is used. Else, if some questions were drafted by a model and enough were written by
+    people, the latter are the test, drafted ones with evidence near theirs or the same wording are left out, and enough
+    must remain to search on. Else groups of questions are drawn for the test: the best of ``draws`` draws, whose share
+    is near ``test_share`` (between 0.5 and 1.5 times) and whose question types are in proportion.
     """
     if not 0 < test_share < 1:
         raise UsageError(f"a test share of {test_share} is not possible; give a number between 0 and 1")
     examples = dataset.examples
     if any(example.split for example in examples):
         marked = {part: frozenset(e.id for e in examples if e.split == part) for part in ("test", "unused")}
-        return _divided(examples, marked["test"], marked["unused"], GIVEN)
+        return _split_from_ids(examples, marked["test"], marked["unused"], GIVEN)
     if len(examples) < MIN_QUESTIONS:
         return Split(examples, (), TOO_SMALL)
-    if by_origin := _written(examples, gap):
-        return _divided(examples, *by_origin, BY_ORIGIN)
+    if by_origin := _split_by_origin(examples, gap):
+        return _split_from_ids(examples, *by_origin, BY_ORIGIN)
     if found := _draw(by_document(examples), test_share, seed, draws):
-        return _divided(examples, found, frozenset(), BY_DOCUMENT)
+        return _split_from_ids(examples, found, frozenset(), BY_DOCUMENT)
     if found := _draw(by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
-        return _divided(examples, found, frozenset(), _by_section(gap))
+        return _split_from_ids(examples, found, frozenset(), _by_section(gap))
     apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
-    return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+    return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else UNSPLITTABLE)
 
 
-def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The ids of the questions that people wrote, and of drafted ones near them or in the same words.
+def _split_by_origin(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the ids of questions written by people, and of drafted ones near them or of the same wording.
 
-    ``None`` where too few of either are left.
+    None if too few of either remain.
     """
     written = frozenset(place for place, example in enumerate(examples) if not example.drafted)
     near = frozenset(chain(*(found for place, found in enumerate(neighbours(examples, gap)) if place in written)))
@@ -148,9 +142,9 @@ def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], fro
 def split_apart(
     dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP
 ) -> Split | None:
-    """Divide questions that hang together, leaving a few out; ``None`` where those would be too many."""
-    found = _Cut(dataset, test_share, gap).best(seed, draws)
-    return _divided(dataset.examples, *found, _by_section(gap)) if found else None
+    """Split questions that share evidence by leaving a few out; None if those are too many."""
+    found = _SectionSplitter(dataset, test_share, gap).best(seed, draws)
+    return _split_from_ids(dataset.examples, *found, _by_section(gap)) if found else None
 
 
 def _by_section(gap: int) -> str:
@@ -160,58 +154,57 @@ def _by_section(gap: int) -> str:
 def leaks(
     dataset: Dataset, divided: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = GAP
 ) -> Leaks:
-    """Count the test questions of a split that break the rule, whoever made it; ``cuts`` are sizes and overlaps."""
+    """Count the test questions of a split that depend on search questions; ``cuts`` are chunk sizes and overlaps."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
     near = {
-        i: beside
+        i: searched
         for i, found in enumerate(neighbours(together, gap))
-        if i >= first and (beside := [j for j in found if j < first])
+        if i >= first and (searched := [j for j in found if j < first])
     }
-    # only gold that lies near can share a chunk: other documents need no cutting
+    # only evidence that is near can share a chunk: other documents need no chunks
     concerned = {span.doc for i in chain(near, *near.values()) for span in together[i].evidence}
     documents = [document for document in dataset.documents if document.id in concerned]
     shared = set()
     for size, overlap in cuts:
         chunk_map = ChunkMap(cut_documents(documents, size, overlap))
         relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
-        shared |= {i for i, beside in near.items() if any(relevant[i] & relevant[j] for j in beside)}
+        shared |= {i for i, searched in near.items() if any(relevant[i] & relevant[j] for j in searched)}
     return Leaks(len(divided.test), len(shared), len(near), gap)
 
 
 def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Example]]:
-    """Deal ``examples`` out into at most ``n`` parts of about equal size; questions that share gold stay together.
+    """Divide ``examples`` into at most ``n`` folds of similar size; questions that share evidence stay together.
 
-    The unit is the widest, of those by document, by neighbourhood and by section, whose ``n`` parts do not differ by
-    more than a factor of two; the last, where none does. By section, gold of two parts may lie within 900 characters.
+    They are grouped by document, else by neighbourhood, else by section: the first whose ``n`` folds differ by a factor
+    of two at most. By section, evidence of two folds may be within 900 characters.
     """
     parts: list[list[Example]] = []
     for groups in units(dataset, examples):
-        parts = _dealt(groups, n)
-        if len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len)):
+        parts = _deal_groups(groups, n)
+        if _is_even(parts, n):
             break
     return parts
 
 
 def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) -> list[Split]:
-    """Splits that together test every question once: at most ``n``, and none where the questions do not allow it.
+    """Return splits that together test every question once: ``n`` at most, none if the questions do not allow it.
 
-    Each search has the questions of the other folds without those that have gold within ``gap`` characters of its test,
-    or its words, which are left out of both. So that these are few where documents cannot be separated, folds are
-    stretches of documents: of the `folds`, and of ``draws`` orders of the documents cut into stretches, the one that
-    leaves out fewest is taken. What the data set says of search and test does not count here, only what it leaves
-    unused; questions that a machine drafted are searched on and not tested where people wrote enough to test.
+    Each search has the questions of the other folds, without those that have evidence within ``gap`` characters of its
+    test or the same wording, which are unused. Candidates are the `folds`, and ``draws`` orders of the documents cut
+    into consecutive parts; those with the fewest unused questions are returned. Of a split given in the data set only
+    unused questions count. Drafted questions are not tested if people wrote enough to test.
     """
     examples = [example for example in dataset.examples if example.split != "unused"]
     written = [example for example in examples if not example.drafted]
     tested = written if len(written) >= MIN_QUESTIONS else examples
     if len(tested) < MIN_QUESTIONS:
         return []
-    near = {example.id: found for example, found in zip(examples, _beside(examples, gap), strict=True)}
+    near = {example.id: found for example, found in zip(examples, _related(examples, gap), strict=True)}
     groups = by_section(dataset, tested)
     for count in range(n, 1, -1):
-        able = [folds(dataset, tested, count), *(_stretches(groups, count, draw) for draw in range(draws))]
-        made = [[_against(part, examples, near) for part in parts] for parts in able if _even(parts, count)]
+        candidates = [folds(dataset, tested, count), *(_consecutive_parts(groups, count, i) for i in range(draws))]
+        made = [[_fold_split(part, examples, near) for part in parts] for parts in candidates if _is_even(parts, count)]
         fit = [splits for splits in made if all(len(one.search) >= MIN_QUESTIONS - MIN_TEST for one in splits)]
         if fit:
             return min(fit, key=lambda splits: sum(len(one.unused) for one in splits))
@@ -219,18 +212,18 @@ def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) ->
 
 
 def undivided(dataset: Dataset) -> Split:
-    """All questions to search on and none to test, but for those that the data set leaves unused."""
+    """Return a split with all questions as search questions, except those that the data set leaves unused."""
     searched, unused = (tuple(e for e in dataset.examples if (e.split == "unused") is is_) for is_ in (False, True))
     return Split(searched, (), BY_FOLD, unused)
 
 
-def _even(parts: Sequence[Sequence[Example]], n: int) -> bool:
-    """Whether there are ``n`` parts, none of them more than twice as large as another."""
+def _is_even(parts: Sequence[Sequence[Example]], n: int) -> bool:
+    """Whether there are ``n`` parts that differ in size by a factor of two at most."""
     return len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len))
 
 
-def _beside(examples: Sequence[Example], gap: int) -> list[set[str]]:
-    """For each question the ids of others that have gold within ``gap`` characters of its own, or its words."""
+def _related(examples: Sequence[Example], gap: int) -> list[set[str]]:
+    """Return for each question the ids of those with evidence within ``gap`` characters or the same wording."""
     same: defaultdict[str, set[str]] = defaultdict(set)
     for example in examples:
         same[wording(example)].add(example.id)
@@ -240,8 +233,8 @@ def _beside(examples: Sequence[Example], gap: int) -> list[set[str]]:
     ]
 
 
-def _stretches(groups: Sequence[Group], n: int, draw: int) -> list[list[Example]]:
-    """Cut documents, in an order that is drawn, into ``n`` stretches with about as many questions each."""
+def _consecutive_parts(groups: Sequence[Group], n: int, draw: int) -> list[list[Example]]:
+    """Cut a random order of the documents into ``n`` consecutive parts with similar numbers of questions."""
     documents = sorted({span.doc for group in groups for example in group.examples for span in example.evidence})
     random.Random(f"stretches:{draw}").shuffle(documents)
     rank = {document: place for place, document in enumerate(documents)}
@@ -260,21 +253,17 @@ def _stretches(groups: Sequence[Group], n: int, draw: int) -> list[list[Example]
     return [part for part in parts if part]
 
 
-def _against(part: Sequence[Example], examples: Sequence[Example], near: Mapping[str, set[str]]) -> Split:
-    """The questions of a fold as a test, and what may be searched on for it."""
-    test = {example.id for example in part}
-    close = set(chain(*(near[question] for question in test))) - test
-    aside = test | close
-    searched = tuple(example for example in examples if example.id not in aside)
-    unused = tuple(example for example in examples if example.id in close)
-    return Split(searched, tuple(sorted(part, key=lambda example: example.id)), BY_FOLD, unused)
+def _fold_split(part: Sequence[Example], examples: Sequence[Example], near: Mapping[str, set[str]]) -> Split:
+    """Return the split that tests the questions of a fold."""
+    test = frozenset(example.id for example in part)
+    return _split_from_ids(examples, test, frozenset(chain(*(near[id_] for id_ in test))) - test, BY_FOLD)
 
 
 def stratified(examples: Iterable[Example]) -> tuple[Example, ...]:
-    """Order questions so that those before any point are like all of them, by type and, within a type, by document.
+    """Order questions so that every prefix is stratified by type and, within a type, by gold documents.
 
-    At every point the count of each type is less than one question from its share, and so is, of the questions of a
-    type, the count of those with the same gold documents. The order depends on what is asked, not on names or files.
+    In each prefix the count of a stratum differs from its share by less than one question. The order depends on the
+    questions, not on their names or files.
     """
     by_type: defaultdict[str, defaultdict[frozenset[str], list[Example]]] = defaultdict(lambda: defaultdict(list))
     for example in sorted(examples, key=lambda example: (digest([example.question, example.answer]), example.id)):
@@ -283,10 +272,10 @@ def stratified(examples: Iterable[Example]) -> tuple[Example, ...]:
 
 
 def _spread(parts: Sequence[Sequence[Example]]) -> list[Example]:
-    """Merge parts, each in its own order, so that no count is ever a whole question from its share of those taken.
+    """Merge parts in their order so that in each prefix their counts differ from their shares by less than one.
 
-    Number k (from 0) of m, among n in all, may be taken when kn/m are taken, and must be before (k + 1)n/m are: of
-    those that may be, the one that must be first is taken (Steiner and Yeomans 1993).
+    Element k (from 0) of m, among n in all, has the release kn/m and the deadline (k + 1)n/m: of the released ones, the
+    one with the earliest deadline is next (Steiner and Yeomans 1993).
     """
     total = sum(len(part) for part in parts)
     coming = sorted(
@@ -305,8 +294,8 @@ def _spread(parts: Sequence[Sequence[Example]]) -> list[Example]:
     return taken
 
 
-def _dealt(groups: Sequence[Group], n: int) -> list[list[Example]]:
-    """Deal groups out, the largest first, each to the part that has least."""
+def _deal_groups(groups: Sequence[Group], n: int) -> list[list[Example]]:
+    """Assign groups to ``n`` parts, the largest first, each to the smallest part."""
     parts: list[list[Example]] = [[] for _ in range(min(n, len(groups)))]
     for group in sorted(groups, key=lambda group: (-len(group.examples), group.key)):
         min(parts, key=len).extend(group.examples)
@@ -314,7 +303,7 @@ def _dealt(groups: Sequence[Group], n: int) -> list[list[Example]]:
 
 
 def _draw(candidates: Sequence[Group], share: float, seed: int, draws: int) -> frozenset[str] | None:
-    """Return the ids of the best of several drawn tests, or ``None`` when no draw has an acceptable share."""
+    """Return the ids of the best of several drawn tests; None if no draw has an acceptable share."""
     examples = [example for group in candidates for example in group.examples]
     aims = _aims(examples, share)
     ordered = sorted(candidates, key=lambda group: group.key)
@@ -333,26 +322,26 @@ def _fits(test: int, total: int, share: float) -> bool:
 
 
 def _aims(examples: Iterable[Example], share: float) -> dict[str, float]:
-    """How many questions of each type a test should have."""
+    """Return the expected number of test questions by stratum."""
     return {stratum: share * count for stratum, count in Counter(map(_stratum, examples)).items()}
 
 
 def _stratum(example: Example) -> str:
-    """The type of a question, apart where it has no evidence, or no answer."""
+    """Return the type of a question, with whether it lacks evidence or an answer."""
     if example.evidence:
         return example.type
     return f"{example.type} without {'evidence' if example.answerable else 'answer'}"
 
 
 def _distance(of: Mapping[str, int], aims: Mapping[str, float]) -> float:
-    """Pearson's chi-square of the counts by question type and of their sum."""
+    """Return Pearson's chi-square of the counts by stratum and of their sum."""
     whole = sum(aims.values())
     apart = sum((of.get(type_, 0) - aim) ** 2 / aim for type_, aim in aims.items())
     return apart + (sum(of.values()) - whole) ** 2 / whole
 
 
 def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[str], float]:
-    """Take each group in turn if that brings the test nearer to its aims; return the ids and the distance left."""
+    """Add each group in turn if that reduces the distance to the aims; return the ids and the distance."""
     taken: list[str] = []
     counts: Counter[str] = Counter()
     left = _distance(counts, aims)
@@ -364,8 +353,8 @@ def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[
     return frozenset(taken), left
 
 
-class _Cut:
-    """Tests of questions that hang together too much to be parted, and the fewest questions to leave out for them."""
+class _SectionSplitter:
+    """Draws tests of connected questions, and finds few questions to leave out so that both sides are separate."""
 
     def __init__(self, dataset: Dataset, share: float, gap: int) -> None:
         self._examples = sorted(dataset.examples, key=lambda example: digest([example.question, example.answer]))
@@ -379,7 +368,7 @@ class _Cut:
         self._aims = _aims(self._examples, share)
 
     def best(self, seed: int, draws: int) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the ids of a test and of the questions left out; ``None`` when every draw leaves out too many."""
+        """Return the ids of a test and of the questions left out; None if every draw leaves out too many."""
         best: tuple[float, set[int], set[int]] | None = None
         total = len(self._examples)
         for draw in range(draws):
@@ -396,21 +385,23 @@ class _Cut:
         return (self._ids(best[1]), self._ids(best[2])) if best else None
 
     def _grown(self, drawn: Sequence[int]) -> set[int]:
-        """Grow a test from the first unit drawn, always by the neighbour that leaves the fewest questions around it."""
+        """Grow a test from the first unit drawn, each time by the neighbour with the smallest new boundary."""
         rank = {unit: place for place, unit in enumerate(drawn)}
         left, test, around = set(drawn), set[int](), set[int]()
         aim = self._share * len(self._examples)
         while left and len(test) < aim:
-            beside = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
-            more = {unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in beside}
-            taken = min(beside, key=lambda unit: (more[unit], rank[unit]))
+            adjacent = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
+            more = {
+                unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in adjacent
+            }
+            taken = min(adjacent, key=lambda unit: (more[unit], rank[unit]))
             left.discard(taken)
             test |= self._units[taken]
             around = (around | self._around[taken]) - test
         return test
 
     def _between(self, test: set[int]) -> set[int]:
-        """Leave out questions until no gold of the two sides is near, always the one with most across."""
+        """Leave out questions until the sides are separate, each time the one with most neighbours across."""
         across = {i: {j for j in near if (i in test) != (j in test)} for i, near in enumerate(self._near)}
         unused: set[int] = set()
         while across[worst := max(across, key=lambda i: (len(across[i]), -i))]:
@@ -423,7 +414,7 @@ class _Cut:
         return frozenset(self._examples[i].id for i in places)
 
 
-def _divided(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
+def _split_from_ids(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
     aside = test | unused
     return Split(
         tuple(example for example in examples if example.id not in aside),

@@ -1,4 +1,4 @@
-"""What a data set holds, in numbers."""
+"""Statistics of a data set."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ EARLY = 0.2
 
 
 def describe(dataset: Dataset) -> dict[str, object]:
-    """Return counts of documents, questions and evidence, as plain data.
+    """Return counts of documents, questions and evidence, ready for JSON.
 
-    Sizes are in characters. ``early_share`` is a probe for position bias: the share of evidence whose middle lies in
-    the first 20 % of its document; with evidence all over the text it would be near 0.2. What is about evidence is of
-    the questions that have some, and None where none has.
+    Sizes are in characters. ``early_share`` probes position bias: the share of evidence whose middle is in the first
+    20 % of its document, 0.2 if evenly distributed. Statistics of evidence are None without evidence.
     """
     divided = split(dataset)
     found = leaks(dataset, divided)
@@ -74,6 +73,5 @@ def _evidence(dataset: Dataset) -> dict[str, object]:
 
 
 def _mean(shares: Iterable[bool]) -> float | None:
-    """The share of those that are true; None where there are none."""
-    counted = list(shares)
-    return sum(counted) / len(counted) if counted else None
+    values = list(shares)
+    return sum(values) / len(values) if values else None

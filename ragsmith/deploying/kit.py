@@ -118,7 +118,7 @@ def make_kit(
         "referenced": questions and loaded.reference is not None and loaded.found_on == loaded.setup.dataset.digest,
         "question": _question(loaded),
         "genes": _genes(loaded.candidate),
-        "models": loaded.setup.models.plain(),
+        "models": loaded.setup.models.to_dict(),
         "chunk_size": loaded.setup.chunk_size,
         "chunk_overlap": loaded.setup.chunk_overlap,
         "imports": [entry["file"] for entry in winner.get("imports", ())],
@@ -162,7 +162,7 @@ def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
     marking = [setup.marked_by.models] if gated and setup.marked_by else []
     for names in (setup.models, *marking):
         for role in names.named:
-            if (declared := providers(role).get(names.of(role).kind)) is not None:
+            if (declared := providers(role).get(names.for_role(role).kind)) is not None:
                 yield declared
 
 

@@ -15,7 +15,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import scored
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.pipelines.trace import Trace
@@ -223,7 +223,7 @@ def _size(passages: Passages) -> str:
 def _model(engine: Engine) -> str:
     """The model that answers, without the digests of an embedded one."""
     model = engine.models.language_model
-    return model.id if completes(model) else model.id.partition(":")[0]
+    return model.id if is_chat_model(model) else model.id.partition(":")[0]
 
 
 def _counted(n: int, what: str) -> str:

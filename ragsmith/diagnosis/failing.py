@@ -20,15 +20,15 @@ from typing import Any
 
 from ragsmith.diagnosis.causes import Cause
 from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
-from ragsmith.gateway.asking import prompted
+from ragsmith.gateway.asking import render_prompt
 from ragsmith.measures.agreement import contradiction
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import CUT
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.generation import answering
+from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import blocks
 from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
@@ -113,7 +113,7 @@ class Followed:
 
 def well_from(judge: Any) -> float:
     """The mark from which an answer is a good one, by what the judge is: one that reads, or one that compares words."""
-    return WELL_BY_SCALE if completes(judge) else WELL_BY_WORDS
+    return WELL_BY_SCALE if is_chat_model(judge) else WELL_BY_WORDS
 
 
 def followed(engine: Engine, candidate: Candidate, trace: Trace, example: Example) -> Followed:
@@ -245,9 +245,9 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     window = getattr(engine.models.language_model, "context_window", None)
     if window is None or not prompt.passages:
         return None
-    task = answering(len(prompt.passages))
+    task = answer_task(len(prompt.passages))
     inputs = {"question": question.text, "context": prompt.text}
-    _, was_cut = prompted(task, inputs, window)
+    _, was_cut = render_prompt(task, inputs, window)
     if not was_cut:
         return None
     left = task.cut_to(dict(inputs), (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)["context"]

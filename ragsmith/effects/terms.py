@@ -75,10 +75,10 @@ class ModelClasses:
         """The classes of the models of a run."""
 
         def chat(role: str) -> str:
-            return EXTRACTIVE if names.of(role).name == EXTRACTIVE else "chat"
+            return EXTRACTIVE if names.for_role(role).name == EXTRACTIVE else "chat"
 
         def other(role: str, embedded: str, heavy: str) -> str:
-            declared = providers(role).get(names.of(role).kind)
+            declared = providers(role).get(names.for_role(role).kind)
             if declared is None or declared.served:
                 return "served"
             return heavy if declared.heavy else embedded

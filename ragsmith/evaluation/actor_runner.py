@@ -55,11 +55,11 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
     Chosen,
     RemoteModel,
-    answered,
+    answer_remote,
     is_asked_in_one_place,
-    stand_in,
+    remote_model,
 )
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.usage import Meter
 from ragsmith.models.vector_address import APPROXIMATE
@@ -465,7 +465,7 @@ def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> b
     from ray import cloudpickle  # noqa: PLC0415
 
     try:
-        said: bytes = cloudpickle.dumps((True, answered(gateway, models, pickle.loads(packed))))
+        said: bytes = cloudpickle.dumps((True, answer_remote(gateway, models, pickle.loads(packed))))
     except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
         return pickle.dumps((False, sendable(error)))
     return said
@@ -478,13 +478,13 @@ def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, 
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
         for role in names.named:
-            name, model = names.of(role), getattr(loaded, role)
+            name, model = names.for_role(role), getattr(loaded, role)
             if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
                 continue
-            if completes(model):
+            if is_chat_model(model):
                 engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
             models[role, name] = model
-            remote[role, name] = stand_in(model, (role, name))
+            remote[role, name] = remote_model(model, (role, name))
     return remote, models
 
 

@@ -36,7 +36,7 @@ from ragsmith.models.loading import load_models
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
-from ragsmith.models.vector_address import holding_anywhere
+from ragsmith.models.vector_address import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.techniques.registry import load_techniques
@@ -70,14 +70,14 @@ class NodeSetup(Experiment):
     def loaded_models(self) -> Models:
         """The models of this node, and proxies of the others."""
         names = self.models
-        found = {role: self.remote.get((role, names.of(role))) for role in names.named}
+        found = {role: self.remote.get((role, names.for_role(role))) for role in names.named}
         given = {role: model for role, model in found.items() if model is not None}
         here = replace(names, **{role: f"{GIVEN}:{model.id}" for role, model in given.items()})
         chunks = self.corpus.chunks
         shared = (self.marked_by or self)._shared
         languages = [chunk.language for chunk in chunks]
         models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
-        return replace(models, vectors_at=holding_anywhere(models.vectors_at, self.folder))
+        return replace(models, vectors_at=resolve_address(models.vectors_at, self.folder))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.memory import MIB, Memory, a_process
+from ragsmith.gateway.memory import MIB, Memory, memory_per_process
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -86,7 +86,7 @@ class Evaluator:
         self._clock = clock
         self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
-        self._memory = Memory(a_process(memory, self._processes))
+        self._memory = Memory(memory_per_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
         self._engine: Engine | None = None

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ragsmith.building import tell
+from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import GAP
@@ -32,9 +32,9 @@ from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, Shared, load_models
-from ragsmith.models.names import read_name
+from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MARKING, Models
-from ragsmith.models.vector_address import holding_anywhere
+from ragsmith.models.vector_address import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.hyperparameters import CUTTING, GENES, ROLES
@@ -121,7 +121,7 @@ class Experiment:
     def _changed(self, settings: Sequence[Gene]) -> Experiment:
         """The setup with other settings."""
         values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
-        names = {role: read_name(values.pop(role)) for role in ROLES if role in values}
+        names = {role: model_name_from(values.pop(role)) for role in ROLES if role in values}
         return replace(self, models=self.models.overridden(names) if names else self.models, **values)
 
     @cached_property
@@ -146,7 +146,7 @@ class Experiment:
         """Documents and chunks."""
         documents = self.dataset.documents
         if len(documents) >= MANY_DOCUMENTS:
-            tell(f"cutting {len(documents):,} documents")
+            log_progress(f"cutting {len(documents):,} documents")
         return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property
@@ -258,7 +258,7 @@ class Experiment:
         models = self.loaded_models
         gateway = gateway or Gateway(store, budget, failures, room)
         return Engine(
-            self.corpus, models, gateway, partial(open_vectors, holding_anywhere(models.vectors_at, Path.cwd()))
+            self.corpus, models, gateway, partial(open_vectors, resolve_address(models.vectors_at, Path.cwd()))
         )
 
     def marking(self, engine: Engine) -> Engine:

@@ -20,7 +20,7 @@ from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, minimised, teaches
+from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, is_informative, minimize
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
@@ -80,7 +80,7 @@ class GeneralWeights:
         Each data set counts the same, however many questions it has, as the weights are for an unseen data set.
         """
         lists = {
-            (data, name): Lists.of(observations)
+            (data, name): Lists.from_observations(observations)
             for data, (_, techniques) in observed.items()
             for name, observations in techniques.items()
         }
@@ -90,12 +90,12 @@ class GeneralWeights:
             if not used:
                 continue
             shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
-            joint = Lists.joined(used)
-            weights[name] = minimised(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
+            joint = Lists.concatenate(used)
+            weights[name] = minimize(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
         taught = []
         for data, (sample, techniques) in observed.items():
             able = [name for name in techniques if len(lists[data, name])]
-            counts = {name: len({one["question"] for one in techniques[name] if teaches(one)}) for name in able}
+            counts = {name: len({one["question"] for one in techniques[name] if is_informative(one)}) for name in able}
             slopes = {name: Slope(*lists[data, name].mean_slope(weights[name])) for name in able}
             taught.append(Taught(data, sample, counts, slopes))
         return cls({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
@@ -205,7 +205,7 @@ def shipped(embedder: str = STATIC) -> GeneralWeights:
 
 def class_of(models: ModelNames) -> str:
     """The class of the embedder of ``models``."""
-    declared = providers("embedder").get(models.of("embedder").kind)
+    declared = providers("embedder").get(models.for_role("embedder").kind)
     return TRANSFORMER if declared is None or declared.served or declared.heavy else STATIC
 
 

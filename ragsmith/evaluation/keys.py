@@ -31,7 +31,15 @@ CODE = (
     ("ragsmith.evaluation.scoring", "scored_ranking"),
     *(
         ("ragsmith.gateway.asking", name)
-        for name in ("prompted", "readable", "parsed", "embedding", "unit", "row", "vector")
+        for name in (
+            "render_prompt",
+            "complete_readably",
+            "parse_reply",
+            "embed_function",
+            "unit_vectors",
+            "encode_vector",
+            "decode_vector",
+        )
     ),
 )
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""

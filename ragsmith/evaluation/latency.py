@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.timing import TimingGateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.types import Question
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-from ragsmith.building import Building, say_nothing, tell
+from ragsmith.building import TaskProgress, disable_progress_log, log_progress
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.signals import ignore_signals, signals_held
@@ -46,7 +46,7 @@ from ragsmith.evaluation.threads import (
     account,
     evaluate_job,
 )
-from ragsmith.gateway.memory import Memory, give_back
+from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
@@ -151,7 +151,7 @@ class ProcessRunner:
         self._described.clear()
         self._outdated = self._settled = False
         gc.collect()
-        give_back()
+        release_free_memory()
 
     def settle(self) -> None:
         """See `Runner.settle`: a worker answers when it has begun."""
@@ -223,8 +223,10 @@ class ProcessRunner:
                 new.append((first[position], derived))
         if not new:
             return
-        tell(f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents")
-        building = Building("new pipelines that answered", len(new))
+        log_progress(
+            f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents"
+        )
+        building = TaskProgress("new pipelines that answered", len(new))
         self._outdated = bool(self._workers)
         for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
             candidate = candidates[job[0]]
@@ -257,7 +259,7 @@ class ProcessRunner:
         searched = f"{retrieval} on {candidate[0]}"
         if (id(engine), searched) not in self._announced:
             self._announced.add((id(engine), searched))
-            tell(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
+            log_progress(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
 
     def _install(self, candidate: Candidate) -> None:
         engine, _ = self.engines.of(candidate)
@@ -376,7 +378,7 @@ def can_be_copied() -> bool:
 def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engines: Engines, memory: int | None) -> None:
     """Body of a worker process that is a copy of its parent, whose ends of pipes it has, too."""
     ignore_signals()  # the parent hears them, and ends its workers
-    say_nothing()
+    disable_progress_log()
     for inherited in parents:
         inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
     os.environ[THREADS] = "1"  # of what is not loaded yet

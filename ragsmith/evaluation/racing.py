@@ -41,7 +41,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
-from ragsmith.models.calls import costs
+from ragsmith.models.calls import is_costly
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.families import FAMILIES, FILTER
@@ -257,7 +257,7 @@ class RaceResult:
 def costly_kinds(models: Models) -> frozenset[str]:
     """The kinds of tools that cost money or time with each new request."""
     asked = {"language_model": models.asked, "cross_encoder": models.cross_encoder}
-    return frozenset(kind for kind, model in asked.items() if costs(model))
+    return frozenset(kind for kind, model in asked.items() if is_costly(model))
 
 
 def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ragsmith.datasets.dataset import load_documents, make_dataset
-from ragsmith.datasets.documents import document_in
+from ragsmith.datasets.documents import read_document
 from ragsmith.datasets.locking import held as locked
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.file import ExportedFile
@@ -80,7 +80,7 @@ class Collection:
         mistakes: list[str] = []
         for path in map(Path, paths):
             try:
-                read = every(load_documents(path)) if path.is_dir() else (document_in(path),)
+                read = every(load_documents(path)) if path.is_dir() else (read_document(path),)
                 found |= {document.id: document for document in read}
             except DatasetError as error:
                 mistakes += error.mistakes

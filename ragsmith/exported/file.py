@@ -23,7 +23,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.exported.reference import Reference
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
-from ragsmith.models.vector_address import read_from
+from ragsmith.models.vector_address import from_relative_address
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.plugins import is_of
 from ragsmith.techniques.user_code import import_recorded
@@ -82,8 +82,8 @@ class ExportedFile:
         found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
         if "vector_store" not in self._data:
             return found
-        at = read_from(self._path.parent, str(self._data["vector_store"]))
-        return replace(found, embedder=found.of("embedder").changed(vector_store=at))
+        at = from_relative_address(self._path.parent, str(self._data["vector_store"]))
+        return replace(found, embedder=found.for_role("embedder").with_options(vector_store=at))
 
     def model_ids(self) -> dict[str, str]:
         """Role to the id that the model had at export."""

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.changes import DocumentChanges
-from ragsmith.datasets.dataset import documents_given
+from ragsmith.datasets.dataset import load_documents_option
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -26,8 +26,8 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
 from ragsmith.exported.verification import ScoreDifference, unreproduced
-from ragsmith.models.model_objects import apart, refuse_absent
-from ragsmith.models.names import ModelNames, read_name
+from ragsmith.models.model_objects import check_objects, partition_models
+from ragsmith.models.names import ModelNames, model_name_from
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing, read_configuration
@@ -134,12 +134,12 @@ class Pipeline:
         import_files(imports)
         exported = ExportedFile(Path(path))
         exported.import_files()
-        named, given = apart(models or {})
+        named, given = partition_models(models or {})
         names = exported.models().overridden(named, base_url, vector_store)
-        refuse_absent({role: names.of(role) for role in names.named}, given)
+        check_objects({role: names.for_role(role) for role in names.named}, given)
         if documents is not None and dataset is not None:
             raise UsageError("--documents and --dataset both say what is asked: give one of them")
-        data = exported.dataset(dataset if documents is None else documents_given(documents))
+        data = exported.dataset(dataset if documents is None else load_documents_option(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
@@ -185,8 +185,10 @@ class Pipeline:
         """
         load_techniques()
         import_files(imports)
-        plain = {role: read_name(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()}
-        named, given = apart(plain)
+        plain = {
+            role: model_name_from(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()
+        }
+        named, given = partition_models(plain)
         chosen = ModelNames().overridden(named, base_url, vector_store)
         chosen.check()
         if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
@@ -194,7 +196,7 @@ class Pipeline:
                 f"chunks of {chunk_size} characters cannot overlap by {chunk_overlap}: give a chunk_size from 1 on, "
                 "and a chunk_overlap from 0 on that is less"
             )
-        data = documents_given(documents)
+        data = load_documents_option(documents)
         setup = Experiment(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
         return cls(read_configuration(families), setup)
 

@@ -66,7 +66,7 @@ def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
         UsageError: there are some; the message names them, what they need, and how to get it.
     """
     for kind, remedy in HOW_TO_GET.items():
-        if names.of(kind).name != NONE:
+        if names.for_role(kind).name != NONE:
             continue
         needing = dict.fromkeys(
             f"{gene.technique.family}.{gene.technique.name}" for gene in genes if kind in gene.technique.tools.values()

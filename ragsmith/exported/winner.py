@@ -13,7 +13,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import timed_on
 from ragsmith.exported.writing import dataset_location, export_yaml
 from ragsmith.models.names import ModelNames
-from ragsmith.models.vector_address import AUTO, read_from
+from ragsmith.models.vector_address import AUTO, from_relative_address
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.front import picked
@@ -69,9 +69,9 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     if record.winner is None:
         raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
     import_recorded(record.imports, ANYWHERE)
-    names = ModelNames.recorded(record.model_names)
+    names = ModelNames.from_dict(record.model_names)
     if record.vector_store != AUTO:
-        names = replace(names, vector_store=read_from(ANYWHERE, record.vector_store))
+        names = replace(names, vector_store=from_relative_address(ANYWHERE, record.vector_store))
     return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
 
 

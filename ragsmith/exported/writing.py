@@ -18,7 +18,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
-from ragsmith.models.vector_address import AUTO, written_in
+from ragsmith.models.vector_address import AUTO, to_relative_address
 from ragsmith.pipelines.genes import configuration
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.techniques.user_code import recorded
@@ -54,9 +54,9 @@ def export_yaml(
         **_cut(setup),
         **({"gap": setup.gap} if setup.gap != GAP else {}),
         **({"imports": imports} if imports else {}),
-        **({} if vectors_at == AUTO else {"vector_store": written_in(folder, vectors_at)}),
-        "models": {**setup.models.plain(), "ids": dict(ids or setup.model_ids)},
-        **({"marked_by": {**_cut(by), "models": by.models.plain()}} if (by := setup.marked_by) else {}),
+        **({} if vectors_at == AUTO else {"vector_store": to_relative_address(folder, vectors_at)}),
+        "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
+        **({"marked_by": {**_cut(by), "models": by.models.to_dict()}} if (by := setup.marked_by) else {}),
         "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),

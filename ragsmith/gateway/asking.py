@@ -1,7 +1,7 @@
-"""How models are asked, and how what they return is kept: all of the gateway that can change a value.
+"""Prompts, the reading of replies, and the stored form of vectors: all of the gateway that can change a value.
 
-Each function here counts in the key of every evaluation (`ragsmith.evaluation.keys`); who waits for whom, what is
-remembered and what is paid do not, and stand in the other modules.
+Each function here counts in the key of every evaluation (`ragsmith.evaluation.keys`). Waiting, memory and payment do
+not, and are in the other modules.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ragsmith.errors import ModelError
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.unit_vectors import say_scaled, scaled
+from ragsmith.models.unit_vectors import normalize_rows, warn_normalized
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
 
 T = TypeVar("T")
 
 ATTEMPTS = 2
-"""How often a reply is asked for until it can be read."""
+"""Requests for a reply that can be read."""
 
 
-def prompted(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
+def render_prompt(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
     """The prompt of a task, and whether inputs were cut to leave room for it and the reply in ``window`` tokens.
 
-    Tokens are estimated; None is a window that holds everything.
+    Tokens are estimated; None is no limit.
 
     Raises:
-        ModelError: nothing that could be cut would make it fit.
+        ModelError: cutting the inputs does not make it fit.
     """
     given = dict(inputs)
     if window is None:
@@ -43,16 +43,16 @@ def prompted(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -
     return task.render(cut), cut != given
 
 
-def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
-    """A reply that ``task`` can read, with what all attempts cost, or in words why there is none.
+def complete_readably(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
+    """A reply that ``task`` can read, with the cost of all attempts, or a sentence on why there is none.
 
-    After an unreadable reply the model is asked once more, and told what was wrong with it.
+    After an unreadable reply the model is asked once more, with what was wrong with it.
     """
     spent, asked, problem = Usage(), prompt, ""
     for _ in range(ATTEMPTS):
         completion = complete(asked)
         spent += completion.usage
-        wrong = fault(task, completion.text)
+        wrong = parse_problem(task, completion.text)
         if wrong is None:
             return Completion(completion.text, spent, completion.cut_at)
         problem = f"{wrong} (it began {completion.text[:60]!r})"
@@ -60,7 +60,7 @@ def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]
     return problem
 
 
-def fault(task: Task[Any], reply: str) -> str | None:
+def parse_problem(task: Task[Any], reply: str) -> str | None:
     """Why ``task`` cannot read a reply; None if it can."""
     try:
         task.parse(reply)
@@ -69,8 +69,8 @@ def fault(task: Task[Any], reply: str) -> str | None:
     return None
 
 
-def parsed(task: Task[T], reply: str) -> T:
-    """What a reply says.
+def parse_reply(task: Task[T], reply: str) -> T:
+    """The value of a reply.
 
     Raises:
         ModelError: it cannot be read. Two tasks may send the same prompt, and read the reply differently.
@@ -81,14 +81,14 @@ def parsed(task: Task[T], reply: str) -> T:
         raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
 
 
-def embedding(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
-    """How texts are embedded: as a ``text``, or as a ``query`` if they are queries and the model tells them apart."""
+def embed_function(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
+    """How texts are embedded, as a ``text`` or a ``query``: the latter for queries, where the model differs."""
     queries = getattr(model, "embed_queries", None) if as_queries else None
     return ("query", queries) if queries else ("text", model.embed)
 
 
-def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
-    """The ``n`` vectors that ``model`` gave; those that are neither zero nor of length 1 are scaled to it.
+def unit_vectors(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
+    """The ``n`` vectors of ``model`` in single precision; those that are neither zero nor of length 1 are scaled to it.
 
     Raises:
         ModelError: they are not ``n`` rows of finite numbers.
@@ -99,17 +99,17 @@ def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
         rows = np.asarray("")
     if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
         raise ModelError(f"{model}: not a row of finite numbers for each of {n} texts came back")
-    of_length_1, changed = scaled(rows)
+    of_length_1, changed = normalize_rows(rows)
     if changed.any():
-        say_scaled(model)
+        warn_normalized(model)
     return np.where(changed[:, np.newaxis], of_length_1, rows).astype(np.float32, copy=False)
 
 
-def row(vector: Any) -> str:
-    """A vector as it is kept: its components in single precision, lowest byte first, in base64."""
+def encode_vector(vector: Any) -> str:
+    """A vector in its stored form: little-endian single precision, in base64."""
     return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
 
 
-def vector(kept: str) -> Any:
-    """The vector that is kept as ``kept``."""
-    return np.frombuffer(base64.b64decode(kept), dtype="<f4")
+def decode_vector(text: str) -> Any:
+    """The vector of a stored form."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f4")

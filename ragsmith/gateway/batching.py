@@ -1,4 +1,4 @@
-"""Micro-batches: what many threads ask of a model at about the same time, asked together."""
+"""Micro-batches: requests of many threads to a model at about the same time, sent together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ B = TypeVar("B")
 
 
 class Batcher(Generic[A, B]):
-    """Runs ``run`` on up to ``size`` items at a time; whoever comes first waits ``window`` seconds for others."""
+    """Runs ``run`` on up to ``size`` items at a time; the first thread waits ``window`` seconds for others."""
 
     def __init__(self, run: Callable[[list[A]], Sequence[B]], *, size: int = 64, window: float = 0.004) -> None:
         self._run = run
@@ -23,7 +23,7 @@ class Batcher(Generic[A, B]):
         self._waiting: list[tuple[A, Future[B]]] = []
 
     def __call__(self, items: Sequence[A]) -> list[B]:
-        """The results for ``items``, in their order; if the batch fails, it fails for everyone in it."""
+        """The results for ``items``, in their order; an error of a batch is raised in each of its threads."""
         if not items:
             return []
         if len(items) >= self._size:  # enough for batches of its own
@@ -39,20 +39,20 @@ class Batcher(Generic[A, B]):
         return [future.result() for future in futures]
 
     def _lead(self) -> None:
-        """Wait for others, and answer everybody: none may be left waiting, even when this is interrupted."""
+        """Wait for other threads, and resolve the futures of all, also when this is interrupted."""
         batch: list[tuple[A, Future[B]]] = []
         try:
             self._full.wait(self._window)
-            batch = self._taken()
+            batch = self._take()
             results = self._results([item for item, _ in batch])
         except BaseException as error:
-            for _, future in batch or self._taken():
+            for _, future in batch or self._take():
                 future.set_exception(error)
             raise
         for (_, future), result in zip(batch, results, strict=True):
             future.set_result(result)
 
-    def _taken(self) -> list[tuple[A, Future[B]]]:
+    def _take(self) -> list[tuple[A, Future[B]]]:
         with self._lock:
             batch, self._waiting = self._waiting, []
             self._full.clear()

@@ -1,7 +1,7 @@
-"""A budget: what a run may spend, reserved before anything is sent, and kept over resumes.
+"""A budget: the limits of a run, which hold over resumes; each request is reserved before it is sent.
 
-The ledger is the store. A reservation is durable before the request is sent, and is settled in the transaction in which
-the reply is stored. So a kill can lose a reservation that was not used, and never forgets a request that was sent.
+The ledger is the store. A reservation is durable before the request is sent, and is settled in the transaction that
+stores the reply. So a kill can lose a reservation that was not used, and never forgets a request that was sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
 BLOCK = 16
-"""Calls that are reserved together while the limit is far away."""
+"""Calls that are reserved together while many are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What the ledger does not know yet of a run's spending; it is added in the transaction that stores replies."""
+    """Spending of a run that the ledger lacks; it is added in the transaction that stores replies."""
 
     run: str
     amount: Spent
@@ -62,21 +62,25 @@ class Payment:
 
 @dataclass(slots=True)
 class _Request:
-    """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send.
+    """A request that is being made.
 
-    ``charge`` is the price of a usage; ``lost`` is what attempts cost that gave nothing, ``again`` how much of that is
-    reserved, and ``charged`` whether the last attempt is among them.
+    Attributes:
+        sent: Whether an attempt was sent; None for a model that does not announce its attempts.
+        charge: The cost of a usage.
+        lost: The cost of failed attempts.
+        reserved: How much of ``lost`` is reserved.
+        charged: Whether the last attempt is in ``lost``.
     """
 
     sent: bool | None = None
     charge: Callable[[Usage], Spent] = lambda _: NOTHING_SPENT
     lost: Spent = NOTHING_SPENT
-    again: Spent = NOTHING_SPENT
+    reserved: Spent = NOTHING_SPENT
     charged: bool = False
 
 
 _CURRENT: ContextVar[_Request | None] = ContextVar("ragsmith_request", default=None)
-"""The request of this thread, and of what it has started on the event loop."""
+"""The request of this thread, and of the coroutines that it started."""
 
 
 @contextmanager
@@ -89,7 +93,7 @@ def attempting() -> Iterator[None]:
 
 
 def lost_attempt(usage: Usage) -> None:
-    """Announce that an attempt of the current request gave nothing, and what it cost; without tokens, at most."""
+    """Announce that an attempt of the current request failed, and what it used; without tokens, its maximum."""
     if (request := _CURRENT.get()) is not None:
         request.lost += request.charge(usage)
         request.charged = True
@@ -97,46 +101,37 @@ def lost_attempt(usage: Usage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that may be spent; None is no limit."""
+    """The most that a run may spend; None is no limit."""
 
     calls: int | None = None
     tokens: int | None = None
     cost: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("calls", "tokens", "cost"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
+        for name, value in self.by_name.items():
+            if not value > 0:
                 raise UsageError(f"the limit on {name} (--max-{name}) is {value}: give a number above 0")
 
     @property
-    def any(self) -> bool:
-        """Whether there is one."""
-        return (self.calls, self.tokens, self.cost) != (None, None, None)
+    def by_name(self) -> dict[str, float]:
+        """The limits that there are, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def exceeded(self, spent: Spent) -> str | None:
-        """The name of a limit that ``spent`` is above."""
-        for name in ("calls", "tokens", "cost"):
-            limit = getattr(self, name)
-            if limit is not None and getattr(spent, name) > limit:
-                return name
-        return None
+        """The name of the first limit that ``spent`` is above."""
+        return next((name for name, limit in self.by_name.items() if getattr(spent, name) > limit), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests."""
+    """The price of a model, in any one currency: a million tokens read, a million written, a thousand requests."""
 
     input: float = 0.0
     output: float = 0.0
     requests: float = 0.0
 
-    def of(self, usage: Usage) -> float:
-        """The price of what was used."""
-        return self.of_counts(usage.calls, usage.input_tokens, usage.output_tokens)
-
-    def of_counts(self, calls: float, input_tokens: float, output_tokens: float) -> float:
-        """The price of so many requests and tokens, which may be means."""
+    def cost(self, calls: float, input_tokens: float, output_tokens: float) -> float:
+        """The cost of so many requests and tokens, which may be means."""
         tokens = input_tokens * self.input + output_tokens * self.output
         return tokens / MILLION + calls * self.requests / 1000
 
@@ -147,17 +142,13 @@ class Prices:
 
     known: Mapping[str, Price] = field(default_factory=dict)
 
-    def of(self, model_id: str) -> Price | None:
+    def price_of(self, model_id: str) -> Price | None:
         """The price of a model by its id, which begins with its name; None if it is not listed."""
         return self.known.get(model_id.partition("@")[0])
 
     def refuse_unknown(self, models: Iterable[str]) -> None:
-        """Refuse models without a price, which a limit on cost could not hold.
-
-        Raises:
-            UsageError: there is such a model.
-        """
-        if unknown := [name for name in models if self.of(name) is None]:
+        """Raise UsageError for models without a price, on which a limit on cost would not hold."""
+        if unknown := [name for name in models if self.price_of(name) is None]:
             raise UsageError(
                 f"a limit on cost (--max-cost) needs the price of {', '.join(unknown)}: add it to the prices (--prices)"
             )
@@ -188,9 +179,9 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What is recorded of a run; ``damage`` says what is wrong with the record, in words that follow "it".
+    """The recorded spending of a run; where ``damage`` is not "", it describes what is wrong with the record.
 
-    Where nothing is, it is ""; otherwise ``spent`` is a lower bound.
+    ``spent`` is then a lower bound.
     """
 
     spent: Spent
@@ -198,32 +189,29 @@ class Spending:
 
 
 class Ledger(Protocol):
-    """Where spending is kept."""
+    """A durable record of spending, by key of a run."""
 
     def spending(self, key: str) -> Spending:
-        """What was spent under ``key``, and whether all of that is known; called before anything is spent."""
-        ...
+        """The spending under ``key``; called before anything is spent."""
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
-        """Go on from a damaged record with its lower bound, or with ``spent`` where that is more; return it.
+        """Replace a damaged record by its lower bound, or by ``spent`` where that is more; return it.
 
-        Where ``spent`` is None the record stays one that holds no limit.
+        Where ``spent`` is None the record stays one on which no limit holds.
         """
-        ...
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
-        """Add to what was spent under ``key`` and return the sum; None, and nothing added, where it is above a limit.
+        """Add to the spending under ``key`` and return the sum; None, and nothing added, where it is above a limit.
 
         One transaction, durable when it returns. Amounts may be negative: what was reserved and not used.
         """
-        ...
 
 
-def read_spent(text: str) -> Spent:
-    """What was spent, as it is written after ``--accept-spent``: ``calls=352,tokens=5280,cost=0.0033``, or ``352``.
+def parse_spent(text: str) -> Spent:
+    """Parse the value of ``--accept-spent``: ``calls=352,tokens=5280,cost=0.0033``, or only the calls, ``352``.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it has another form.
     """
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -239,10 +227,10 @@ def read_spent(text: str) -> Spent:
 
 
 def known_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None) -> Spent:
-    """What was spent under ``key``. Where the record of it is damaged, what is known of it at least, which is said.
+    """The spending under ``key``; of a damaged record its lower bound, with a warning.
 
     Raises:
-        SpendingDamaged: it is damaged, there is a limit, and nobody has ``accepted`` what is known.
+        SpendingDamaged: the record is damaged, there is a limit, and no spending was ``accepted`` by the user.
     """
     found = ledger.spending(key)
     if not found.damage:
@@ -251,7 +239,7 @@ def known_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None
             warnings.warn(words, Notice, stacklevel=2)
         return found.spent
     least, words = found.spent, f"the record of what this run has spent {found.damage}"
-    if accepted is None and limits.any:
+    if accepted is None and limits.by_name:
         raise SpendingDamaged(
             f"{words}; known are at least {least}: look up with the provider what it really was, and add "
             f"--accept-spent calls={least.calls},tokens={least.tokens},cost={least.cost:g} to the same command, with "
@@ -274,10 +262,10 @@ class Budget:
         prices: Prices | None = None,
         accepted: Spent | None = None,
     ) -> None:
-        """Begin or go on; ``accepted`` is what somebody says was spent, should the ledger not know any more.
+        """Begin or go on; ``accepted`` is the spending that the user states where the ledger is damaged.
 
         Raises:
-            SpendingDamaged: the ledger does not know, there is a limit, and nothing was accepted.
+            SpendingDamaged: as `known_spent`.
         """
         self.limits = limits or Limits()
         self.prices = prices or Prices()
@@ -292,30 +280,30 @@ class Budget:
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far, in earlier commands as well; with limits, what is reserved counts."""
+        """The spending so far, that of earlier commands included; with limits, reservations count."""
         with self._changed:
             return self._spent + self._unwritten + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
-        """Reserve one request that is about to be sent; and the tokens and money that attempts before it cost.
+        """Reserve one request that is about to be sent, and the tokens and money of failed attempts before it.
 
         Raises:
             BudgetExhausted: there is none left; it must not be sent.
         """
         request = _CURRENT.get()
         with self._changed:
-            if self._bounded and request is not None and request.again != request.lost:
-                more = request.lost + -request.again
+            if self._bounded and request is not None and request.reserved != request.lost:
+                more = request.lost + -request.reserved
                 if not self._write(more, self.limits):
                     raise self._exhausted(more)
-                request.again = request.lost
+                request.reserved = request.lost
             if self._block == 0:
                 self._block = self._reserve_block()
             self._block -= 1
 
     @contextmanager
     def paying(self) -> Iterator[Payment]:
-        """What the ledger does not know yet; the caller adds it when it stores replies, unless that raises."""
+        """Yield what the ledger lacks; the caller adds it with the replies that it stores, unless that raises."""
         with self._changed:
             with self._pending() as amount:
                 yield Payment(self._key, amount)
@@ -323,22 +311,23 @@ class Budget:
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
-        """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
+        """Reserve the estimated maximum cost of a request; append what it used to the list that is yielded.
 
-        Nothing appended is a request that failed: the reservation is then spent, unless nothing was sent. Whether
-        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was. What attempts
-        cost that gave nothing (`lost_attempt`) is added.
+        A request that appends nothing has failed, and may have been billed: the reservation is then spent, unless
+        `attempting` says that nothing was sent; a request whose attempts are not ``announced`` counts as sent. The cost
+        of failed attempts (`lost_attempt`) is added.
 
         Raises:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
         """
-        price = self.prices.of(model_id) or Price()
+        price = self.prices.price_of(model_id) or Price()
         most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
 
         def charge(usage: Usage) -> Spent:
-            # a server that does not say what it read did read it
-            told = usage if usage.input_tokens or usage.output_tokens else most
-            return Spent(0, told.input_tokens + told.output_tokens, price.of(told))
+            # a server that does not report what it read did read it
+            counted = usage if usage.input_tokens or usage.output_tokens else most
+            tokens = counted.input_tokens, counted.output_tokens
+            return Spent(0, sum(tokens), price.cost(counted.calls, *tokens))
 
         reserved = charge(most)
         if self._bounded:
@@ -356,30 +345,30 @@ class Budget:
             took = [charge(usage) for usage in used]
             if not used and current.sent is not False and not current.charged:
                 took = [reserved]  # a request that failed may have been billed
-            self._settle(sum(took, current.lost), reserved + current.again)
+            self._settle(sum(took, current.lost), reserved + current.reserved)
 
     @property
     def _bounded(self) -> bool:
-        """Whether tokens or money are reserved, not only counted."""
+        """Whether tokens or money are limited, so that they are reserved."""
         return self.limits.tokens is not None or self.limits.cost is not None
 
     @property
     def all_settled(self) -> bool:
-        """Whether the ledger knows all that was spent, and nothing is reserved that may not be used."""
+        """Whether the ledger has everything that was spent, and nothing more is reserved."""
         return self._block == 0 and self._unwritten == NOTHING_SPENT and not self._is_writing
 
     def close(self) -> None:
-        """Give back what was reserved and not used, and write the rest."""
+        """Return what was reserved and not used, and write the rest."""
         with self._changed:
-            unused, self._block = self._block, 0
-            self._unwritten += Spent(calls=-unused)
+            self._unwritten += Spent(calls=-self._block)
+            self._block = 0
             self._write(NOTHING_SPENT, Limits())
 
     @contextmanager
     def _pending(self) -> Iterator[Spent]:
-        """What the ledger does not know yet, and knows when the block ends, unless that raises an error of ours.
+        """Yield what the ledger lacks, and has when the block ends, unless that raises an error of ours.
 
-        After an interrupt it may know it or not: nothing is given back twice, and nothing that was spent is forgotten.
+        After an interrupt it may have it or not: nothing is returned twice, and no spending is forgotten.
         """
         pending, self._unwritten = self._unwritten, self._unwritten.at_least(NOTHING_SPENT)
         self._is_writing = True
@@ -393,7 +382,7 @@ class Budget:
             self._is_writing = False
 
     def _write(self, amount: Spent, limits: Limits) -> bool:
-        """Add ``amount``, and what the ledger does not know yet, to it, unless that is above a limit."""
+        """Add ``amount``, and what the ledger lacks, unless the sum is above a limit; return whether it was added."""
         with self._pending() as pending:
             spent = self._ledger.spend(self._key, pending + amount, limits)
         if spent is None:
@@ -416,11 +405,11 @@ class Budget:
             while not self._write(amount, self.limits):
                 if self._open == 0:
                     raise self._exhausted(amount)
-                self._changed.wait()  # what is in flight was reserved at its most
+                self._changed.wait()  # requests in flight may take less than they reserved
             self._open += 1
 
     def _settle(self, took: Spent, reserved: Spent) -> None:
-        """Note what a request took; the ledger is told with the reply, or at once where it took more than reserved."""
+        """Count a finished request; written with the reply, or at once where it took more than was reserved."""
         with self._changed:
             if not self._bounded:
                 self._unwritten += took

@@ -1,4 +1,4 @@
-"""The desk: what all calls of one process share, whatever kind of model they are for."""
+"""The call context: what all calls of one process share, for models of every kind."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
-from ragsmith.gateway.claims import CallStore, Grouped, claimed_many
+from ragsmith.gateway.claims import BatchedStore, CallStore, claim_calls
 from ragsmith.gateway.failures import Asker, FailedCall, Failures
+from ragsmith.gateway.memo import EvictionPolicy, Memo, Weighed
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
@@ -26,72 +27,67 @@ B = TypeVar("B")
 V = TypeVar("V")
 
 WAITING_REQUESTS = 512
-"""Requests of techniques that wait at the same time, enough for a batch; the provider says how many it is sent."""
+"""Requests that may wait at the same time, enough for a batch; the provider limits how many are in flight."""
 COLLECTION_ITEMS = 256
-"""A technique asks a language model about so many inputs at once for a whole collection only: that is told of."""
+"""From so many inputs at once on, a technique processes a whole collection, and progress is logged."""
 KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[CallContext | None] = ContextVar("_SENDING", default=None)
-"""The desk of the request that is being sent: several share a provider, and one may be stopped while others go on."""
+"""The context of the request that is being sent: several share a provider, and one may be stopped alone."""
 
 
 @dataclass(slots=True)
 class CallCounts:
-    """What passed through a gateway, for one kind of call."""
+    """The calls of one kind that passed through a gateway; ``cut`` counts prompts shortened to the model's window."""
 
     asked: int = 0
     distinct: int = 0
     stored: int = 0
     made: int = 0
     cut: int = 0
-    """Prompts that were shortened to what the model can read."""
 
     def __add__(self, other: CallCounts) -> CallCounts:
         return CallCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 class CallContext:
-    """Holds the store of paid calls and the claims on them, the failures, the budget, the counts, and whether to go on.
+    """The store of paid calls, the failures, the budget, the counts, and whether to go on; safe to use from threads.
 
-    Safe to use from many threads. ``budget`` is asked before anything is sent; None spends without counting.
+    ``budget`` reserves each request before it is sent; None spends without counting.
     """
 
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
-        self.store = None if store is None else Grouped(store, budget)
-        self.failures = failures or Failures(lasting=False)
-        self.stopped = False
+        self.store = None if store is None else BatchedStore(store, budget)
         self._budget = budget
-        self._counts = {kind: CallCounts() for kind in KINDS}
-        self._lock = threading.Lock()
+        self._begin(failures or Failures(lasting=False))
 
-    def for_one(self) -> CallContext:
-        """A desk with the same store and budget, for one request: it alone is stopped when it is."""
-        pool = self._pool  # made before, so that both have the same
+    def _begin(self, failures: Failures) -> None:
+        self.failures, self.stopped, self._lock = failures, False, threading.Lock()
+        self._counts = {kind: CallCounts() for kind in KINDS}
+
+    def for_request(self) -> CallContext:
+        """A context with the same store, budget and threads, that is stopped by itself."""
+        threads = self._pool  # made before, so that both have the same
         one = copy(self)
-        one.failures, one.stopped, one._lock = Failures(lasting=False), False, threading.Lock()
-        one._counts = {kind: CallCounts() for kind in KINDS}
-        one._pool = pool
+        one._begin(Failures(lasting=False))
+        one._pool = threads
         return one
 
-    def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0, cut: int = 0) -> None:
+    def count(self, kind: str, **added: int) -> None:
         """Add to the counts."""
         with self._lock:
             counts = self._counts[kind]
-            counts.asked += asked
-            counts.stored += stored
-            counts.made += made
-            counts.cut += cut
+            for name, number in added.items():
+                setattr(counts, name, getattr(counts, name) + number)
 
     def counts(self, distinct: Mapping[str, int]) -> dict[str, CallCounts]:
         """The counts by kind of model, with the number of ``distinct`` calls of each."""
         with self._lock:
-            return {
-                kind: CallCounts(c.asked, distinct[kind], c.stored, c.made, c.cut) for kind, c in self._counts.items()
-            }
+            return {kind: replace(counts, distinct=distinct[kind]) for kind, counts in self._counts.items()}
 
     @contextmanager
     def paid(self, model: ChatModel | Embedder | CrossEncoder, text: str, max_tokens: int = 0) -> Iterator[list[Usage]]:
-        """Reserve the cost of a request that is about to be made; what it cost is appended to what is yielded.
+        """Reserve the cost of a request that is about to be made; append what it used to the list that is yielded.
 
         Raises:
             ModelUnavailable: the run is being stopped.
@@ -113,15 +109,15 @@ class CallContext:
             _SENDING.reset(before)
 
     def before_attempt(self) -> None:
-        """Called before each attempt to send a request, also of one that has waited for its turn. Raises as `paid`.
+        """Check before each attempt to send a request, also one that waited for its turn. Raises as `paid`.
 
-        The desk that is asked is that of the request, which need not be the one that the provider knows.
+        The context checked is that of the request, which need not be the one that the provider knows.
         """
-        desk = _SENDING.get() or self
+        context = _SENDING.get() or self
         with attempting():
-            desk.refuse_if_stopped()
-            if desk._budget is not None:
-                desk._budget.before_attempt()
+            context.refuse_if_stopped()
+            if context._budget is not None:
+                context._budget.before_attempt()
 
     def refuse_if_stopped(self) -> None:
         """Raise ModelUnavailable when the run is being stopped, StoreError when paid replies cannot be written."""
@@ -131,88 +127,98 @@ class CallContext:
             raise ModelUnavailable("the run is being stopped")
 
     def in_parallel(self, ask: Callable[[A], B], items: Sequence[A], what: str = "") -> list[B]:
-        """What ``ask`` makes of each item, in their order; many are asked at once.
+        """Apply ``ask`` to each item, many at once; results in the order of the items.
 
-        Of those that are a collection's it is told, as ``what``, how many are there.
+        For a whole collection, progress is logged as ``what``.
         """
         if len(items) < 2:
             return [ask(item) for item in items]
         found: list[B] = []
-        building = Building(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
+        progress = TaskProgress(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
         for made in self._pool.map(ask, items):
             found.append(made)
-            if building is not None:
-                building.done(len(found))
+            if progress is not None:
+                progress.done(len(found))
         return found
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WAITING_REQUESTS, thread_name_prefix="ragsmith-calls")
 
-    def kept(
+    def fetch(
         self,
         asker: Asker,
         kind: str,
         texts: Sequence[str],
         compute: Callable[[Sequence[str]], Sequence[V | ModelError]],
-        plain: Callable[[V], Any],
-        read: Callable[[Any], V],
+        encode: Callable[[V], Any],
+        decode: Callable[[Any], V],
         most: int,
     ) -> list[V | ModelError]:
-        """The results for ``texts``: those in the store as they are, others computed, ``most`` at a time, and kept.
+        """The results for ``texts``: from the store, or else computed, at most ``most`` at a time, and stored.
 
-        A text for which there is none has an error in its place, which is kept, too.
+        A text without a result has an error in its place, which is stored as well. ``encode`` makes JSON of a result.
         """
-        counted, model = asker.role, asker.model
-        keys = {text: result_key(counted, model, text, kind) for text in texts}
+        keys = {text: result_key(asker.role, asker.model, text, kind) for text in texts}
         known = self.store.get_calls(keys.values()) if self.store else {}
-        found: dict[str, V | ModelError] = {text: read(known[k].value) for text, k in keys.items() if k in known}
-        self.count(counted, stored=len(found))
+        found: dict[str, V | ModelError] = {text: decode(known[k].value) for text, k in keys.items() if k in known}
+        self.count(asker.role, stored=len(found))
         missing = [text for text in keys if text not in found]
 
         def make(part: Sequence[str]) -> dict[str, V | ModelError]:
-            hopeless = self.failures.known(kind, [keys[text] for text in part])
-            for failed_before in hopeless.values():
-                self.failures.recalled(asker, kind, failed_before)
-            wanted = [text for text in part if keys[text] not in hopeless]
+            failed_before = self.failures.known(kind, [keys[text] for text in part])
+            for failure in failed_before.values():
+                self.failures.recalled(asker, kind, failure)
+            wanted = [text for text in part if keys[text] not in failed_before]
             made = dict(zip(wanted, compute(wanted) if wanted else (), strict=True))
             good = {text: value for text, value in made.items() if not isinstance(value, ModelError)}
-            self.count(counted, made=len(good))
+            self.count(asker.role, made=len(good))
             if self.store and good:
-                self.store.put_calls([StoredCall(keys[t], model, kind, plain(v)) for t, v in good.items()])
+                self.store.put_calls([StoredCall(keys[t], asker.model, kind, encode(v)) for t, v in good.items()])
             failed = {text: error for text, error in made.items() if isinstance(error, ModelError)}
-            self.failures.keep([FailedCall.of(error, keys[t], model, kind) for t, error in failed.items()])
-            return made | {text: hopeless[keys[text]].error() for text in part if keys[text] in hopeless}
+            self.failures.keep([FailedCall.from_error(e, keys[t], asker.model, kind) for t, e in failed.items()])
+            return made | {text: failed_before[keys[text]].error() for text in part if keys[text] in failed_before}
 
         def share(part: Sequence[str]) -> dict[str, V | ModelError]:
-            return self._shared(self.store, counted, keys, part, make, read) if self.store else make(part)
+            return self._share(self.store, asker.role, keys, part, make, decode) if self.store else make(part)
 
         for made in self.in_parallel(share, [missing[i : i + most] for i in range(0, len(missing), most)]):
             found.update(made)
         return [found[text] for text in texts]
 
-    def _shared(
+    def _share(
         self,
-        store: Grouped,
-        counted: str,
+        store: BatchedStore,
+        role: str,
         keys: Mapping[str, str],
         texts: Sequence[str],
         make: Callable[[Sequence[str]], dict[str, V | ModelError]],
-        read: Callable[[Any], V],
+        decode: Callable[[Any], V],
     ) -> dict[str, V | ModelError]:
-        """The results for ``texts``, made here but for those that another process is making, which are waited for."""
+        """The results for ``texts``: made here, or awaited from another process that is making them."""
         found: dict[str, V | ModelError] = {}
         while missing := [text for text in texts if text not in found]:
             self.refuse_if_stopped()
-            with claimed_many(store, [keys[text] for text in missing]) as (free, others):
+            with claim_calls(store, [keys[text] for text in missing]) as (free, others):
                 own = [text for text in missing if keys[text] in free]
                 made = make(own) if own else {}
-                for text in (text for text, value in made.items() if isinstance(value, ModelError)):
-                    store.release(keys[text])
-                found.update(made)
-            theirs = [text for text in missing if keys[text] in others]
-            found.update((text, read(others[keys[text]].value)) for text in theirs)
-            self.count(counted, stored=len(theirs))
+                for text, value in made.items():
+                    if isinstance(value, ModelError):
+                        store.release(keys[text])
+            theirs = {text: decode(others[keys[text]].value) for text in missing if keys[text] in others}
+            found |= made | theirs
+            self.count(role, stored=len(theirs))
             if not own and not theirs:
                 store.wait_for([keys[text] for text in missing], lambda: self.stopped)
         return found
+
+
+class CallMemo(Generic[V]):
+    """The calls of one kind of model in this process: their context, and the values that are remembered."""
+
+    def __init__(
+        self, context: CallContext, room: EvictionPolicy | None = None, weighed: Weighed | None = None
+    ) -> None:
+        self.context = context
+        self._count = context.count
+        self.remembered: Memo[V] = Memo(room, weighed)

@@ -1,4 +1,4 @@
-"""Claims: one process makes a call, and others that need it wait for its reply."""
+"""Claims: one process makes a call, and the others that need it wait for its reply."""
 
 from __future__ import annotations
 
@@ -20,77 +20,65 @@ from ragsmith.models.calls import StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
 
 PAUSE_SECONDS = 0.05
-"""Between two looks for replies that other processes are making."""
+"""Between two reads for replies that other processes are making."""
 PAUSE_SHARE = 10
-"""A pause is at least so many times as long as a look, so that those that wait do not slow down those that work."""
+"""A pause is at least so many times as long as a read, so that waiting processes do not slow down working ones."""
 
 BATCH = 64
-LOOKED_FOR = 1000
-"""Replies that are looked for at once, more than threads wait for."""
+READ_BATCH = 1000
+"""Replies that are read at once, more than threads wait for."""
 
 
 class CallStore(FailureStore, Protocol):
-    """Where paid replies are kept, who is paying for one now, and what was learnt of models."""
+    """A store of paid replies, claims on calls, and capabilities of models."""
 
     def traits(self, model: str) -> ModelCapabilities | None:
-        """What is known of the model of this id."""
-        ...
+        """The known capabilities of the model of this id."""
 
     def put_traits(self, model: str, traits: ModelCapabilities) -> None:
-        """Add to what is known of the model of this id."""
-        ...
+        """Add to the capabilities of the model of this id."""
 
     def get_call(self, key: str) -> StoredCall | None:
         """The stored call, or None."""
-        ...
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """Those of the calls that are there, by key."""
-        ...
+        """The stored calls among ``keys``, by key."""
 
     def put_calls(
         self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
     ) -> None:
-        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns.
-
-        ``payment`` is kept with them.
-        """
-        ...
+        """Store several, and a payment, in one transaction, durable when this returns; ``replacing`` stored ones."""
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
-        """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there."""
-        ...
+        """The keys whose calls ``owner`` may make now, and the stored calls among ``keys``."""
 
     def renew(self, lease: Lease) -> None:
-        """Let other processes see that the one of ``lease`` lives."""
-        ...
+        """Write the heartbeat of a lease."""
 
     def release(self, owner: str, key: str | None = None) -> None:
-        """End a claim without a reply; without a key, all of ``owner``, which ends."""
-        ...
+        """End a claim without a reply; without a key, all claims of ``owner``, which ends."""
 
 
 @contextmanager
-def claimed(store: Grouped, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
-    """Yield None when the call under ``key`` is this process's to make, or the reply that another made meanwhile."""
-    while True:
-        with claimed_many(store, [key]) as (free, found):
-            if free or found:
-                yield found.get(key)
+def claim_call(store: BatchedStore, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
+    """Yield None when this process is to make the call under ``key``, else the reply that another one made."""
+    found: dict[str, StoredCall] = {}
+    while not found and not stopped():
+        with claim_calls(store, [key]) as (free, found):
+            if free:
+                yield None
                 return
-        found = store.wait_for([key], stopped)
-        if found or stopped():
-            yield found.get(key)
-            return
+        found = found or store.wait_for([key], stopped)
+    yield found.get(key)
 
 
 @contextmanager
-def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
-    """Yield those of ``keys`` whose calls are this process's to make now, and the replies that others made meanwhile.
+def claim_calls(store: BatchedStore, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
+    """Yield the keys whose calls this process is to make now, and the replies that others made meanwhile.
 
-    Whoever makes its own before it asks again for the rest can never wait for somebody who waits for it.
+    A process that makes its own calls before it claims the others again cannot deadlock with another.
     """
     free, found = store.claim_many(keys)
     try:
@@ -101,12 +89,11 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
         raise
 
 
-class Grouped:
-    """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
+class BatchedStore:
+    """A store whose claims and replies are written by many threads in few transactions, as each is a write to disk.
 
-    A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be, until that is
-    done. While it holds claims, a thread lets other processes see that this one lives. What ``budget`` has paid for is
-    kept with the replies.
+    A paid reply that cannot be written is written with the next one; ``broken`` is the error until then. While this
+    process holds claims, a thread renews its lease. What ``budget`` has paid is written with the replies.
     """
 
     def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
@@ -117,40 +104,40 @@ class Grouped:
         self.broken: StoreError | None = None
         self._token = token_hex(16)
         self._watch = Watch()
-        self._held: set[str] = set()
-        self._holding = threading.Lock()
+        self._claimed: set[str] = set()
+        self._claim_lock = threading.Lock()
         self._heartbeats = 0
         self._last_heartbeat = -HEARTBEAT_SECONDS
         self._is_renewing = False
-        self._look_took = 0.0
+        self._read_seconds = 0.0
         self._began = time.monotonic()
         self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=BATCH)
-        self._looks: Batcher[str, StoredCall | None] = Batcher(self._look, size=LOOKED_FOR, window=PAUSE_SECONDS)
-        self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
+        self._reads: Batcher[str, StoredCall | None] = Batcher(self._read, size=READ_BATCH, window=PAUSE_SECONDS)
+        self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
         _OPEN.add(self)
 
     def get_call(self, key: str) -> StoredCall | None:
-        """See `Store.get_call`."""
+        """See `CallStore.get_call`."""
         return self._store.get_call(key)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """See `Store.get_calls`."""
+        """See `CallStore.get_calls`."""
         return self._store.get_calls(keys)
 
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
-        """See `Store.put_calls`; durable when this returns."""
+        """See `CallStore.put_calls`."""
         if replacing:
             self._write(calls, replacing=True)
         else:
-            self._new(list(calls))
+            self._puts(list(calls))
 
     @property
     def all_written(self) -> bool:
-        """Whether no reply waits to be written, or is being written, and the ledger knows what was spent."""
+        """Whether no reply waits to be written, or is being written, and the ledger has everything that was spent."""
         return not self._unwritten and (self._budget is None or self._budget.all_settled)
 
     def settle(self) -> None:
-        """Write down what was spent, and give back what is reserved and not used."""
+        """Write what was spent, and return what is reserved and not used."""
         if self._budget is not None:
             with suppress(StoreError):  # it is tried again when the budget is closed
                 self._budget.close()
@@ -168,7 +155,7 @@ class Grouped:
             raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
 
     def recover(self) -> None:
-        """Try again to write what could not be written, unless another thread is at it; ``broken`` says how it went."""
+        """Try again to write what could not be written, unless another thread does; sets ``broken``."""
         if self.broken is not None and self._lock.acquire(blocking=False):
             try:
                 with suppress(StoreError):
@@ -177,28 +164,27 @@ class Grouped:
                 self._lock.release()
 
     def claim_many(self, keys: Sequence[str]) -> tuple[set[str], dict[str, StoredCall]]:
-        """Those of ``keys`` whose calls this process may make now, and those whose replies are there."""
+        """The keys whose calls this process may make now, and the stored calls among ``keys``."""
         claims = dict(zip(keys, self._claims(keys), strict=True))
         found = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
         return {key for key, claim in claims.items() if claim is True}, found
 
     def wait_for(self, keys: Sequence[str], stopped: Callable[[], bool]) -> dict[str, StoredCall]:
-        """The replies of others for ``keys`` as soon as there is one; nothing after `LOOK_SECONDS`, or when stopped.
+        """The replies of others for ``keys`` as soon as there is one; none after `LOOK_SECONDS`, or when stopped.
 
-        All threads look together, and end together, so that they also claim together.
+        All threads read together, and end together, so that they also claim together.
         """
         until = time.monotonic() + LOOK_SECONDS - (time.monotonic() - self._began) % LOOK_SECONDS
         found: dict[str, StoredCall] = {}
         while not found and not stopped() and time.monotonic() < until:
-            time.sleep(min(PAUSE_SHARE * self._look_took, LOOK_SECONDS))
-            looked = zip(keys, self._looks(keys), strict=True)
-            found = {key: call for key, call in looked if call is not None}
+            time.sleep(min(PAUSE_SHARE * self._read_seconds, LOOK_SECONDS))
+            found = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
         return found
 
-    def _look(self, keys: Sequence[str]) -> list[StoredCall | None]:
+    def _read(self, keys: Sequence[str]) -> list[StoredCall | None]:
         began = time.monotonic()
         found = self._store.get_calls(keys)
-        self._look_took = time.monotonic() - began
+        self._read_seconds = time.monotonic() - began
         return [found.get(key) for key in keys]
 
     def release(self, key: str) -> None:
@@ -207,19 +193,19 @@ class Grouped:
         self._forget([key])
 
     def leave(self) -> None:
-        """End all claims of this process; to be called when it makes no calls any more."""
+        """End all claims of this process; to be called when it makes no more calls."""
         if self._heartbeats:
-            self._forget(list(self._held))
+            self._forget(list(self._claimed))
             self._store.release(self._token)
 
     def _claim(self, keys: list[str]) -> list[bool | StoredCall]:
-        with self._holding:
+        with self._claim_lock:
             due = time.monotonic() - self._last_heartbeat >= HEARTBEAT_SECONDS
             lease = self._next_lease() if due else None
         free, found = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._watch.is_gone)
-        with self._holding:
-            self._held |= free
-            if self._held and not self._is_renewing:
+        with self._claim_lock:
+            self._claimed |= free
+            if self._claimed and not self._is_renewing:
                 self._is_renewing = True
                 threading.Thread(target=self._keep_renewing, name="ragsmith-heartbeat", daemon=True).start()
         for sentence in self._watch.news():
@@ -232,11 +218,11 @@ class Grouped:
         return Lease(self._token, this_process(), self._heartbeats)
 
     def _keep_renewing(self) -> None:
-        """Renew the lease until nothing is held; a heartbeat that cannot be written is followed by the next one."""
+        """Renew the lease while there are claims; a heartbeat that cannot be written is followed by the next one."""
         while True:
             time.sleep(HEARTBEAT_SECONDS)
-            with self._holding:
-                self._is_renewing = bool(self._held)
+            with self._claim_lock:
+                self._is_renewing = bool(self._claimed)
                 if not self._is_renewing:
                     return
                 lease = self._next_lease()
@@ -244,8 +230,8 @@ class Grouped:
                 self._store.renew(lease)
 
     def _forget(self, keys: Iterable[str]) -> None:
-        with self._holding:
-            self._held.difference_update(keys)
+        with self._claim_lock:
+            self._claimed.difference_update(keys)
 
     def _put(self, calls: list[StoredCall]) -> list[None]:
         self._write(calls)
@@ -266,15 +252,15 @@ class Grouped:
             self._unwritten, self.broken = [], None
 
 
-_OPEN: WeakSet[Grouped] = WeakSet()
+_OPEN: WeakSet[BatchedStore] = WeakSet()
 
 
-def everything_is_written() -> bool:
+def all_replies_written() -> bool:
     """Whether no paid reply of this process waits to be written, or is being written, and all is settled."""
     return all(store.all_written for store in tuple(_OPEN))
 
 
-def settle_everything() -> None:
-    """Write down what all runs of this process have spent: it ends."""
+def settle_all() -> None:
+    """Write what all runs of this process have spent, as it ends."""
     for store in tuple(_OPEN):
         store.settle()

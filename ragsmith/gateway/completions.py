@@ -1,36 +1,35 @@
-"""Replies of language models: remembered, kept in the store if they are paid for, and asked for again if unreadable."""
+"""Completions of language models: remembered, stored if they are paid for, and repeated if they cannot be read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ragsmith.errors import ModelError, Unreadable
-from ragsmith.gateway.asking import fault, readable
-from ragsmith.gateway.call_context import CallContext
-from ragsmith.gateway.claims import Grouped, claimed
+from ragsmith.errors import CutReply, ModelError, RefusedContent, TooLong, Unreadable
+from ragsmith.gateway.asking import complete_readably, parse_problem
+from ragsmith.gateway.call_context import CallContext, CallMemo
+from ragsmith.gateway.claims import BatchedStore, claim_call
 from ragsmith.gateway.failures import Asker, FailedCall
-from ragsmith.gateway.limits import most_tokens, whole
-from ragsmith.gateway.memo import EvictionPolicy, Memo
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
+from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
+from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinking_tokens
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import ONE_CALL, Usage
+from ragsmith.models.usage import ONE_CALL, Usage, tokens_at_most
 
 T = TypeVar("T")
 
 
-class CompletionMemo:
-    """What language models were asked in this process, and what they replied."""
+class CompletionMemo(CallMemo[tuple[Any, Usage]]):
+    """The completions of language models in this process."""
 
-    def __init__(self, desk: CallContext, room: EvictionPolicy | None = None) -> None:
-        self.desk = desk
-        self._count = desk.count
-        self.remembered: Memo[tuple[Any, Usage]] = Memo(room, lambda key, kept: (*key[1:], kept[0]))
+    def __init__(self, context: CallContext, room: EvictionPolicy | None = None) -> None:
+        super().__init__(context, room, lambda key, value: (*key[1:], value[0]))
 
     def perform(self, model: LanguageModel, task: Task[T], sample: int, inputs: dict[str, Input]) -> tuple[T, Usage]:
-        """The result of a task on a model that performs tasks itself; it costs less to compute than to keep on disk."""
+        """The result of a task on a model that performs tasks itself; computing it is cheaper than storing it."""
 
         def compute() -> tuple[T, Usage]:
             self._count("language_model", made=1)
@@ -42,15 +41,16 @@ class CompletionMemo:
     def complete(
         self, model: ChatModel, task: Task[Any], prompt: str, sample: int, asker: Asker | None = None
     ) -> tuple[str, Usage]:
-        """A reply that ``task`` can read: from memory, from the store, or from the model (then kept at once).
+        """A reply that ``task`` can read: from memory, from the store, or from the model (then stored at once).
 
-        What cannot be had is kept, too, and not asked for again: see `ragsmith.gateway.failures`. Where answers that
-        were cut are scored, they are kept apart, so that a search which does not want them never meets them; a whole
-        reply is one for both.
+        A failure is stored and not asked for again: see `ragsmith.gateway.failures`. Answers that were cut and are
+        scored have keys of their own, so that a search which does not want them never reads them; whole replies have
+        the same key for both.
         """
         identity = (model.id, prompt, task.max_tokens, sample)
-        cut_too = task.usable_cut and takes_cut_answers(model)
-        key, failures = completion_key(*identity, cut=cut_too), self.desk.failures
+        cut_too = task.usable_cut and accepts_cut_answers(model)
+        whole_key, key = completion_key(*identity), completion_key(*identity, cut=cut_too)
+        failures = self.context.failures
 
         def ask() -> Completion:
             within = f"{task.name} in {most_tokens(model, task)} tokens"
@@ -61,36 +61,35 @@ class CompletionMemo:
                 try:
                     return self._ask(model, task, prompt, sample)
                 except ModelError as error:
-                    failures.keep([FailedCall.of(error, key, model.id, within)])
+                    failures.keep([FailedCall.from_error(error, key, model.id, within)])
                     raise
 
-        def kept(store: Grouped, completion: Completion, *, replacing: bool = False) -> tuple[str, Usage]:
-            under = key if completion.cut_at else completion_key(*identity)
+        def ask_and_store(store: BatchedStore, *, replacing: bool = False) -> tuple[str, Usage]:
+            completion = ask()
+            under = key if completion.cut_at else whole_key
             usage = completion.usage
             tokens = usage.input_tokens, usage.output_tokens
             call = StoredCall(under, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
             store.put_calls([call], replacing=replacing)
             if under != key:
                 store.release(key)
-            return completion.text, _bill(completion)
+            return _with_cost(completion)
 
         def find() -> tuple[str, Usage]:
-            store = self.desk.store
+            store = self.context.store
             if store is None:
-                completion = ask()
-                return completion.text, _bill(completion)
-            known = store.get_call(completion_key(*identity))
+                return _with_cost(ask())
+            known = store.get_call(whole_key)
             if known is None:
-                with claimed(store, key, lambda: self.desk.stopped) as known:
+                with claim_call(store, key, lambda: self.context.stopped) as known:
                     if known is None:
-                        return kept(store, ask())
-            if fault(task, known.value) is None:
-                failures.answered(asker, task.name)
-                self._count("language_model", stored=1)
-                tokens = known.input_tokens, known.output_tokens
-                is_cut = int(cut_too and known.key == key)
-                return known.value, Usage(known.calls, 0, 0, *tokens, known.seconds, is_cut)
-            return kept(store, ask(), replacing=True)
+                        return ask_and_store(store)
+            if parse_problem(task, known.value) is not None:
+                return ask_and_store(store, replacing=True)
+            failures.answered(asker, task.name)
+            self._count("language_model", stored=1)
+            is_cut = int(cut_too and known.key == key)
+            return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds, is_cut)
 
         self._count("language_model", asked=1)
         return self.remembered.get((*identity, cut_too), find)
@@ -101,26 +100,26 @@ class CompletionMemo:
         Raises:
             Unreadable: that is no better.
         """
-        spent: list[Usage] = []
+        cost = Usage()
 
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:
-                with self.desk.paid(model, asked, limit) as used:
+                nonlocal cost
+                with self.context.paid(model, asked, limit) as used:
                     began = perf_counter()
                     completion = model.complete(asked, max_tokens=limit, sample=sample)
-                    if not completion.usage.seconds:  # a model of somebody else may not say it
+                    if not completion.usage.seconds:  # a model of the user's own may leave them out
                         took = replace(completion.usage, seconds=perf_counter() - began)
                         completion = replace(completion, usage=took)
                     used.append(completion.usage)
-                spent.append(completion.usage)
+                cost += completion.usage
                 self._count("language_model", made=1)
                 return completion
 
-            return whole(model, task, asked, send, cut_too=task.usable_cut and takes_cut_answers(model))
+            return complete_whole(model, task, asked, send, cut_too=task.usable_cut and accepts_cut_answers(model))
 
-        found = readable(task, prompt, complete)
+        found = complete_readably(task, prompt, complete)
         if isinstance(found, str):
-            cost = sum(spent, Usage())
             raise Unreadable(
                 f"two replies to {task.name} cannot be read; the last: {found}",
                 calls=cost.calls,
@@ -130,6 +129,85 @@ class CompletionMemo:
         return found
 
 
-def _bill(completion: Completion) -> Usage:
-    """What a reply cost, which says, too, that it was cut."""
-    return replace(completion.usage, cut=1) if completion.cut_at else completion.usage
+def _with_cost(completion: Completion) -> tuple[str, Usage]:
+    """The text and the cost of a completion, which counts whether it was cut."""
+    usage = completion.usage
+    return completion.text, replace(usage, cut=1) if completion.cut_at else usage
+
+
+# --- limits on the tokens of a reply: what its task has it write, and what its model needs to think ------------------
+
+LEAST_RAISE = 4096
+"""Tokens for thinking that are added, at least, for a reply that was cut: twice what most models need."""
+LEAST_ALLOWANCE = 256
+"""Tokens for thinking that are learnt, at least."""
+
+
+def complete_whole(
+    model: ChatModel, task: Task[Any], prompt: str, send: Callable[[int], Completion], *, cut_too: bool = False
+) -> Completion:
+    """Complete ``prompt`` by ``send``, which takes a limit on tokens; a reply that was cut is asked for once more.
+
+    The limit is then `LEAST_RAISE` above that of the task, or twice the model's allowance for thinking where that is
+    more. If the reply ends by itself, the tokens that it took beyond the limit of the task are learnt: twice as many,
+    as a power of two, become the model's allowance. So fewer replies are cut, and little more is reserved than needed.
+    Where prompt and allowance are more than the server accepts, the reply is asked for without an allowance. The reply
+    has the cost of the second request alone: the run pays for the first, and no pipeline does.
+
+    Raises:
+        CutReply: the second reply was cut as well, and it has no text or ``cut_too`` is False.
+    """
+    needed = task.max_tokens
+    first = needed + _thinking_room(model, prompt, needed, thinking_tokens(model))
+    try:
+        reply = send(first)
+    except TooLong:
+        if first == needed:
+            raise
+        first = needed  # prompt and thoughts are too much together, or the thoughts alone: without them there is room
+        reply = send(first)
+    spent = reply.usage
+    is_own = 0 < reply.cut_at < first
+    if reply.cut_at and not is_own:
+        raised = _thinking_room(model, prompt, needed, most_tokens(model, task) - needed)
+        if needed + raised > first:
+            try:
+                reply = send(needed + raised)
+            except (RefusedContent, TooLong):
+                pass  # the model reads or writes no more: the reply is as long as it can be
+            else:
+                spent += reply.usage
+                if not reply.cut_at:
+                    said = reply.usage.output_tokens
+                    # more than the limit that was too low, though some servers leave thoughts out of what they count
+                    _learn(model, max(said, first + 1) - needed if said else raised, raised)
+    if reply.cut_at and not (cut_too and reply.text.strip()):
+        more = "raise the limit that the model has of its own" if is_own else "give the model more thinking_tokens"
+        instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
+        raise CutReply(
+            f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, "
+            f"{min(needed, reply.cut_at):,} of them to write: {more}{instead}",
+            calls=spent.calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+        )
+    return reply
+
+
+def most_tokens(model: ChatModel, task: Task[Any]) -> int:
+    """The most tokens that a reply may have with its thoughts, where the window of the model has room for them."""
+    return task.max_tokens + max(LEAST_RAISE, 2 * thinking_tokens(model))
+
+
+def _thinking_room(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:
+    """The tokens for thinking that the model's window leaves, at most ``wanted``."""
+    window: int | None = getattr(model, "context_window", None)
+    return wanted if window is None else max(0, min(wanted, window - needed - tokens_at_most(prompt)))
+
+
+def _learn(model: ChatModel, more: int, at_most: int) -> None:
+    """Learn that a reply took ``more`` tokens than the limit of its task."""
+    learner = find_learner(model)
+    if learner is not None and more > 0:
+        twice = 1 << (2 * more - 1).bit_length()
+        learner.learn(ModelCapabilities(thinking_tokens=min(at_most, max(LEAST_ALLOWANCE, twice))))

@@ -1,39 +1,125 @@
 """The one way from techniques to models: remembers calls, joins identical ones in flight, and counts.
 
-Techniques are handed metered views of the models. A remembered call returns the bill of the call that was made, so a
-candidate that profits from the cache does not look cheap; the gateway's own counts say what this process really did.
+Techniques are given metered views of the models. A remembered call adds the cost of the call that was made, so a
+candidate that profits from the cache does not look cheap; the gateway's own counts are what this process really did.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any
+from dataclasses import replace
+from heapq import heapreplace
+from typing import Any, Generic, TypeVar
 
 from ragsmith.errors import StoreError
+from ragsmith.gateway.asking import parse_reply, render_prompt
 from ragsmith.gateway.budget import Budget, lost_attempt
 from ragsmith.gateway.call_context import KINDS, CallContext, CallCounts
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.completions import CompletionMemo
-from ragsmith.gateway.failures import Failures, asker_of
+from ragsmith.gateway.failures import Asker, Failures, asker_of
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.gateway.metered import MeteredChat, MeteredCrossEncoder, MeteredEmbedder, MeteredTasks
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
-from ragsmith.models.calls import ChatModel, completes
-from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, learner_of
-from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+from ragsmith.models.calls import ChatModel, is_chat_model
+from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner
+from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.served.provider import Provider, ProviderActivity
-from ragsmith.models.usage import Meter
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import Meter, Usage
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+class MeteredModel(Generic[C]):
+    """A view of a model: the calls of its kind in this process, the meter that adds up its own, and the asker."""
+
+    def __init__(self, calls: C, model: Any, meter: Meter, asker: Asker | None = None) -> None:
+        self._calls = calls
+        self._model = model
+        self._meter = meter
+        self._asker = asker
+
+    @property
+    def id(self) -> str:
+        """The id of the model."""
+        return str(self._model.id)
+
+
+class MeteredTasks(MeteredModel[CompletionMemo], LanguageModel):
+    """A language model that performs tasks itself."""
+
+    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
+        """See `LanguageModel.run`."""
+        result, usage = self._calls.perform(self._model, task, sample, inputs)
+        self._meter.add(usage)
+        return result
+
+
+class MeteredChat(MeteredModel[CompletionMemo]):
+    """A chat model: tasks become prompts, and replies become results."""
+
+    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
+        """See `LanguageModel.run`."""
+        result, usage = self._complete(task, sample, inputs)
+        self._meter.add(usage)
+        return result
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """See `LanguageModel.run_all`."""
+        found = self._calls.context.in_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
+        for _, usage in found:  # in their order, and in this thread
+            self._meter.add(replace(usage, seconds=0.0))
+        self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in found], self._model)
+        return tuple(result for result, _ in found)
+
+    def _complete(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
+        prompt, was_cut = render_prompt(task, inputs, getattr(self._model, "context_window", None))
+        if was_cut:
+            self._calls.context.count("language_model", cut=1)
+        reply, usage = self._calls.complete(self._model, task, prompt, sample, self._asker)
+        return parse_reply(task, reply), usage
+
+
+def _parallel_seconds(seconds: Sequence[float], model: Any) -> float:
+    """The seconds until all replies have come, with as many requests in flight as ``model`` allows."""
+    provider = getattr(model, "provider", None)
+    slots = len(seconds) if provider is None else min(len(seconds), provider.policy.in_flight)
+    free = [0.0] * slots  # when each is
+    for each in seconds:
+        heapreplace(free, free[0] + each)
+    return max(free, default=0.0)
+
+
+class MeteredEmbedder(MeteredModel[EmbeddingMemo]):
+    """An embedder."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder.embed`."""
+        self._meter.texts_embedded += len(texts)
+        return self._calls.embed(self._model, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed queries, which asymmetric models embed otherwise."""
+        self._meter.texts_embedded += len(texts)
+        return self._calls.embed(self._model, texts, as_queries=True)
+
+
+class MeteredCrossEncoder(MeteredModel[ScoreMemo]):
+    """A cross-encoder."""
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """See `CrossEncoder.score`."""
+        self._meter.pairs_scored += len(texts)
+        return self._calls.score(self._model, query, texts)
 
 
 class Gateway:
-    """One per process; safe to use from many threads.
-
-    ``budget`` is asked before anything is sent to a provider; None spends without counting. ``failures`` knows what
-    failed and is not to be asked again; without, everything is.
-    """
+    """One per process; safe to use from many threads."""
 
     def __init__(
         self,
@@ -42,58 +128,64 @@ class Gateway:
         failures: Failures | None = None,
         room: EvictionPolicy | None = None,
     ) -> None:
-        """``room`` is where this process remembers, also what others than the gateway remember; without, all is."""
+        """Set up memory and counts.
+
+        Args:
+            store: Where paid replies are stored; None stores nothing.
+            budget: Reserves each request before it is sent; None spends without counting.
+            failures: Requests that failed and are not to be repeated; None repeats them.
+            room: The eviction policy of everything that this process remembers; None evicts nothing.
+        """
         self.room = room
-        self._desk = CallContext(store, budget, failures)
-        self._replies = CompletionMemo(self._desk, room)
-        self._embeddings = EmbeddingMemo(self._desk, room)
-        self._scores = ScoreMemo(self._desk, room)
-        self._providers: dict[int, Provider] = {}
         self._store = store
+        self._providers: dict[int, Provider] = {}
         self._learners: dict[int, CapabilityLearner] = {}
         self._lock = threading.Lock()
+        self._use(CallContext(store, budget, failures), room)
 
-    def for_one(self) -> Gateway:
-        """A gateway for one request of a server: it has the same store and providers, and remembers nothing of others.
+    def _use(self, context: CallContext, room: EvictionPolicy | None) -> None:
+        self._context = context
+        self._completions = CompletionMemo(context, room)
+        self._embeddings = EmbeddingMemo(context, room)
+        self._scores = ScoreMemo(context, room)
 
-        So what a process remembers does not grow with what it is asked, and a request can be given up by itself.
+    def for_request(self) -> Gateway:
+        """A gateway for one request of a server: the same store and providers, with an empty memory.
+
+        So the memory of a process does not grow with the requests, and one request can be cancelled by itself.
         """
         one = copy(self)
-        one.room, one._desk = None, self._desk.for_one()
-        one._replies, one._embeddings, one._scores = (
-            CompletionMemo(one._desk),
-            EmbeddingMemo(one._desk),
-            ScoreMemo(one._desk),
-        )
+        one.room = None
+        one._use(self._context.for_request(), None)
         return one
 
-    def forsake(self) -> None:
-        """Send nothing more for whoever asks this gateway; a reply that is on its way is waited for, and kept."""
-        self._desk.stopped = True
+    def cancel(self) -> None:
+        """Send nothing more through this gateway; replies on their way are awaited and stored."""
+        self._context.stopped = True
 
     def counts(self) -> dict[str, CallCounts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
-        distinct = self._replies.remembered.computed, self._embeddings.distinct, self._scores.remembered.computed
-        return self._desk.counts(dict(zip(KINDS, distinct, strict=True)))
+        distinct = self._completions.remembered.computed, self._embeddings.distinct, self._scores.remembered.computed
+        return self._context.counts(dict(zip(KINDS, distinct, strict=True)))
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
-        """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""
-        self._watch(model)
+        """A metered view of a language model; in a ``role``, one that never answers is `ModelUnavailable`."""
+        self._connect(model)
         asker = asker_of(role, model) if role else None
-        return (MeteredChat if completes(model) else MeteredTasks)(self._replies, model, meter, asker)
+        return (MeteredChat if is_chat_model(model) else MeteredTasks)(self._completions, model, meter, asker)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
-        self._watch(model)
+        self._connect(model)
         return MeteredEmbedder(self._embeddings, model, meter)
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """A metered view of a cross-encoder."""
-        self._watch(model)
+        self._connect(model)
         return MeteredCrossEncoder(self._scores, model, meter)
 
     def activity(self) -> ProviderActivity:
-        """What the providers have done so far, and do now."""
+        """The requests of all providers, so far and in flight."""
         each = [provider.activity for provider in tuple(self._providers.values())]
         return ProviderActivity(
             sum(a.attempts for a in each),
@@ -103,48 +195,88 @@ class Gateway:
         )
 
     def stop(self, patience: float = 0.0) -> None:
-        """Send nothing more: whoever asks a provider now gets `ModelUnavailable`, or waits for one in ``patience`` s.
+        """Send nothing more: requests now raise `ModelUnavailable`, and those waiting do so after ``patience`` seconds.
 
-        Until then what was sent may be answered, and is kept.
+        Until then replies to what was sent may come, and are stored.
         """
-        self._desk.stopped = True
+        self.cancel()
         until = time.monotonic() + patience
         for provider in tuple(self._providers.values()):
             provider.close(patience=until - time.monotonic())
-        if self._desk.store is not None:
-            self._desk.store.settle()
+        if self._context.store is not None:
+            self._context.store.settle()
 
     def write_rest(self) -> None:
-        """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
-        if self._desk.store is not None:
-            self._desk.store.write_rest()
-            self._desk.store.leave()
+        """Write replies that could not be written, and release all claims; to be called with nothing in flight.
 
-    def _watch(self, model: Any) -> None:
-        """Have the model's provider, if it has one, ask the desk before each attempt, and keep what is learnt of it.
+        Raises:
+            StoreError: as `BatchedStore.write_rest`.
+        """
+        if self._context.store is not None:
+            self._context.store.write_rest()
+            self._context.store.leave()
 
-        A provider that several gateways use asks the desk of the one that handed out a view of its model last.
+    def _connect(self, model: Any) -> None:
+        """Have the model's provider, if any, report each attempt, and store what is learnt of the model.
+
+        A provider that several gateways use reports to the one that gave out a view of its model last.
         """
         provider = getattr(model, "provider", None)
         if provider is not None:
             self._providers[id(provider)] = provider
-            provider.on_attempt = self._desk.before_attempt
+            provider.on_attempt = self._context.before_attempt
             provider.on_lost = lost_attempt
-        learner = learner_of(model)
-        if learner is not None and self._store is not None and id(learner) not in self._learners:
-            self._acquaint(learner, str(model.id), self._store)
-
-    def _acquaint(self, learner: CapabilityLearner, model: str, store: CallStore) -> None:
-        """Tell ``learner`` what is known of its model, and have what it learns kept."""
+        learner = find_learner(model)
+        if learner is None or self._store is None or id(learner) in self._learners:
+            return
+        store, model_id = self._store, str(model.id)
 
         def keep(traits: ModelCapabilities) -> None:
-            with suppress(StoreError):  # else a reply that was paid for would be lost; it can be learnt again
-                store.put_traits(model, traits)
+            with suppress(StoreError):  # else a paid reply would be lost; capabilities can be learnt again
+                store.put_traits(model_id, traits)
 
         with self._lock:
-            if id(learner) in self._learners:
-                return
-            if (known := store.traits(model)) is not None:
-                learner.restore(known)
-            learner.keep = keep
-            self._learners[id(learner)] = learner
+            if id(learner) not in self._learners:
+                if (known := store.traits(model_id)) is not None:
+                    learner.restore(known)
+                learner.keep = keep
+                self._learners[id(learner)] = learner
+
+
+class TimingGateway(Gateway):
+    """The gateway of a question that is timed: everything is asked anew, except replies of chat models.
+
+    A reply of a chat model records its seconds, so it is taken from the memory of ``warm``, which has all replies to
+    the question, and its seconds are added to those of the clock. Vectors and scores record none and are made again;
+    from a paid embedder or reranker they are paid for again. Vectors of the texts of the ``collection`` exist before a
+    question is asked. Nothing that is asked anew is stored, nor are its failures: the first result counts.
+    """
+
+    def __init__(self, warm: Gateway, collection: frozenset[str], budget: Budget | None = None) -> None:
+        super().__init__(None, budget)
+        self._warm = warm
+        self._collection = collection
+
+    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
+        """See `Gateway.language_model`."""
+        if is_chat_model(model):
+            return MeteredChat(self._warm._completions, model, meter, asker_of(role, model) if role else None)
+        return super().language_model(model, meter, role)
+
+    def embedder(self, model: Embedder, meter: Meter) -> Embedder:
+        """See `Gateway.embedder`."""
+        self._connect(model)
+        timed = _TimedEmbedder(self._embeddings, model, meter)
+        timed.warm, timed.collection = self._warm.embedder(model, meter), self._collection
+        return timed
+
+
+class _TimedEmbedder(MeteredEmbedder):
+    """An embedder that embeds anew all but the texts of a ``collection``, whose vectors are those of ``warm``."""
+
+    warm: Embedder
+    collection: frozenset[str]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder.embed`."""
+        return self.warm.embed(texts) if self.collection.issuperset(texts) else super().embed(texts)

@@ -1,13 +1,13 @@
-"""How much a process may remember, and what it drops beyond that: what is cheapest to make again for its size.
+"""The memory limit of a process: beyond it, the values that are cheapest to compute again for their size are evicted.
 
-GreedyDual-Size (Cao and Irani 1997, "Cost-aware WWW proxy caching algorithms") with frequency (Cherkasova 1998): an
-entry is worth the seconds that it took to make, a byte of it, times its uses. The least worth is dropped, and whoever
-comes or is used later counts from there: what was of use long ago falls behind.
+GreedyDual-Size (Cao and Irani 1997, "Cost-aware WWW proxy caching algorithms") with frequency (Cherkasova 1998): the
+worth of an entry is the seconds that it took to compute, divided by its bytes, times its uses, plus the level of the
+policy at its last use. The entry of least worth is evicted, and its worth is the new level: so entries age.
 
-Sizes are estimates, which need only be in proportion: values share much of what they hold, so that what is given back
-when one is dropped cannot be said beforehand. How much fits is therefore found by steps: where the memory that the
-process really has goes beyond its limit, caches are emptied (`ragsmith.caches`) and a share of what is
-remembered is dropped; where it grows further, another share. Before that, nothing is weighed at all.
+Sizes are estimates and need only be proportional: values share memory, so what an eviction frees is not known in
+advance. How much fits is therefore found in steps: where the real memory of the process exceeds the limit, caches are
+emptied (`ragsmith.caches`) and a share of the entries is evicted; where it grows further, another share. Before that,
+nothing is weighed.
 """
 
 from __future__ import annotations
@@ -35,42 +35,37 @@ from ragsmith.types import Chunk
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": GIB << 10, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
-MOST_A_PROCESS = 3 * GIB // 2
-"""Bytes that a process has at most unless a limit is given."""
-SHARE = 0.5
-"""Of the memory that is available, what a search takes at most unless a limit is given."""
+DEFAULT_PROCESS_BYTES = 3 * GIB // 2
+"""The most for a process without a limit."""
+DEFAULT_SHARE = 0.5
+"""Of the available memory, the most for a search without a limit."""
 
-PROGRAM = 128 * MIB
-"""Bytes that a process has at most before a search begins: what is beyond belongs to others, such as a notebook."""
+PROGRAM_BYTES = 128 * MIB
+"""The most that a process needs before a search begins: what it has beyond is that of a notebook, for example."""
 
-FEW = 128
-"""So many entries are remembered between two looks at what the process really has."""
-LEAST = MIB
-"""Estimated bytes that are remembered however little there is: what one question's pipelines share."""
-HELD_BACK = 1 / 16
-"""Share of the limit that is left for what comes and goes, such as messages between processes."""
-BESIDE = 96 * MIB
-"""Bytes that are held back, where they are not too large a share: what grows beside that which is remembered."""
-MOST_BESIDE = 1 / 4
-"""Share of the limit that is held back at most."""
+CHECK_ENTRIES = 128
+"""New entries between two checks of the real memory."""
+LEAST_BYTES = MIB
+"""Estimated bytes that are always kept: what the pipelines of one question share."""
+RESERVED_SHARE, RESERVED_BYTES, MOST_RESERVED_SHARE = 1 / 16, 96 * MIB, 1 / 4
+"""Of the limit, the share and the bytes that are reserved for other things, at most the last share for the bytes."""
 
-DROPPED = 1 / 4
-"""Share of what is remembered that is dropped each time there is too much: more than what was beyond, as memory that
-was given up in small pieces is not all of use to others."""
-STEP = 1 / 128
-"""Share of the limit by which a process may grow beyond what it had at the last time, until there is too much again."""
+EVICTED_SHARE = 1 / 4
+"""Of the entries that is evicted each time, beyond the excess, as memory freed in small pieces is not all usable."""
+STEP_SHARE = 1 / 128
+"""Of the limit by which a process may grow after an eviction before the next one."""
 
-OVERHEAD = 400
-"""Bytes of an entry beside its value: the key, its places in a dictionary and in the queue, and what is noted of it."""
-EVERY = 16
-"""Of objects of a class, one in so many is looked at."""
+ENTRY_BYTES = 400
+"""Of an entry besides its value: the key, and its places in a dictionary and in the queue."""
+SAMPLED = 16
+"""One in so many objects of a class is measured."""
 DEPTH = 4
-"""Levels of a value that are looked at."""
-QUICKEST = 1e-6
-"""Seconds that anything takes at least; also what is assumed where they are not known."""
+"""Levels of a value that are measured."""
+LEAST_SECONDS = 1e-6
+"""The least cost of an entry, and that of one whose cost is not known."""
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return free memory to the system, where its C library can."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
@@ -79,28 +74,27 @@ def give_back() -> None:
 
 
 class Memory:
-    """Room for what a process remembers: see `ragsmith.gateway.memo.Room`. Safe to use from many threads."""
+    """The eviction policy of a process: see `ragsmith.gateway.memo.EvictionPolicy`. Safe to use from many threads."""
 
     def __init__(self, limit: int | None = None, in_use: Callable[[], int] | None = None) -> None:
-        """``limit`` bounds the bytes of the process, which ``in_use`` measures; without one all is kept.
+        """``limit`` bounds the bytes of the process, which ``in_use`` measures; without one nothing is evicted.
 
-        What a process that did other things before has beyond `PROGRAM` now is not counted.
+        What the process has beyond `PROGRAM_BYTES` already is not counted.
         """
         self.limit = limit
         self.level = 0.0
-        self.dropped = 0
-        """Entries dropped so far."""
+        self.evicted = 0
+        """Entries evicted so far."""
         self.needed = 0
-        """Bytes that the process had, beyond its limit, with next to nothing remembered; 0 while that never was."""
-        self._in_use = in_use or own_bytes
-        others = max(0, self._in_use() - PROGRAM)
-        self._highest = 0 if limit is None else limit - _held_back(limit) + others
-        self._step = 0 if limit is None else int(limit * STEP)
-        self._too_much = self._highest
+        """Bytes of the process when it exceeded its limit with next to nothing remembered; 0 before that."""
+        self._in_use = in_use or process_bytes
+        others = max(0, self._in_use() - PROGRAM_BYTES)
+        self._too_much = 0 if limit is None else limit - _reserved(limit) + others
+        self._step = 0 if limit is None else int(limit * STEP_SHARE)
         self._most = math.inf
         self._size = self._number = 0
         self._new: list[tuple[dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any], Weighed | None]] = []
-        self._look_at = FEW
+        self._check_at = CHECK_ENTRIES
         self._queue: list[tuple[float, int, dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any]]] = []
         self._sizes = Sizes()
         self._lock = threading.Lock()
@@ -112,47 +106,47 @@ class Memory:
         entry: MemoEntry[Any],
         weighed: Weighed | None = None,
     ) -> None:
-        """See `ragsmith.gateway.memo.Room.admit`."""
+        """See `EvictionPolicy.admit`."""
         if self.limit is not None:
             self._new.append((entries, key, entry, weighed))
-            if len(self._new) >= self._look_at:
+            if len(self._new) >= self._check_at:
                 with self._lock:
-                    self._look()
+                    self._check()
 
-    def _look(self) -> None:
-        """See how much memory there really is; nothing is weighed before there is too much for the first time."""
+    def _check(self) -> None:
+        """Measure the real memory; nothing is weighed before it exceeds the limit for the first time."""
         used = self._in_use()
         if used <= self._too_much and self._most == math.inf:
-            self._look_at = len(self._new) + FEW
+            self._check_at = len(self._new) + CHECK_ENTRIES
             return
-        self._look_at = FEW
+        self._check_at = CHECK_ENTRIES
         self._weigh()
         if used > self._too_much:
-            # what is given up now is soon used again: only where the process grows further is there too much again
+            # what is freed is soon used again: the next eviction is only when the process grows further
             beyond, self._too_much = used - self._too_much, used + self._step
-            self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)) - beyond)
+            self._most = max(LEAST_BYTES, int(min(self._most, self._size) * (1 - EVICTED_SHARE)) - beyond)
             empty_caches()
-            self._drop()
-            give_back()
-            if self._most <= LEAST and used > (self.limit or math.inf):
+            self._evict()
+            release_free_memory()
+            if self._most <= LEAST_BYTES and used > (self.limit or math.inf):
                 self.needed = used
         else:
-            self._drop()
+            self._evict()
 
     def _weigh(self) -> None:
-        """Put what is new into the queue."""
+        """Put new entries into the queue."""
         for _ in range(len(self._new)):
-            entries, key, entry, weighed = self._new.pop()  # others may be adding to it
+            entries, key, entry, weighed = self._new.pop()  # other threads may be adding to it
             parts = (entry.value,) if weighed is None else weighed(key, entry.value)
-            entry.size = OVERHEAD + sum(map(self._sizes.of, parts))
-            if not QUICKEST < entry.cost < math.inf:
-                entry.cost = QUICKEST
+            entry.size = ENTRY_BYTES + sum(map(self._sizes.estimate, parts))
+            if not LEAST_SECONDS < entry.cost < math.inf:
+                entry.cost = LEAST_SECONDS
             self._number += 1
             self._size += entry.size
             heappush(self._queue, (_worth(entry), self._number, entries, key, entry))
 
-    def _drop(self) -> None:
-        """Drop what is worth least until the rest fits."""
+    def _evict(self) -> None:
+        """Evict the entries of least worth until the rest fits."""
         queue = self._queue
         while self._size > self._most and queue:
             worth, number, entries, key, entry = queue[0]
@@ -163,12 +157,12 @@ class Memory:
             heappop(queue)
             self.level = worth
             self._size -= entry.size
-            self.dropped += 1
+            self.evicted += 1
             del entries[key]
 
 
-def _held_back(limit: int) -> int:
-    return max(int(limit * HELD_BACK), min(BESIDE, int(limit * MOST_BESIDE)))
+def _reserved(limit: int) -> int:
+    return max(int(limit * RESERVED_SHARE), min(RESERVED_BYTES, int(limit * MOST_RESERVED_SHARE)))
 
 
 def _worth(entry: MemoEntry[Any]) -> float:
@@ -176,14 +170,14 @@ def _worth(entry: MemoEntry[Any]) -> float:
 
 
 class Sizes:
-    """About how many bytes values take, in about a microsecond each: of objects of a class only some are looked at."""
+    """Estimates the bytes of values in about a microsecond each: only some objects of a class are measured."""
 
     def __init__(self) -> None:
         self._means: dict[type, float] = {}
         self._seen: dict[type, int] = {}
 
-    def of(self, value: Any) -> int:
-        """About how many bytes ``value`` has to itself."""
+    def estimate(self, value: Any) -> int:
+        """The estimated bytes of ``value``, without what it shares."""
         kind = type(value)
         if kind in PLAIN:
             return sys.getsizeof(value)
@@ -198,81 +192,74 @@ class Sizes:
         """The mean size of objects of the class of ``value``."""
         kind = type(value)
         seen = self._seen[kind] = self._seen.get(kind, -1) + 1
-        if not seen % EVERY:
-            before, looked_at = self._means.get(kind, 0.0), seen // EVERY + 1
-            self._means[kind] = before + (size_of(value) - before) / looked_at
+        if not seen % SAMPLED:
+            before, measured = self._means.get(kind, 0.0), seen // SAMPLED + 1
+            self._means[kind] = before + (size_of(value) - before) / measured
         return self._means[kind]
 
 
 def size_of(value: Any, depth: int = DEPTH) -> int:
-    """The bytes that a value has to itself, with what it refers to up to some depth: chunks belong to the corpus."""
+    """The bytes of a value and of what it refers to, ``depth`` levels deep; chunks belong to the corpus."""
     kind = type(value)
     if kind in PLAIN:
         return sys.getsizeof(value)
-    if (
-        value is None
-        or kind is Chunk
-        or isinstance(value, Enum)
-        or (kind is tuple and value and type(value[0]) is Chunk)
-    ):
+    is_shared = value is None or kind is Chunk or isinstance(value, Enum)
+    if is_shared or (kind is tuple and value and type(value[0]) is Chunk):
         return 0
-    slots = getattr(kind, "__slots__", None)
+    if isinstance(value, np.ndarray):
+        return 112 + value.nbytes
     below = depth - 1
-    if kind is tuple or kind is list or kind is frozenset:
-        size = sys.getsizeof(value) + (sum([size_of(one, below) for one in value]) if depth else 0)
-    elif isinstance(value, np.ndarray):
-        size = 112 + value.nbytes
-    elif isinstance(value, dict):
-        size = sys.getsizeof(value) + (sum([size_of(one, below) for one in value.values()]) if depth else 0)
-    elif slots and depth:
-        named = slots if isinstance(slots, tuple) else (slots,)
-        size = 32 + sum([8 + size_of(getattr(value, name, None), below) for name in named if name[:2] != "__"])
-    else:
-        size = sys.getsizeof(value, 64)
-    return size
+    slots = getattr(kind, "__slots__", None)
+    if kind in (tuple, list, frozenset) or isinstance(value, dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return sys.getsizeof(value) + (sum([size_of(part, below) for part in parts]) if depth else 0)
+    if slots and depth:
+        names = slots if isinstance(slots, tuple) else (slots,)
+        return 32 + sum([8 + size_of(getattr(value, name, None), below) for name in names if name[:2] != "__"])
+    return sys.getsizeof(value, 64)
 
 
 PLAIN = frozenset((str, bytes, int, float, bool, np.float64, np.float32, np.int64))
 
 
-def own_bytes() -> int:
-    """Bytes of memory that this process has for itself; what it has had at most where the system says no more."""
+def process_bytes() -> int:
+    """The private memory of this process in bytes, or its peak where the system reports no more."""
     try:
         words = Path("/proc/self/statm").read_bytes().split()
         return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         pass
     try:
-        import resource  # noqa: PLC0415  not on every system
+        import resource  # noqa: PLC0415  some systems lack it
     except ImportError:
         return 0
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * KIB
 
 
-def read_size(given: int | str) -> int:
-    """Bytes, of a size such as ``500M``, ``2G`` or ``1.5GiB``; ``GB`` is a thousand ``MB``, all others are by 1,024.
+def parse_size(given: int | str) -> int:
+    """Parse a size such as ``500M``, ``2G`` or ``1.5GiB`` into bytes; ``KB``, ``MB``, ``GB`` and ``TB`` are decimal.
 
     Raises:
-        WrongOption: it is none, or below 1 MiB.
+        WrongOption: it has another form, or is below 1 MiB.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", str(given).strip().lower())
     unit = found[2].replace("ib", "") if found else ""
     size = int(float(found[1]) * UNITS[unit]) if found and unit in UNITS else 0
-    if size < LEAST:
+    if size < LEAST_BYTES:
         raise WrongOption("memory", f"is {given!r}: give a size of at least 1M, such as 500M, 2G or 1.5GiB")
     return size
 
 
-def a_process(limit: int | None, processes: int) -> int:
-    """Bytes that each of so many processes may have: of a ``limit`` on all of them, or of what the machine has."""
+def memory_per_process(limit: int | None, processes: int) -> int:
+    """The bytes for each of so many processes: their share of ``limit``, or of the available memory."""
     if limit is not None:
         return limit // processes
-    return min(int(SHARE * available_bytes()) // processes, MOST_A_PROCESS)
+    return min(int(DEFAULT_SHARE * available_bytes()) // processes, DEFAULT_PROCESS_BYTES)
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """Memory that is available, in bytes: to the container if it has a limit, else on the machine."""
+    """The available memory in bytes: of the container if it has a limit, else of the machine."""
     known = []
     with suppress(OSError, StopIteration):
         lines = (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
@@ -284,7 +271,7 @@ def available_bytes(root: Path = Path("/")) -> int:
     files = [(group / "memory.max", group / "memory.current") for group in groups]
     old = root / "sys/fs/cgroup/memory"
     for limit, used in [*files, (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes")]:
-        with suppress(OSError, ValueError):  # it says "max" where there is no limit
+        with suppress(OSError, ValueError):  # the file has "max" where there is no limit
             most = int(limit.read_text(encoding="utf-8"))
             with suppress(OSError, ValueError):
                 most -= int(used.read_text(encoding="utf-8"))

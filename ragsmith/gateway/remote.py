@@ -1,4 +1,4 @@
-"""Models that another process asks: what costs something is asked in one place, however many machines need it.
+"""Models of another process: what costs something is asked in one place, however many machines need it.
 
 There it is remembered, joined, claimed, paid and counted as if the machine that needs it were a thread of that process:
 no call is made twice, and no key leaves it.
@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.models.calls import ChatModel, Completion, completes, costs, takes_cut_answers
+from ragsmith.models.calls import ChatModel, Completion, accepts_cut_answers, is_chat_model, is_costly
 from ragsmith.models.names import ModelName
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task
@@ -22,15 +22,12 @@ from ragsmith.models.usage import Meter, Usage
 T = TypeVar("T")
 
 Chosen = tuple[str, ModelName]
-"""The model of a role, with its options: two that have one id may be at different servers, or scored differently."""
+"""The model of a role, with its options: two with the same id may be at different servers, or scored differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteRequest:
-    """What is asked of the model that is ``chosen``: a ``method`` of its view, and what it is given.
-
-    ``kind`` is the kind of model, and ``role`` the one in which it is asked, if that has a name.
-    """
+    """A call of a ``method`` of the view of a model: its arguments, the ``kind`` of model and its ``role``, if any."""
 
     kind: str
     chosen: Chosen
@@ -41,11 +38,11 @@ class RemoteRequest:
 
 
 Ask = Callable[[RemoteRequest], tuple[Any, Usage]]
-"""Has a request answered where the models are, and says what the answer cost when it was made."""
+"""Sends a request to the process that has the models; returns the answer and what it cost when it was made."""
 
 
 class RemoteModel:
-    """Stands for a model that another process asks, in every way in which pipelines look at one."""
+    """The representation here of a model that another process has, with all that pipelines read of one."""
 
     slow = True
 
@@ -64,46 +61,41 @@ class RemoteModel:
 
 
 class RemoteChat(RemoteModel):
-    """Stands for a chat model."""
+    """The representation of a chat model."""
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """Refuse: only a view of the gateway asks it.
-
-        Raises:
-            ModelError: always.
-        """
+        """Raise ModelError: only a view of the gateway can ask it."""
         raise ModelError(f"{self.id} is asked by another process")
 
 
-def stand_in(model: Any, chosen: Chosen) -> RemoteModel:
-    """What stands in other processes for ``model``, which is ``chosen``."""
+def remote_model(model: Any, chosen: Chosen) -> RemoteModel:
+    """The representation in other processes of ``model``, which is ``chosen``."""
     window = getattr(model, "context_window", None)
-    kind = RemoteChat if completes(model) else RemoteModel
-    return kind(model.id, chosen, window, cut_answers=takes_cut_answers(model))
+    kind = RemoteChat if is_chat_model(model) else RemoteModel
+    return kind(model.id, chosen, window, cut_answers=accepts_cut_answers(model))
 
 
 def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
-    """Whether a model is asked by one process: it costs something, or is an object that no other process has."""
-    return was_given or costs(model)
+    """Whether one process alone asks a model: it costs something, or is an object that no other process has."""
+    return was_given or is_costly(model)
 
 
-def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:
-    """Answer what another process asks of one of ``models``, and say what that cost when it was made.
+def answer_remote(gateway: Gateway, models: Mapping[Chosen, Any], request: RemoteRequest) -> tuple[Any, Usage]:
+    """Answer the request of another process by one of ``models``; return also what the answer cost when it was made.
 
     Raises:
         ModelError: there is no valid reply.
         RagsmithError: nothing is asked any more.
     """
     meter = Meter()
-    model = models[request.chosen]
     role = (request.role,) if request.kind == "language_model" else ()
-    view = getattr(gateway, request.kind)(model, meter, *role)
+    view = getattr(gateway, request.kind)(models[request.chosen], meter, *role)
     value = getattr(view, request.method)(*request.given, **request.named)
     return value, meter.total()
 
 
 class _RemoteView:
-    """A model of one ``kind`` that another process asks; what its calls cost is added to the meter."""
+    """The view of a model of one ``kind`` in another process; the cost of its calls is added to the meter."""
 
     def __init__(self, kind: str, ask: Ask, model: RemoteModel, meter: Meter, role: str = "") -> None:
         self.id = model.id
@@ -136,7 +128,7 @@ class _RemoteView:
 
 
 class RemoteGateway(Gateway):
-    """A gateway that has what stands for models asked elsewhere, by ``ask``, and everything else here."""
+    """A gateway whose remote models are asked by ``ask``, and all others here."""
 
     def __init__(self, ask: Ask, room: EvictionPolicy | None = None) -> None:
         super().__init__(room=room)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from itertools import combinations
 
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.text.words import STOP_WORDS, words
 
 Triple = tuple[str, str, str]
@@ -106,7 +106,7 @@ def triples(reply: str) -> tuple[Triple, ...]:
     Raises:
         ValueError: a line has another form, or there is none.
     """
-    kept = [line.strip() for line in clean(reply).splitlines()]
+    kept = [line.strip() for line in clean_reply(reply).splitlines()]
     kept = [line for line in kept if set(line) - set("`|-: ") and not _AROUND.fullmatch(line)]
     if len(kept) == 1 and _NONE.fullmatch(kept[0]):
         return ()
@@ -118,10 +118,10 @@ def triples(reply: str) -> tuple[Triple, ...]:
 
 
 def _triple(line: str) -> Triple:
-    line = unmarked(_BULLET.sub("", line)).strip("|").strip()
+    line = strip_marks(_BULLET.sub("", line)).strip("|").strip()
     if re.fullmatch(r"\([^()]*\)", line):
         line = line[1:-1]
-    parts = [unmarked(part) for part in line.split("|")]
+    parts = [strip_marks(part) for part in line.split("|")]
     if len(parts) != 3 or not all(parts):
         raise ValueError(f"not a line of the form subject | relation | object: {line!r}")
     return parts[0], parts[1], parts[2]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.document_types import kind_of
 from ragsmith.datasets.documents import FOLDER, default_title, read_documents
-from ragsmith.datasets.importers.imported import DocumentNames, about
+from ragsmith.datasets.importers.imported import DocumentNames, manifest_values
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.writing import document_files, new_folder
 from ragsmith.datasets.writing import write_documents as write_files
@@ -65,7 +65,7 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
     """
     folder = Path(folder)
     converted, ids, skipped = _convert(documents)
-    described = about(folder, description="Documents read with LlamaIndex.", licence="not stated")
+    described = manifest_values(folder, description="Documents read with LlamaIndex.", licence="not stated")
     files = document_files(converted)
     with new_folder(folder) as draft:
         write_files(draft, described | ({"name": name} if name else {}), converted, files)

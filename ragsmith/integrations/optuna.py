@@ -27,7 +27,7 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.pipelines.hyperparameters import SETTINGS
 from ragsmith.records.record import RunRecord, searches
-from ragsmith.store.store import ProposalRow, RunRow, Store, opened
+from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
 from ragsmith.strategies.tpe import quiet
 from ragsmith.techniques.families import FAMILIES
 
@@ -57,7 +57,7 @@ def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
         UsageError: there is no such run, or several.
         StoreError: the cache cannot be written, or its studies are of another version of Optuna.
     """
-    with opened(cache, read_only=True) as store:  # a cache that is not there is not made
+    with open_store(cache, read_only=True) as store:  # a cache that is not there is not made
         run = _chosen(store, run_key)
         with quiet(), study_tables(store.location, store.place) as tables:
             return _mirror(store, run, tables)
@@ -65,7 +65,7 @@ def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
 
 def mirror_all(cache: Store | str | Path) -> list[Mirror]:
     """Mirror every run of a cache, by the time it started; see `mirror_run`. Studies of runs that are gone go, too."""
-    with opened(cache, read_only=True) as store, quiet(), study_tables(store.location, store.place) as tables:
+    with open_store(cache, read_only=True) as store, quiet(), study_tables(store.location, store.place) as tables:
         runs = searches(store)
         _delete_others(tables.storage, {run.key for run in runs})
         return [_mirror(store, run, tables) for run in runs]

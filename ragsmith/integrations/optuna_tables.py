@@ -28,7 +28,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from ragsmith.errors import StoreError
-from ragsmith.store.engine import file_engine, server_engine, speaking_of
+from ragsmith.store.engine import file_engine, server_engine, translate_errors
 
 TIMEOUT = 30.0
 BATCH = 250
@@ -138,7 +138,7 @@ def _connecting(path: Path, timeout: float) -> Callable[[], sqlite3.Connection]:
 
 @contextmanager
 def _explained(place: str) -> Iterator[None]:
-    with speaking_of(place):
+    with translate_errors(place):
         try:
             yield
         except StorageInternalError as error:

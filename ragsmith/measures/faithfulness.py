@@ -17,7 +17,7 @@ from ragsmith.caches import bounded_cache
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, lines, told
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_lines, parse_search_text
 from ragsmith.text.content_words import denies, numbers
 from ragsmith.text.declining import declines
 from ragsmith.text.words import sentences, terms
@@ -76,10 +76,10 @@ def claims_of(reply: str) -> Claims:
     Raises:
         ValueError: the reply is blank or a refusal.
     """
-    if _NONE.fullmatch(clean(reply)):
+    if _NONE.fullmatch(clean_reply(reply)):
         return ()
-    claims = [_NUMBER.sub("", line) for line in lines(reply) if not _TALK.match(line)]
-    told(reply)
+    claims = [_NUMBER.sub("", line) for line in parse_lines(reply) if not _TALK.match(line)]
+    parse_search_text(reply)
     if not claims:
         raise ValueError(f"the reply has no statement: {reply.strip()[:100]!r}")
     return tuple(dict.fromkeys(claims))
@@ -92,7 +92,7 @@ def support_of(reply: str, n: int) -> Supported:
         ValueError: a statement has no verdict, or two different ones, or there is one too many.
     """
     found: dict[int, bool] = {}
-    for line in clean(reply).splitlines():
+    for line in clean_reply(reply).splitlines():
         if match := _CHECKED.fullmatch(line.strip()):
             number, supported = int(match[1]), match[2].lower() in _YES
             if found.setdefault(number, supported) != supported:

@@ -11,7 +11,7 @@ from ragsmith.measures.agreement import agreement
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.text.blocks import quoted
 
 PROMPT = """Compare an answer with the reference answer to the same question, and score how well the two agree.
@@ -57,7 +57,7 @@ def read_score(reply: str) -> float:
         ValueError: no line gives a score, lines give different ones, or it is no whole number from 1 to 5. A verdict
             that cannot be read is a failure; it is neither guessed nor moved into the range.
     """
-    cleaned = clean(reply)
+    cleaned = clean_reply(reply)
     lines = [line.strip() for line in cleaned.splitlines() if _LABELLED.search(line)]
     matches = [_VERDICT.fullmatch(line) for line in lines] or [_BARE.fullmatch(cleaned)]
     scores = {int(match[1]) if match else None for match in matches}

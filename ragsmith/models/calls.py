@@ -1,4 +1,4 @@
-"""What a call of a model is: a chat model and its reply, and where replies, vectors and scores are kept."""
+"""Calls of models: the chat model's protocol, its replies, and the cache keys of replies, vectors and scores."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ragsmith.digest import digest
 from ragsmith.models.usage import Usage
 
 Json: TypeAlias = Any
-"""What ``json.loads`` returns; whoever stored it knows its shape. Mappings come back with sorted keys."""
+"""What ``json.loads`` returns. Mappings come back with sorted keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A reply of a chat model.
 
-    ``cut_at`` is the limit on tokens at which it was cut, and ``text`` what there is, perhaps nothing; 0 where it ended
-    by itself. ``thought_tokens`` are those of the tokens written that were thoughts, as far as the server shows it.
+    ``cut_at`` is the token limit at which the reply was cut, or 0 if it ended by itself; ``text`` may be empty if it
+    was cut. ``thought_tokens`` is the part of the output tokens that were thoughts, as far as the server reports it.
     """
 
     text: str
@@ -28,7 +28,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A model's reply, and what it cost when it was made (seconds of wall clock)."""
+    """A model's reply, and its cost when it was made (``seconds`` of wall clock)."""
 
     key: str
     model: str
@@ -41,7 +41,7 @@ class StoredCall:
 
 
 class ChatModel(Protocol):
-    """A model that completes prompts; its replies are paid for, so they are kept for good."""
+    """A model that completes prompts. Replies are paid for, so they are cached without expiry."""
 
     @property
     def id(self) -> str:
@@ -49,40 +49,40 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """Reply to ``prompt`` with at most ``max_tokens``, thoughts included, which are no part of the reply.
+        """Reply to ``prompt`` with at most ``max_tokens``, which include thoughts; the reply does not contain them.
 
         Raises:
-            ModelError: no valid reply could be had.
+            ModelError: there was no valid reply.
         """
         ...
 
 
-def completes(model: object) -> TypeGuard[ChatModel]:
-    """Whether ``model`` is a chat model, which completes prompts, and not one that performs tasks itself."""
+def is_chat_model(model: object) -> TypeGuard[ChatModel]:
+    """Whether ``model`` completes prompts (`ChatModel`), rather than performing tasks itself (`LanguageModel`)."""
     return hasattr(model, "complete")
 
 
-def takes_cut_answers(model: object) -> bool:
-    """Whether answers of ``model`` that reached their limit on tokens are scored."""
+def accepts_cut_answers(model: object) -> bool:
+    """Whether answers of ``model`` that were cut at the token limit are scored."""
     return bool(getattr(model, "cut_answers", False))
 
 
 def completion_key(model: str, prompt: str, max_tokens: int, sample: int, *, cut: bool = False) -> str:
-    """Where a reply is kept: everything that determines it. One that was ``cut`` is kept apart from whole ones."""
+    """Return the cache key of a completion; one that was ``cut`` has another key than a complete one."""
     return digest("cut completion" if cut else "completion", model, prompt, max_tokens, sample)
 
 
 def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
-    """Where a vector or a score of ``text`` is kept; ``query`` is what a score is against, or says how to embed."""
+    """Return the cache key of a vector or score of ``text``; ``query`` is a reranker's query, or how to embed."""
     return digest(kind, query, model, text)
 
 
-def costs(model: object) -> bool:
-    """Whether asking ``model`` costs money or patience; what stands in for another costs what that does."""
+def is_costly(model: object) -> bool:
+    """Whether calling ``model`` costs money or time; a stub counts as the model that it replaces."""
     real = getattr(model, "real", model)
-    return completes(real) or keeps(real)
+    return is_chat_model(real) or is_stored(real)
 
 
-def keeps(model: object) -> bool:
-    """Whether what a model returns is kept on disk: it is paid for, or takes longer to compute than to read."""
+def is_stored(model: object) -> bool:
+    """Whether a model's results are cached on disk: they are paid for, or slower to compute than to read."""
     return hasattr(model, "provider") or bool(getattr(model, "slow", False))

@@ -1,7 +1,7 @@
-"""What is learnt of a chat model from how its server answers: what it refuses, and how much it needs to think.
+"""Capabilities of a chat model, learnt from its server's responses: refused parameters, and tokens needed to think.
 
-A trait is learnt once and counts for every later request, of all threads and, as it is kept in the cache, of later
-commands. Traits only ever join: two processes that learn of one model at a time lose nothing.
+A capability is learnt once and applies to every later request of all threads; it is stored in the cache for later
+commands. Capabilities only accumulate, so concurrent processes never overwrite each other's.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-FIRST_SECONDS = 5.0
-"""How long others wait for the first request of a model. What a server refuses it refuses before it computes anything:
-after so long, on a busy machine too, the first one is being answered, or nobody is."""
+FIRST_REQUEST_SECONDS = 5.0
+"""How long other requests wait for a model's first one. Servers reject parameters before they compute anything, so a
+first request that takes longer was accepted, or its server does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What is known of a model: the parameters that it ``refuses``, and the tokens that it was seen to need to think.
+    """The parameters that a model ``refuses``, and the number of tokens that it was seen to need to think.
 
-    ``begins_in_thought`` says that a reply ended thoughts which it had not begun: a template opens them in the prompt,
-    so that what is cut before it ends them is nothing but thoughts.
+    ``begins_in_thought`` is true if a reply closed a thought that it had not opened: its chat template opens one in the
+    prompt, so a reply that is cut before the thought ends contains nothing else.
 
-    >>> Traits(frozenset({"seed"}), 512) | Traits(frozenset({"temperature"}))
-    Traits(refuses=frozenset({'seed', 'temperature'}), thinking_tokens=512, begins_in_thought=False)
+    >>> ModelCapabilities(frozenset({"seed"}), 512) | ModelCapabilities(frozenset({"seed"}), begins_in_thought=True)
+    ModelCapabilities(refuses=frozenset({'seed'}), thinking_tokens=512, begins_in_thought=True)
     """
 
     refuses: frozenset[str] = frozenset()
@@ -40,66 +40,61 @@ class ModelCapabilities:
             self.begins_in_thought or other.begins_in_thought,
         )
 
-    def plain(self) -> dict[str, Any]:
-        """As it is kept."""
-        return {
-            "refuses": sorted(self.refuses),
-            "thinking_tokens": self.thinking_tokens,
-            "begins_in_thought": self.begins_in_thought,
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types."""
+        return asdict(self) | {"refuses": sorted(self.refuses)}
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> ModelCapabilities:
-        """From what was kept."""
-        return cls(frozenset(plain["refuses"]), plain["thinking_tokens"], plain["begins_in_thought"])
+    def from_dict(cls, fields: Mapping[str, Any]) -> ModelCapabilities:
+        """Inverse of `to_dict`."""
+        return cls(frozenset(fields["refuses"]), fields["thinking_tokens"], fields["begins_in_thought"])
 
 
 class CapabilityLearner:
-    """The traits of one model, for all threads that ask it.
+    """The capabilities of one model, shared by all threads that call it.
 
-    ``keep`` is called with whatever is new, in the thread that learnt it; `ragsmith.gateway.gateway` sets it, and
-    restores what is in the cache.
+    ``keep`` is called with the new capabilities in the thread that learnt them; `ragsmith.gateway.gateway` sets it, and
+    restores capabilities from the cache.
     """
 
     def __init__(self) -> None:
-        self.keep: Callable[[ModelCapabilities], None] = _nowhere
-        self._traits: ModelCapabilities | None = None
+        self.keep: Callable[[ModelCapabilities], None] = lambda _: None
+        self._known: ModelCapabilities | None = None
         self._lock = threading.Lock()
         self._first_began: float | None = None
         self._answered = threading.Event()
 
     @property
-    def traits(self) -> ModelCapabilities:
-        """What is known by now."""
-        return self._traits or ModelCapabilities()
+    def capabilities(self) -> ModelCapabilities:
+        """What was learnt so far."""
+        return self._known or ModelCapabilities()
 
-    def restore(self, traits: ModelCapabilities) -> None:
-        """Take over what was learnt before: no request has to go ahead of the others."""
+    def restore(self, stored: ModelCapabilities) -> None:
+        """Add capabilities that were learnt before; no request has to precede the others then."""
         with self._lock:
-            self._traits = self.traits | traits
+            self._known = self.capabilities | stored
         self._answered.set()
 
-    def learn(self, traits: ModelCapabilities) -> None:
-        """Add to what is known. That a model refuses nothing is worth keeping, too."""
+    def learn(self, found: ModelCapabilities) -> None:
+        """Add ``found``. That a model refuses nothing is stored, too."""
         with self._lock:
-            known, self._traits = self._traits, self.traits | traits
-            new = self._traits
-        if new != known:
-            self.keep(new)
+            before, self._known = self._known, self.capabilities | found
+            known = self._known
+        if known != before:
+            self.keep(known)
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Around each request: the first one goes ahead, and meets each refusal alone.
+        """Enclose a request: the first one runs alone, so that each parameter is refused once.
 
-        The others wait until it has an answer, for `FIRST_SECONDS` at most: then they go with what is known by then,
-        and each of those may be refused on its own.
+        The others wait until it is answered, for at most `FIRST_REQUEST_SECONDS`.
         """
         with self._lock:
             is_first = self._first_began is None and not self._answered.is_set()
             if is_first:
                 self._first_began = time.monotonic()
         if not is_first:
-            self._answered.wait((self._first_began or 0.0) + FIRST_SECONDS - time.monotonic())
+            self._answered.wait((self._first_began or 0.0) + FIRST_REQUEST_SECONDS - time.monotonic())
             yield
             return
         try:
@@ -108,16 +103,12 @@ class CapabilityLearner:
             self._answered.set()
 
 
-def _nowhere(_: ModelCapabilities) -> None:
-    return
-
-
-def learner_of(model: object) -> CapabilityLearner | None:
-    """What learns of ``model``; None of one that nothing can be learnt of."""
+def find_learner(model: object) -> CapabilityLearner | None:
+    """Return the capability learner of ``model``, or None if it has none."""
     found = getattr(model, "learner", None)
     return found if isinstance(found, CapabilityLearner) else None
 
 
 def thinking_tokens(model: object) -> int:
-    """The tokens that ``model`` may use to think, on top of what a task has it write."""
+    """Return the tokens that ``model`` may use to think, in addition to those of a task's reply."""
     return int(getattr(model, "thinking_tokens", 0))

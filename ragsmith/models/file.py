@@ -1,4 +1,4 @@
-"""A file of models: YAML that names the model of each role, and where and how it is asked.
+"""Model files: YAML that names the model of each role, with its options.
 
 ```yaml
 language_model: openai:gpt-4.1
@@ -28,17 +28,17 @@ from ragsmith.text.strict_yaml import Plain, Tree, read_yaml, unknown_key_messag
 
 
 def read_models(path: Path) -> dict[str, ModelName]:
-    """The models that the file at ``path`` names, by role; roles that it leaves out keep what they have.
+    """Read the models of the file at ``path``, by role.
 
     Raises:
-        YamlError: it is no such file, or names what there is not; the message has file and line.
+        YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
     tree = read_yaml(path)
     return models_in(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
 
 
 def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
-    """The models that ``section`` of a file, which stands ``at``, names by role; ``shaping``: with no other options."""
+    """Read the models of a ``section`` of a file; ``shaping`` allows only options that shape results."""
     found = {}
     for role, value in section.items():
         if role not in ROLES:
@@ -48,19 +48,19 @@ def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool 
 
 
 def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tuple[str, ...]) -> ModelName:
-    given = dict(value) if isinstance(value, dict) else {"model": value}
+    options = dict(value) if isinstance(value, dict) else {"model": value}
     path = (*at, "model") if isinstance(value, dict) and "model" in value else at
-    name = given.pop("model", None)
+    name = options.pop("model", None)
     if not isinstance(name, str):
-        said = "must be the name of a model, or have one as 'model'"
-        raise tree.error(path, f"{role} {said}, not {redacted(shown(name))}")
+        form = "must be the name of a model, or have one as 'model'"
+        raise tree.error(path, f"{role} {form}, not {redacted(shown(name))}")
     if problem := problem_with_name(role, name):
         raise tree.error(path, problem)
-    for option, setting in given.items():
-        if option not in known:
-            problem = unknown_key_message(option, ("model", *known))
-        else:
+    for option, setting in options.items():
+        if option in known:
             problem = problem_with_option(role, name, option, setting)
+        else:
+            problem = unknown_key_message(option, ("model", *known))
         if problem:
             raise tree.error((*at, option), problem)
-    return ModelName(name, **given)
+    return ModelName(name, **options)

@@ -1,8 +1,8 @@
-"""Language models and embedders of LlamaIndex, any that there is, as models of ragsmith.
+"""Adapters for the language models and embedders of LlamaIndex.
 
-They stay as their owner configured them, temperature and retries included; only the limit of tokens is the task's where
-the model has one. Keys, addresses and whatever else does not shape a reply are in no identifier, and what a provider
-says when it fails is not repeated, because it may quote a key.
+The models keep their configuration, temperature and retries included, except for a lower limit of tokens. Identifiers
+contain no keys, addresses or other settings that do not shape a reply. Messages of a provider's errors are not
+repeated, because they may quote a key.
 """
 
 from __future__ import annotations
@@ -34,38 +34,28 @@ T = TypeVar("T")
 
 PLUMBING = frozenset(
     {
-        *("api", "key", "keys", "token", "secret", "password", "credential", "credentials", "auth", "authorization"),
-        *("header", "headers", "cookies", "proxy", "proxies", "url", "uri", "endpoint", "host", "port", "region"),
-        *(
-            "organization",
-            "project",
-            "profile",
-            "timeout",
-            "retry",
-            "retries",
-            "batch",
-            "workers",
-            "limiter",
-            "session",
-        ),
-        *("verbose", "progress", "logger", "callback", "manager", "client", "cache", "folder", "dir"),
+        *("api", "key", "keys", "token", "secret", "password", "credential", "credentials", "auth"),
+        *("authorization", "header", "headers", "cookies", "proxy", "proxies", "url", "uri", "endpoint", "host"),
+        *("port", "region", "organization", "project", "profile", "timeout", "retry", "retries", "batch"),
+        *("workers", "limiter", "session", "verbose", "progress", "logger", "callback", "manager", "client"),
+        *("cache", "folder", "dir"),
     }
 )
-"""Words in the names of settings that say how a model is reached, and not what it replies."""
+"""Words in the names of settings of how a model is called, which do not shape its replies."""
 
 REFUSED = frozenset({401, 402, 403, 404})
-"""HTTP for: the key, the account, or the model; no other request would fare better."""
+"""HTTP statuses for a refused key, account or model, which concern all requests."""
 REJECTED = frozenset({400, 413, 422})
-"""HTTP for: this request."""
+"""HTTP statuses for a rejected request."""
 FAILURES_IN_A_ROW = 5
-"""Calls, over all threads, before a provider counts as down."""
+"""Consecutive failures, over all threads, after which a provider counts as down."""
 
 INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
 OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
 
 
 class LlamaIndexChat:
-    """A `ChatModel` on a LlamaIndex ``LLM``. Asked again with another ``sample``, it is just asked."""
+    """A `ChatModel` that wraps a LlamaIndex ``LLM``; ``sample`` has no influence on a request."""
 
     def __init__(self, model: LLM) -> None:
         self._model = model
@@ -74,19 +64,19 @@ class LlamaIndexChat:
 
     @property
     def thinking_tokens(self) -> int:
-        """The tokens that it was seen to need to think."""
-        return self.learner.traits.thinking_tokens
+        """The number of tokens that the model was seen to need to think."""
+        return self.learner.capabilities.thinking_tokens
 
     @cached_property
     def id(self) -> str:
-        """Class, model, temperature where there is one, and a digest of every setting that may shape a reply."""
+        """Class, model, temperature if it has one, and a digest of every setting that may shape a reply."""
         temperature = getattr(self._model, "temperature", None)
         sampling = "" if temperature is None else f"@temperature={temperature:g}"
         return f"{_identity(self._model, self._model.metadata.model_name)}{sampling}"
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`."""
-        model = _limited(self._model, max_tokens)
+        model = _with_limit(self._model, max_tokens)
         own = getattr(model, "max_tokens", None) or 0
         limit = own if 0 < own < max_tokens else max_tokens
         started = time.perf_counter()
@@ -102,13 +92,10 @@ class LlamaIndexChat:
 
 
 class LlamaIndexEmbedder:
-    """An `Embedder` on a LlamaIndex ``BaseEmbedding``; a blank text is not sent and has the zero vector.
-
-    Queries are embedded with whatever instruction the model has for them.
-    """
+    """An `Embedder` that wraps a LlamaIndex ``BaseEmbedding``; a blank text is not sent and has the zero vector."""
 
     slow = True
-    """See `ragsmith.models.calls.keeps`: vectors are paid for, or computed by a network, and are kept."""
+    """Vectors are cached on disk: see `ragsmith.models.calls.is_stored`."""
 
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model
@@ -124,53 +111,54 @@ class LlamaIndexEmbedder:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
 
         Raises:
-            ModelError: the model failed, or gave vectors of a wrong number or size, or with numbers that are none.
+            ModelError: the model failed, or gave vectors of the wrong number or size, or that are not finite.
             ModelUnavailable: the provider refuses the key or the model, or is down.
         """
-        return self._embed(texts, self._model.get_text_embedding_batch)
+        return self._vectors.embed(texts, lambda part: [self._call(part, self._model.get_text_embedding_batch)])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Like `embed`, for queries."""
-        return self._embed(texts, lambda queries: [self._model.get_query_embedding(query) for query in queries])
+        """Embed queries, with the model's instruction for them."""
 
-    def _embed(self, texts: Sequence[str], embed: Callable[[list[str]], Any]) -> Vectors:
-        return self._vectors.of(texts, lambda written: [self._asked(written, embed)])
+        def embed(queries: list[str]) -> list[Any]:
+            return [self._model.get_query_embedding(query) for query in queries]
 
-    def _asked(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Vectors:
-        """Unit vectors, one for each text."""
-        given = self._provider.ask(self.id, lambda: embed(texts))
+        return self._vectors.embed(texts, lambda part: [self._call(part, embed)])
+
+    def _call(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Vectors:
+        """Return unit vectors, one for each text."""
+        found = self._provider.ask(self.id, lambda: embed(texts))
         try:
-            rows = np.array(given, dtype=np.float64)
+            rows = np.array(found, dtype=np.float64)
         except (TypeError, ValueError):
             raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise ModelError(f"{self.id}: an array of {rows.shape} came back for {len(texts)} texts")
-        return self._vectors.checked(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
+        return self._vectors.normalize(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
 
 
 class _Provider:
-    """Calls somebody else's code, and counts how often in a row that fails."""
+    """Calls a provider, and counts its consecutive failures."""
 
     def __init__(self) -> None:
         self._failures = 0
         self._lock = threading.Lock()
 
     def ask(self, name: str, call: Callable[[], T]) -> T:
-        """What ``call`` returns.
+        """Return the result of ``call``.
 
         Raises:
-            ModelError: it failed.
-            ModelUnavailable: key or model are refused, or it failed too often in a row.
+            ModelError: the call failed.
+            ModelUnavailable: the key or the model is refused, or there were too many consecutive failures.
         """
         try:
             answer = call()
-        except Exception as error:  # noqa: BLE001  every provider raises errors of its own
+        except Exception as error:  # noqa: BLE001  every provider has its own exceptions
             status = getattr(error, "status_code", None)
             problem = f"{name}: {type(error).__name__}" + (f" (HTTP {status})" if isinstance(status, int) else "")
         else:
             self._failures = 0
             return answer
-        # outside the handler: the provider's message, which may quote a key, does not become part of the traceback
+        # raised outside the handler, so that the provider's message, which may quote a key, is not in the traceback
         if status in REFUSED:
             raise ModelUnavailable(f"{problem}: the provider refuses the key or the model")
         if status in REJECTED:
@@ -184,10 +172,10 @@ class _Provider:
         raise ModelError(problem)
 
 
-def _limited(model: LLM, max_tokens: int) -> LLM:
-    """The model with the task's limit of tokens, or its own if that is lower; as it is where it has no such setting.
+def _with_limit(model: LLM, max_tokens: int) -> LLM:
+    """Return a copy of the model with the task's token limit, or its own if lower; the model if it has no such setting.
 
-    Set on a copy, because every class knows under which name its provider wants the limit.
+    The copy's class sends the limit under its provider's name for it.
     """
     if "max_tokens" not in type(model).model_fields:
         return model
@@ -197,7 +185,7 @@ def _limited(model: LLM, max_tokens: int) -> LLM:
 
 
 def _identity(model: Any, name: str) -> str:
-    settings = {key: _plain(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
+    settings = {key: _to_json(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
     kind = type(model)
     return f"llama_index:{kind.__name__}:{name}:{digest(kind.__module__, kind.__qualname__, settings)[:16]}"
 
@@ -206,43 +194,39 @@ def _is_plumbing(name: str) -> bool:
     return not PLUMBING.isdisjoint(name.lower().replace("-", "_").split("_"))
 
 
-def _plain(value: Any) -> Any:
-    """A setting in JSON's types; of anything else, what it is: a secret, a client, a function by its name."""
+def _to_json(value: Any) -> Any:
+    """Return a setting as JSON types; objects, such as secrets, clients and functions, by the name of their type."""
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _to_json(value.value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items() if not _is_plumbing(str(key))}
+        return {str(key): _to_json(item) for key, item in value.items() if not _is_plumbing(str(key))}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def _is_cut(raw: Any) -> bool:
-    """Whether the provider says that a reply reached its limit: OpenAI of a choice, Anthropic and Ollama of all."""
-    choices = _named(raw, "choices")
+    """Whether a reply was cut: OpenAI reports it for a choice, Anthropic and Ollama for the reply."""
+    choices = _get(raw, "choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    ends = _named(first, "finish_reason"), _named(raw, "stop_reason"), _named(raw, "done_reason")
+    ends = _get(first, "finish_reason"), _get(raw, "stop_reason"), _get(raw, "done_reason")
     return any(end in ("length", "max_tokens") for end in ends)
 
 
-def _named(part: Any, name: str) -> Any:
+def _get(part: Any, name: str) -> Any:
     return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
 
 
 def _tokens(reply: Any) -> tuple[int, int]:
-    """Tokens read and written as the provider counts them; 0 where it does not say."""
-    raw = reply.raw
-    found_in = [reply.additional_kwargs, _named(raw, "usage"), raw]
-    return _count(found_in, INPUT_TOKENS), _count(found_in, OUTPUT_TOKENS)
+    """Return the input and output tokens that the provider reports, or 0."""
+    sources = [reply.additional_kwargs, _get(reply.raw, "usage"), reply.raw]
+    return _count(sources, INPUT_TOKENS), _count(sources, OUTPUT_TOKENS)
 
 
-def _count(found_in: Sequence[Any], names: Sequence[str]) -> int:
-    for part in found_in:
-        for name in names:
-            value = _named(part, name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return 0
+def _count(sources: Sequence[Any], names: Sequence[str]) -> int:
+    values = (_get(source, name) for source in sources for name in names)
+    counts = (value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
+    return next(counts, 0)

@@ -1,4 +1,4 @@
-"""From names to models: what ``--llm``, ``--controller``, ``--judge``, ``--embedder`` and ``--reranker`` stand for."""
+"""Load models by name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.models.local.weights import installed_version
-from ragsmith.models.model_objects import refuse_absent
+from ragsmith.models.model_objects import check_objects
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.servers import Providers, Servers, server_of
+from ragsmith.models.served.servers import Providers, Servers, server_for
 from ragsmith.models.vector_stores import store_named
 from ragsmith.plugins import file_of
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["Loader", "ModelName", "ModelNames", "Shared", "load_models"]
 
 
-Made = dict[tuple[str, ModelName], Any]
-"""Models by the role that their provider is registered for, and by name."""
+LoadedModels = dict[tuple[str, ModelName], Any]
+"""Models by the role of their provider, and by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What several corpora, or choices of models, have in common: models that take nothing from texts, and servers."""
+    """Models that do not depend on a corpus, and providers, shared between corpora or sets of models."""
 
-    models: Made = field(default_factory=dict)
+    models: LoadedModels = field(default_factory=dict)
     providers: Providers = field(default_factory=dict)
 
 
@@ -42,18 +42,14 @@ def load_models(
     *,
     languages: Sequence[str] = (),
 ) -> Models:
-    """Models for a corpus of ``texts``; the embedded ones take word statistics from it, objects are ``given`` by role.
+    """Load the models of ``names`` for a corpus of ``texts``, from which the embedded ones take word statistics.
 
-    ``languages`` are those of the texts if they are not all English.
-
-    What is ``shared`` already is taken from there, and the rest that can be shared put there.
-
-    Nothing is sent and no weights are read before a model is used. Those asked at one server with one key have one
-    ``provider``.
+    ``given`` has model objects by role, ``languages`` those of the texts if they are not all English. Models and
+    providers that can be shared are taken from ``shared`` or added to it. No request is sent and no weights are read
+    before a model is used.
 
     Raises:
-        UsageError: a name is unknown, a model lacks its key or address, or an object is not given; the message says
-            what there is.
+        UsageError: a name is unknown, a model lacks its key or address, or an object was not passed.
         MissingExtra: a package is not installed.
     """
     from ragsmith.models.roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
@@ -62,7 +58,9 @@ def load_models(
     store = store_named(names.vectors_at)
     if store and store.package:
         store.package.check()
-    loader = Loader({role: names.of(role) for role in names.named}, texts, given, shared=shared, languages=languages)
+    loader = Loader(
+        {role: names.for_role(role) for role in names.named}, texts, given, shared=shared, languages=languages
+    )
     return Models(
         language_model=loader.model("language_model"),
         embedder=loader.model("embedder"),
@@ -74,28 +72,28 @@ def load_models(
 
 
 _EMBEDDED = "ragsmith.models.embedded."
-_OF_THIS_PROCESS: Made = {}
-"""Embedded models made of nothing but their files, which are read once a process, however many corpora it has."""
+_LOADED_ONCE: LoadedModels = {}
+"""Embedded models that depend on nothing but their files, loaded once a process."""
 
 
 class OwnModel:
-    """A model that a file of one's own makes: its ``id`` names the code of the file, too."""
+    """A model from a user's own file; its ``id`` includes the fingerprint of the file's code."""
 
     def __init__(self, model: Any, code: str) -> None:
-        self._made = model, code
+        self._arguments = model, code
         self.id = f"{model.id}@code={code}"
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_made":  # while it is unpickled
+        if name == "_arguments":  # during unpickling
             raise AttributeError(name)
-        return getattr(self._made[0], name)
+        return getattr(self._arguments[0], name)
 
     def __reduce__(self) -> tuple[type[OwnModel], tuple[Any, str]]:
-        return OwnModel, self._made
+        return OwnModel, self._arguments
 
 
 class Loader:
-    """Makes the models of each role from checked names; roles with equal models have one."""
+    """Creates models by role from checked names; roles with equal names share one model."""
 
     def __init__(
         self,
@@ -107,38 +105,35 @@ class Loader:
         languages: Sequence[str] = (),
         **limits: Any,
     ) -> None:
-        """Models that take nothing from ``texts``, which are in ``languages``, and servers, are ``shared``.
-
-        ``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names.
-        """
+        """See `load_models`; ``limits`` (``in_flight``, ``attempts``, ``deadline``) override those of the names."""
         self._given: Mapping[str, Any] = given or {}
-        refuse_absent(chosen, self._given)
+        check_objects(chosen, self._given)
         self._chosen = chosen
         self._texts, self._languages = texts, languages
-        self._made: Made = {}
+        self._loaded: LoadedModels = {}
         self._shared = shared or Shared()
         self.servers = Servers(chosen, self._shared.providers, **limits)
 
     def model(self, role: str) -> Any:
-        """The model of ``role``, with the protocol of the role.
+        """Return the model of ``role``.
 
         Raises:
             UsageError: its address or its key is missing.
-            MissingExtra: the package that it needs is not installed.
+            MissingExtra: a package that it needs is not installed.
         """
         chosen = self._chosen[role]
         return self._given[role] if chosen.kind == GIVEN else self._model(role, chosen)
 
     def _model(self, role: str, chosen: ModelName) -> Any:
-        known = ROLES[role], chosen
+        key = ROLES[role], chosen
         declared = providers(role)[chosen.kind]
-        models = self._made if "texts" in declared.handed_over else self._shared.models
-        if not declared.handed_over and declared.factory.__module__.startswith(_EMBEDDED):
-            models = _OF_THIS_PROCESS
-        if known not in models:
+        models = self._loaded if "texts" in declared.injected else self._shared.models
+        if not declared.injected and declared.factory.__module__.startswith(_EMBEDDED):
+            models = _LOADED_ONCE
+        if key not in models:
             if declared.extra:
                 installed_version(declared.extra, declared.extra)
-            handed_over: dict[str, Callable[[], Any]] = {
+            available: dict[str, Callable[[], Any]] = {
                 "model": lambda: chosen.model,
                 "kind": lambda: chosen.kind,
                 "endpoint": lambda: self._endpoint(role, chosen),
@@ -148,12 +143,12 @@ class Loader:
             }
             module = declared.factory.__module__
             options = {option: value for option, value in chosen.given if option in declared.own_options}
-            made = declared.factory(**{name: handed_over[name]() for name in declared.handed_over}, **options)
-            models[known] = OwnModel(made, fingerprint(module)) if file_of(module) else made
-        return models[known]
+            model = declared.factory(**{name: available[name]() for name in declared.injected}, **options)
+            models[key] = OwnModel(model, fingerprint(module)) if file_of(module) else model
+        return models[key]
 
     def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:
-        server = server_of(chosen, role)
+        server = server_for(chosen, role)
         return JsonEndpoint(
             server.base_url, key=server.key, headers=dict(server.headers), provider=self.servers.provider(server)
         )

@@ -1,7 +1,7 @@
-"""The options of a model: their types, what each may be, and no secret among them.
+"""Options of models: their types and valid values.
 
-A provider states an option as a keyword-only argument with one of the types below or with a plain one: ``str``,
-``int``, ``float``, ``bool`` or a ``Literal``, numbers with a `Range` beside them.
+A provider declares an option as a keyword-only argument with one of the types below, ``str``, ``int``, ``float``,
+``bool`` or a ``Literal``; numbers may be annotated with a `Range`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
 
 NOT_SHAPING = "does not shape results"
-"""Stands beside the type of an option that says only where or how a model is asked: it is in no id and no record."""
+"""Annotates options of where and how a model is called, which are in no identifier and no record."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
@@ -29,7 +29,7 @@ _LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option may be, and whether it ``shapes`` results."""
+    """The valid values of an option, and whether it ``shapes`` results."""
 
     kind: type = str
     within: Range | None = None
@@ -38,7 +38,7 @@ class Option:
     shapes: bool = True
 
     def problem(self, name: str, value: object) -> str | None:
-        """Why ``value`` cannot be that of the option ``name``, in a sentence that quotes no secret; None if it can."""
+        """Return an error message without secrets if ``value`` is invalid for the option ``name``, or None."""
         if self.check is not None:
             return self.check(value)
         if wanted := expected(self.kind, [self.within] if self.within else [], value):
@@ -48,37 +48,35 @@ class Option:
         return None
 
 
-def option_of(hint: Any) -> Option:
-    """What the type of an argument says about the option; None in it leaves the option to the model.
+def option_from_hint(hint: Any) -> Option:
+    """Read an option from the type hint of an argument; ``None`` in a union stands for the model's default.
 
     Raises:
-        TypeError: it is not a type that an option can have.
+        TypeError: an option cannot have this type.
     """
     [hint] = [part for part in get_args(hint) if part is not type(None)] if type(None) in get_args(hint) else [hint]
-    kind, *beside = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    kind, *annotations = get_args(hint) if get_origin(hint) is Annotated else [hint]
     known = get_args(kind) if get_origin(kind) is Literal else ()
     if (kind := str if known else kind) not in KINDS:
         raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in KINDS)}, or Literal")
-    within = next((part for part in beside if isinstance(part, Range)), None)
-    check: Any = next(filter(callable, beside), None)
-    return Option(kind, within, known, check, NOT_SHAPING not in beside)
+    within = next((part for part in annotations if isinstance(part, Range)), None)
+    check: Any = next(filter(callable, annotations), None)
+    return Option(kind, within, known, check, NOT_SHAPING not in annotations)
 
 
 def _problem_with_deadline(value: object) -> str | None:
-    fits = is_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
-    return None if fits else f"deadline must be seconds above 0, not {shown(value)}"
-
-
-NO_VARIABLE = (
-    "api_key_env must be the name of an environment variable, in capitals such as OPENAI_API_KEY, and never a key: "
-    "export the key under a name, and give the name"
-)
+    valid = is_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
+    return None if valid else f"deadline must be seconds above 0, not {shown(value)}"
 
 
 def _problem_with_variable(value: object) -> str | None:
-    """A key that is given in the place of a variable's name is refused without being repeated."""
-    fits = isinstance(value, str) and _VARIABLE.fullmatch(value) and not _LIKE_A_KEY.search(value)
-    return None if fits else NO_VARIABLE
+    """Return an error message, which does not repeat the value because it may be a key."""
+    if isinstance(value, str) and _VARIABLE.fullmatch(value) and not _LIKE_A_KEY.search(value):
+        return None
+    return (
+        "api_key_env must be the name of an environment variable, in capitals such as OPENAI_API_KEY, and never a key: "
+        "export the key under a name, and give the name"
+    )
 
 
 def problem_with_store(value: object) -> str | None:
@@ -104,7 +102,7 @@ def problem_with_store(value: object) -> str | None:
 def _problem_with_database(url: str) -> str | None:
     try:
         parts = urlsplit(url)
-        found, _ = bool(parts.hostname and parts.path.strip("/")), parts.port  # the port is read when it is asked for
+        found, _ = bool(parts.hostname and parts.path.strip("/")), parts.port  # an invalid port raises here
     except ValueError:
         found = False
     if found and url.isprintable() and " " not in url and not (parts.password or parts.query or parts.fragment):
@@ -120,7 +118,7 @@ def _problem_with_url(value: object) -> str | None:
         return "the base URL must begin with http:// or https://, such as http://localhost:11434/v1"
     try:
         parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port  # the port is read when it is asked for
+        host, _ = parts.hostname, parts.port  # an invalid port raises here
     except ValueError:
         host = None
     if not host or not value.isprintable() or " " in value:
@@ -133,28 +131,30 @@ def _problem_with_url(value: object) -> str | None:
 
 
 BatchSize = Annotated[int, Range(1), NOT_SHAPING]
-"""Texts in a request, or in a pass through a network."""
+"""Texts in a request, or in a forward pass of a network."""
 ContextWindow = Annotated[int, Range(16)]
 """Tokens that a model reads; longer texts are cut."""
 Dimensions = Annotated[int, Range(1)]
-"""Numbers in a vector."""
+"""Dimensions of a vector."""
 ThinkingTokens = Annotated[int, Range(0, 999_999), NOT_SHAPING]
-"""Tokens that a model may use to think before it replies: a reply that ended by itself is the same under any limit.
-More than a million no model has, and no database could add up much more."""
+"""Tokens that a model may use to think before it replies. They shape no result: a reply that ended by itself is the
+same under any limit. The bound keeps sums in the range of the database."""
 AcceptedModel = Annotated[str, NOT_SHAPING]
-"""The model that a server says its replies are by, where it says another name; or ``any``."""
+"""Another model name that is accepted in a server's replies, or ``any``."""
 Device = Annotated[str, NOT_SHAPING]
-"""Where a network computes, such as ``cpu`` or ``cuda``."""
+"""The device of a network, such as ``cpu`` or ``cuda``."""
 Dtype = Literal["float32", "float16", "bfloat16"]
 """The format of a network's numbers."""
 
-OF_SERVED: Mapping[str, Option] = {
-    "base_url": option_of(Annotated[str, _problem_with_url, NOT_SHAPING]),
-    "api_key_env": option_of(Annotated[str, _problem_with_variable, NOT_SHAPING]),
-    "in_flight": option_of(Annotated[int, Range(1), NOT_SHAPING]),
-    "attempts": option_of(Annotated[int, Range(1), NOT_SHAPING]),
-    "deadline": option_of(Annotated[float, _problem_with_deadline, NOT_SHAPING]),
+SERVED_OPTIONS: Mapping[str, Option] = {
+    "base_url": option_from_hint(Annotated[str, _problem_with_url, NOT_SHAPING]),
+    "api_key_env": option_from_hint(Annotated[str, _problem_with_variable, NOT_SHAPING]),
+    "in_flight": option_from_hint(Annotated[int, Range(1), NOT_SHAPING]),
+    "attempts": option_from_hint(Annotated[int, Range(1), NOT_SHAPING]),
+    "deadline": option_from_hint(Annotated[float, _problem_with_deadline, NOT_SHAPING]),
 }
-"""What every model has that is asked at an endpoint: the last three are limits of its server (`Policy`)."""
-OF_EMBEDDERS: Mapping[str, Option] = {"vector_store": option_of(Annotated[str, problem_with_store, NOT_SHAPING])}
-"""What every embedder has: where its vectors lie."""
+"""Options of all served models; the last three are limits of their server (`Policy`)."""
+EMBEDDER_OPTIONS: Mapping[str, Option] = {
+    "vector_store": option_from_hint(Annotated[str, problem_with_store, NOT_SHAPING])
+}
+"""Options of all embedders."""

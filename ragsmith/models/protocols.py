@@ -1,7 +1,7 @@
-"""What techniques may ask of models, as protocols.
+"""Protocols of the models that techniques use.
 
-A technique receives its models as arguments typed by these protocols and never fetches one. Calls go through the
-gateway, which remembers, joins and counts them.
+A technique receives its models as arguments typed by these protocols. Calls go through the gateway, which caches,
+deduplicates and counts them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Vectors = NDArray[np.float32]
 
 
 class LanguageModel(Protocol):
-    """Something that performs language tasks."""
+    """A model that performs language tasks."""
 
     @property
     def id(self) -> str:
@@ -30,23 +30,21 @@ class LanguageModel(Protocol):
         """Perform ``task``; ``sample`` numbers repeated requests for the same inputs.
 
         Raises:
-            ModelError: no valid reply could be had.
+            ModelError: there was no valid reply.
         """
         ...
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """Perform ``task`` for each of ``inputs``, in their order.
-
-        One after another, unless a model does otherwise: one that is waited for gets many at once.
+        """Perform ``task`` for each of ``inputs``, in order; remote models override this to send them concurrently.
 
         Raises:
-            ModelError: one of them had no valid reply.
+            ModelError: there was no valid reply for one of them.
         """
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
+        return tuple(self.run(task, sample=0, **one) for one in inputs)
 
 
 class Embedder(Protocol):
-    """Something that maps texts to unit vectors."""
+    """A model that maps texts to unit vectors."""
 
     @property
     def id(self) -> str:
@@ -59,7 +57,7 @@ class Embedder(Protocol):
 
 
 class CrossEncoder(Protocol):
-    """Something that scores a text against a query, higher is better, on a scale of its own."""
+    """A model that scores texts against a query; higher is better, on a scale of its own."""
 
     @property
     def id(self) -> str:

@@ -1,26 +1,26 @@
-"""The models of a run, by the role they play in it."""
+"""The models of a run, by role."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
+from ragsmith.models.calls import ChatModel, accepts_cut_answers, is_chat_model, is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.vector_address import EXACT
-from ragsmith.models.vector_stores import shapes_results
+from ragsmith.models.vector_stores import store_identity
 
 MARKING = "marking_embedder"
-"""What the embedder goes by that measures ask, where another one works."""
+"""The name under which the embedder of the measures is recorded, if it differs from that of the pipelines."""
 
 
 @dataclass(frozen=True)
 class Models:
     """The models of a run.
 
-    ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
-    ``judge`` scores answers and is never handed to a technique. ``vectors_at`` says where the embedder's vectors lie
-    (`open_vectors`); where that may change results, it is part of the embedder's id.
+    ``language_model`` writes the answers. ``controller``, by default the language model, performs the tasks of
+    techniques. ``judge`` scores answers and is never passed to a technique. ``vectors_at`` is the vector store of the
+    embedder (`open_vectors`); it is part of the embedder's id if it may change results.
     """
 
     language_model: LanguageModel | ChatModel
@@ -32,34 +32,36 @@ class Models:
 
     @property
     def asked(self) -> LanguageModel | ChatModel:
-        """The model that techniques ask."""
+        """The model that techniques call."""
         return self.controller or self.language_model
 
     @property
     def waits(self) -> bool:
-        """Whether a model is somewhere else, or slow, so that processes would not help and threads do."""
-        chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
-        return chats or keeps(self.embedder) or keeps(self.cross_encoder)
+        """Whether a model is remote or slow, so that threads help and processes would not."""
+        chats = any(is_chat_model(model) for model in (self.language_model, self.asked, self.judge))
+        return chats or is_stored(self.embedder) or is_stored(self.cross_encoder)
 
     def all(self) -> tuple[Any, ...]:
-        """Every model, each once."""
+        """Return every model once."""
         models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
         return tuple({id(model): model for model in models}.values())
 
     def served(self) -> tuple[str, ...]:
-        """The names of the models that are asked over a network, which may cost money."""
+        """Return the names of the models that are called over a network, which may cost money."""
         served = [model.id.partition("@")[0] for model in self.all() if getattr(model, "provider", None) is not None]
         return tuple(dict.fromkeys(served))
 
     def ids(self) -> dict[str, str]:
-        """Role to model id; that of the language model says, too, that answers which were cut are scored.
+        """Return the model id of each role.
 
-        That of the embedder says so where vectors are searched approximately.
+        It includes whether cut answers are scored (language model) and how vectors are searched if that is approximate
+        (embedder).
         """
-        roles = ("language_model", "embedder", "cross_encoder", "judge")
-        own = {"controller": self.controller.id} if self.controller else {}
-        if takes_cut_answers(self.language_model):
-            own["language_model"] = f"{self.language_model.id}@cut_answers=True"
-        if how := shapes_results(self.vectors_at):
-            own["embedder"] = f"{self.embedder.id}@{how}"
-        return {role: getattr(self, role).id for role in roles} | own
+        found = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
+        if self.controller:
+            found["controller"] = self.controller.id
+        if accepts_cut_answers(self.language_model):
+            found["language_model"] += "@cut_answers=True"
+        if how := store_identity(self.vectors_at):
+            found["embedder"] += f"@{how}"
+        return found

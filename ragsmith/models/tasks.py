@@ -1,7 +1,7 @@
-"""Language tasks: what a technique asks of a language model, in a form that needs no particular model.
+"""Language tasks of techniques, independent of the language model.
 
-A `Task` carries a prompt and a parser for a chat model **and** a classical method for the embedded extractive model, so
-the same technique runs on either. Both stand in the file of the technique that asks.
+A `Task` has a prompt and a parser for chat models, and a classical method for the embedded extractive model, so that
+the same technique runs with either.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ragsmith.text.blocks import numbered, quoted
 
 T = TypeVar("T")
 Input = str | int | float | tuple[str, ...]
-"""What a task may be given: values with one canonical form, so that every call has a complete key."""
+"""The input of a task: values with one canonical form, so that every call has a complete cache key."""
 
 _PLACEHOLDER = re.compile(r"\{(>?)(\w+)\}")
 
 
 class OfflineModel(Hashable, Protocol):
-    """What a classical method may ask of the embedded language model, which knows the corpus."""
+    """The methods of the embedded language model, which knows the corpus, for classical methods of tasks."""
 
     def sentences(self, text: str) -> tuple[str, ...]:
         """Return the sentences of ``text``, in order, without surrounding white space."""
@@ -71,13 +71,12 @@ class OfflineModel(Hashable, Protocol):
 class Task(Generic[T]):
     """One kind of request to a language model.
 
-    ``prompt`` names its inputs as ``{placeholders}``; a tuple of texts is shown as numbered blocks. ``{>placeholder}``
-    shows an input with ``> `` before every line: so are documents and drafts shown, as none can end its block or pass
-    for a part of the prompt. Only the prompt is quoted; the classical method gets the input itself. ``parse`` turns a
-    chat model's reply into the result and raises `ValueError` when it cannot: an unreadable reply is a failure, never
-    a default. ``offline`` is the classical method: it is given the embedded model and the same inputs by keyword, with
-    ``sample`` numbering repeated requests. ``max_tokens`` is what a reply needs to be written, without what a model
-    thinks before; ``usable_cut`` says that the beginning of a reply is worth something, where that is asked for.
+    ``prompt`` has ``{placeholders}`` for inputs; a tuple of texts is rendered as numbered blocks. ``{>placeholder}``
+    puts ``> `` before every line of an input, such as a document or draft, so that it cannot pass for a part of the
+    prompt. ``parse`` turns a chat model's reply into the result, or raises `ValueError`: an unreadable reply is a
+    failure, never a default. ``offline`` is the classical method; it gets the embedded model, ``sample`` (the number of
+    a repeated request) and the unquoted inputs by keyword. ``max_tokens`` limits a reply without thoughts;
+    ``usable_cut``: a cut reply is usable if the run accepts that.
     """
 
     name: str
@@ -92,32 +91,31 @@ class Task(Generic[T]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of what the prompt shows, in order."""
+        """The names of the prompt's inputs, in order."""
         return tuple(dict.fromkeys(name for _, name in _PLACEHOLDER.findall(self.prompt)))
 
     def render(self, inputs: dict[str, Input]) -> str:
-        """Fill the prompt by plain replacement: braces in a document are text, and nothing is filled twice."""
-        missing = set(self.inputs) - inputs.keys()
-        if missing:
+        """Fill the prompt; placeholders within inputs are text."""
+        if missing := set(self.inputs) - inputs.keys():
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
         return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)
 
     def cut_to(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
-        """``inputs`` cut so that the prompt has at most ``most`` characters: the longest input, from its end.
+        """Truncate the longest of ``inputs``, repeatedly, until the prompt has at most ``most`` characters.
 
-        Of a tuple the last texts go first: passages stand in it best first. What is cut is marked.
+        Of a tuple the last texts are truncated first, as passages are ordered best first. Truncations are marked.
 
         Raises:
-            ValueError: the prompt is too long whatever is cut.
+            ValueError: the prompt is too long even so.
         """
-        given = dict(inputs)
-        while (excess := len(self.render(given)) - most) > 0:
-            sizes = {name: _size(value) for name, value in given.items()}
+        fitted = dict(inputs)
+        while (excess := len(self.render(fitted)) - most) > 0:
+            sizes = {name: _size(value) for name, value in fitted.items()}
             name = max(sizes, key=lambda name: (sizes[name], name))
             if sizes[name] <= len(CUT):
                 raise ValueError(f"the prompt of {self.name} does not fit into {most} characters")
-            given[name] = _shortened(given[name], excess)
-        return given
+            fitted[name] = _shorten(fitted[name], excess)
+        return fitted
 
     def run_offline(self, model: OfflineModel, sample: int, inputs: dict[str, Input]) -> T:
         """Run the classical method."""
@@ -125,17 +123,17 @@ class Task(Generic[T]):
 
 
 CUT = " [...]"
-"""Where a text was cut because the model could not have read on."""
+"""Marks where a text was truncated."""
 
 
 def _size(value: Input) -> int:
     return sum(map(len, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str) else 0
 
 
-def _shortened(value: Input, excess: int) -> Input:
+def _shorten(value: Input, excess: int) -> Input:
     if isinstance(value, tuple):
         *first, last = value
-        rest = _shortened(last, excess) if len(last) > excess + len(CUT) else None
+        rest = _shorten(last, excess) if len(last) > excess + len(CUT) else None
         return (*first, *([] if rest is None else [str(rest)]))
     text = str(value).removesuffix(CUT)
     return text[: max(0, len(text) - excess - len(CUT))] + CUT
@@ -146,7 +144,7 @@ def _shown(value: Input, quote: bool) -> str:
     return quoted(shown) if quote else shown
 
 
-# --- what chat models put around a reply -----------------------------------------------------------------------------
+# --- removing what chat models add to a reply ------------------------------------------------------------------------
 
 _THOUGHT = r"(?:(?:seed:)?think(?:ing)?|thoughts?|reasoning)"
 _OPENED, _CLOSED = (rf"(?:<{slash}{_THOUGHT}>|(?-i:\[{slash}THINK\]))" for slash in ("", "/"))  # Mistral's has brackets
@@ -161,34 +159,34 @@ _PREAMBLE = re.compile(rf"\A{_POLITE}(?:[!.:]|[,!.] [^\n]{{0,120}}:)[ \t]*\n+|\A
 
 
 def without_thoughts(reply: str) -> tuple[str, bool]:
-    """``reply`` without the thoughts that stand in it in tags, and whether it ends within one."""
+    """Return ``reply`` without thoughts in tags, and whether it ends within one."""
     rest = _END_OF_THOUGHT.sub("", _THOUGHTS.sub("", reply))
-    said = _CUT_THOUGHT.sub("", rest)
-    return said, said != rest
+    whole = _CUT_THOUGHT.sub("", rest)
+    return whole, whole != rest
 
 
 def ends_thoughts_alone(reply: str) -> bool:
-    """Whether ``reply`` ends thoughts that it did not begin: the template of its model opens them in the prompt."""
+    """Whether ``reply`` closes a thought that it did not open, as if the chat template opens one in the prompt."""
     return _END_OF_THOUGHT.match(_THOUGHTS.sub("", reply)) is not None
 
 
-def clean(reply: str, label: str = "") -> str:
-    """Take off what chat models put around a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
+def clean_reply(reply: str, label: str = "") -> str:
+    """Remove what chat models add to a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
 
-    ``label`` is what the prompt asked for, such as ``answer`` or ``query|question``: a first ``Answer:`` goes as well.
+    With a ``label``, such as ``answer`` or ``query|question``, a leading ``Answer:`` is removed as well.
     """
     before, rest = None, without_thoughts(reply)[0].strip()
     while rest != before:
         before = rest
         if (fenced := _FENCED.fullmatch(rest)) and not _FENCE.search(fenced[1]):
             rest = fenced[1].strip()
-        rest = unmarked(_PREAMBLE.sub("", rest, count=1))
+        rest = strip_marks(_PREAMBLE.sub("", rest, count=1))
         rest = _without_label(rest, label) if label else rest
     return rest
 
 
-def unmarked(line: str) -> str:
-    """``line`` without quotation marks, backticks or bold marks that enclose the whole of it."""
+def strip_marks(line: str) -> str:
+    """Remove quotation marks, backticks or bold marks that enclose the whole ``line``."""
     line = line.strip()
     while match := _MARKS.fullmatch(line):
         inner = next(group for group in match.groups()[1:] if group is not None)
@@ -226,38 +224,38 @@ _REFUSAL = re.compile(
 )
 
 
-def text(reply: str, label: str = "") -> str:
-    """Parse a reply that is one text; ``label`` as in `clean`.
+def parse_text(reply: str, label: str = "") -> str:
+    """Parse a reply that is one text; ``label`` as in `clean_reply`.
 
     Raises:
-        ValueError: the reply is blank, or nothing but a thought.
+        ValueError: the reply is blank apart from thoughts.
     """
-    cleaned = clean(reply, label)
+    cleaned = clean_reply(reply, label)
     if not any(map(str.isalnum, cleaned)):
         raise ValueError("the reply is blank; expected a text")
     return cleaned
 
 
-def told(reply: str, label: str = "") -> str:
-    """Parse a reply that is one text to search with; ``label`` as in `clean`.
+def parse_search_text(reply: str, label: str = "") -> str:
+    """Parse a reply that is one text to search with; ``label`` as in `clean_reply`.
 
     Raises:
-        ValueError: the reply is blank or a refusal: nothing is found with an apology.
+        ValueError: the reply is blank or a refusal.
     """
-    cleaned = text(reply, label)
+    cleaned = parse_text(reply, label)
     if _REFUSAL.match(cleaned):
         raise ValueError(f"the reply is a refusal: {cleaned[:100]!r}")
     return cleaned
 
 
-def query(reply: str) -> str:
-    """Parse a reply that is one query or question on one line; remarks around a question are dropped.
+def parse_query(reply: str) -> str:
+    """Parse a reply that is one query or question on one line; remarks around a question are ignored.
 
     Raises:
         ValueError: the reply is blank, a refusal, or says more than a query.
     """
-    rows = _FENCE.sub("", told(reply, "query|question")).splitlines()
-    rows = [unmarked(_BULLET.sub("", row)) for row in rows if row.strip()]
+    rows = _FENCE.sub("", parse_search_text(reply, "query|question")).splitlines()
+    rows = [strip_marks(_BULLET.sub("", row)) for row in rows if row.strip()]
     found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_ASKING)]
     if len(found) != 1 or found[0].endswith(":") or _TALK.match(found[0]):
         raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
@@ -288,29 +286,29 @@ _REQUEST = re.compile(
 )
 
 
-def lines(reply: str) -> tuple[str, ...]:
-    """Parse a reply of one item a line; bullets, numbers and lines that only announce a list (``...:``) are dropped.
+def parse_lines(reply: str) -> tuple[str, ...]:
+    """Parse a reply of one item a line, without bullets, numbers and introductions (``...:``).
 
     Raises:
         ValueError: no item is left.
     """
-    kept = tuple(dict.fromkeys(item for _, item in _items(reply) if not item.endswith(":")))
-    if not kept:
+    found = tuple(dict.fromkeys(item for _, item in _items(reply) if not item.endswith(":")))
+    if not found:
         raise ValueError("the reply has no items")
-    return kept
+    return found
 
 
-def questions(reply: str) -> tuple[str, ...]:
-    """Parse a reply of one question or query a line; what else is said before, between and after them is dropped.
+def parse_questions(reply: str) -> tuple[str, ...]:
+    """Parse a reply of one question or query a line; other text is ignored.
 
     Raises:
         ValueError: the reply is a refusal, or has no question.
     """
-    told(reply)
-    kept = tuple(dict.fromkeys(item for listed, item in _items(reply) if _is_query(item, listed)))
-    if not kept:
+    parse_search_text(reply)
+    found = tuple(dict.fromkeys(item for listed, item in _items(reply) if _is_query(item, listed)))
+    if not found:
         raise ValueError(f"the reply has no question: {reply.strip()[:100]!r}")
-    return kept
+    return found
 
 
 def _is_query(item: str, listed: bool) -> bool:
@@ -320,14 +318,14 @@ def _is_query(item: str, listed: bool) -> bool:
 
 
 def _items(reply: str) -> Iterator[tuple[bool, str]]:
-    """The lines of a reply without marks, and whether a bullet or a number makes each an item; headings are none."""
-    for row in _rows(clean(reply)):
-        item = unmarked(
-            _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", unmarked(row)).strip().rstrip(",")))
+    """Yield the lines of a reply except headings, without marks, and whether each has a bullet or a number."""
+    for row in _rows(clean_reply(reply)):
+        item = strip_marks(
+            _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", strip_marks(row)).strip().rstrip(",")))
         )
         is_heading = _HEADING.fullmatch(row.strip()) and not item.endswith(_ASKING)
         if any(map(str.isalnum, item)) and not is_heading:
-            yield _BULLET.match(unmarked(row)) is not None, item.lstrip("# ")
+            yield _BULLET.match(strip_marks(row)) is not None, item.lstrip("# ")
 
 
 def _rows(reply: str) -> list[str]:

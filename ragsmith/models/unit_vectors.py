@@ -1,4 +1,4 @@
-"""Vectors that somebody else computes: blank texts are not sent, and all vectors have length 1 and as many numbers."""
+"""Vectors of external embedders: blank texts are not sent, and vectors are normalised to length 1 and checked."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from ragsmith.errors import Notice
 from ragsmith.models.protocols import Vectors
 
 PROBE = "a"
-"""What is embedded to learn how many numbers a vector has, when every text is blank."""
+"""Embedded to find out the number of dimensions when every text is blank."""
 TOLERANCE = 1e-3
-"""How far from 1 a length may be: vectors that were rounded to half precision are nearer."""
+"""Largest deviation of a length from 1 that is not reported; rounding to half precision causes less."""
 
 
-def scaled(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
-    """``rows`` scaled to length 1, but for those that are zero, and which of them had another length than about 1."""
+def normalize_rows(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
+    """Scale nonzero ``rows`` to length 1, and say which of them had another length before."""
     wide = np.asarray(rows, dtype=np.float64)
     largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
-    given = largest > 0
-    wide = wide / np.where(given, largest, 1.0)  # squares of large numbers would overflow
+    nonzero = largest > 0
+    wide = wide / np.where(nonzero, largest, 1.0)  # squares of large numbers would overflow
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
-    unit: Vectors = (wide / np.where(given, lengths, 1.0)).astype(np.float32)
-    return unit, (given & (np.abs(largest * lengths - 1) > TOLERANCE))[:, 0]
+    unit: Vectors = (wide / np.where(nonzero, lengths, 1.0)).astype(np.float32)
+    return unit, (nonzero & (np.abs(largest * lengths - 1) > TOLERANCE))[:, 0]
 
 
 @cache
-def say_scaled(name: str) -> None:
-    """Say, once in a process, that the vectors of the embedder called ``name`` are not as they came."""
+def warn_normalized(name: str) -> None:
+    """Warn, once a process, that vectors of the embedder called ``name`` were normalised."""
     warnings.warn(f"{name} gives vectors that do not have length 1: they were scaled to it", Notice, stacklevel=2)
 
 
 class UnitVectors:
-    """Checks and scales the vectors of one embedder; ``dimensions`` None stands for those of the first vectors."""
+    """Checks and normalises the vectors of one embedder; ``dimensions`` None: as many as the first vectors have."""
 
     def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
 
-    def of(self, texts: Sequence[str], ask: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
-        """Vectors of ``texts``, of the shape ``(len(texts), dimensions)``: zero for blank ones, by ``ask`` for others.
+    def embed(self, texts: Sequence[str], ask: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
+        """Embed ``texts``: shape ``(len(texts), dimensions)``, zero for blank ones, with ``ask`` for the others.
 
-        ``ask`` returns what `checked` returned, in one part or in several.
+        ``ask`` returns arrays from `normalize`, which are concatenated.
         """
-        written = [row for row, text in enumerate(texts) if text.strip()]
-        if texts and not written and self._dimensions is None:
+        filled = [row for row, text in enumerate(texts) if text.strip()]
+        if texts and not filled and self._dimensions is None:
             ask([PROBE])
-        found = ask([texts[row] for row in written]) if written else ()
+        found = ask([texts[row] for row in filled]) if filled else ()
         vectors = np.zeros((len(texts), self._dimensions or 0), dtype=np.float32)
-        vectors[written] = np.concatenate([vectors[:0], *found])
+        vectors[filled] = np.concatenate([vectors[:0], *found])
         return vectors
 
-    def checked(self, rows: NDArray[np.float64], wrong: Callable[[str], Exception], name: str) -> Vectors:
-        """``rows`` scaled to length 1, which is said where it changes those of the embedder called ``name``.
+    def normalize(self, rows: NDArray[np.float64], error: Callable[[str], Exception], name: str) -> Vectors:
+        """Scale ``rows`` to length 1, with a warning if that changes those of the embedder called ``name``.
 
-        Raises what ``wrong`` makes of a sentence: a row is not finite or zero, or not as long as all others.
+        Raises ``error(message)`` if a row is not finite, zero, or has another number of dimensions than the others.
         """
         if not np.isfinite(rows).all():
-            raise wrong("a vector holds NaN or infinity")
+            raise error("a vector holds NaN or infinity")
         if not rows.any(axis=1).all():
-            raise wrong("a vector is zero, though its text is not blank")
+            raise error("a vector is zero, though its text is not blank")
         if self._dimensions not in (None, rows.shape[1]):
             expected = f"expected {self._dimensions}, as before or as asked for"
-            raise wrong(f"the vectors have {rows.shape[1]} numbers; {expected}")
+            raise error(f"the vectors have {rows.shape[1]} numbers; {expected}")
         self._dimensions = rows.shape[1]
-        vectors, changed = scaled(rows)
+        vectors, changed = normalize_rows(rows)
         if changed.any():
-            say_scaled(name)
+            warn_normalized(name)
         return vectors

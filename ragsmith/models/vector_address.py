@@ -1,4 +1,4 @@
-"""Where the vectors of an index lie, by name: in memory, files or a database. `ragsmith.index.stores` opens them."""
+"""Addresses of vector stores: in memory, files or a database. `ragsmith.index.stores` opens them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def approximate_identity() -> str:
 
 @cache
 def kind_of_machine() -> str:
-    """Processor and instructions by which FAISS compares: sums in single precision differ between them; codes, too.
+    """Return the processor and instruction set that FAISS uses; its sums and codes differ between them.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: FAISS is not installed.
     """
     try:
         import faiss  # noqa: PLC0415  0.2 s, and only for those who search approximately
@@ -48,7 +48,7 @@ def kind_of_machine() -> str:
 
 
 def is_url(where: str) -> bool:
-    """Whether ``where`` is a server, and not a folder."""
+    """Whether ``where`` is a server rather than a folder."""
     return where.startswith(("http://", "https://"))
 
 
@@ -58,8 +58,8 @@ def is_embedded_qdrant(location: str) -> bool:
     return kind == QDRANT and not is_url(where)
 
 
-def holding_anywhere(location: str, folder: Path) -> str:
-    """The address ``location`` with its folder, if it has one, as one that is not relative to ``folder``."""
+def resolve_address(location: str, folder: Path) -> str:
+    """Resolve the folder of an approximate store's address against ``folder``."""
     kind, _, where = location.partition(":")
     return f"{kind}:{folder / where}" if kind == APPROXIMATE and where else location
 
@@ -69,8 +69,8 @@ def _is_folder(location: str) -> bool:
     return where != "" if kind == APPROXIMATE else is_embedded_qdrant(location) and where != ":memory:"
 
 
-def written_in(folder: Path, location: str) -> str:
-    """A store's address as a file in ``folder`` has it: folders are relative to it, and no URL has a secret in it."""
+def to_relative_address(folder: Path, location: str) -> str:
+    """Return a store's address for a file in ``folder``: paths are relative to it, and URLs contain no secrets."""
     kind, _, where = location.partition(":")
     if _is_folder(location):
         return f"{kind}:{Path(os.path.relpath(Path(where).resolve(), folder.resolve())).as_posix()}"
@@ -85,7 +85,7 @@ def written_in(folder: Path, location: str) -> str:
     return location
 
 
-def read_from(folder: Path, location: str) -> str:
-    """The address that `written_in` wrote."""
+def from_relative_address(folder: Path, location: str) -> str:
+    """Inverse of `to_relative_address`."""
     kind, _, where = location.partition(":")
     return f"{kind}:{folder / where}" if _is_folder(location) else location

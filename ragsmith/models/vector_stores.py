@@ -95,7 +95,7 @@ def store_named(location: str) -> RegisteredVectorStore | None:
     return VECTOR_STORES[name]
 
 
-def shapes_results(location: str) -> str:
+def store_identity(location: str) -> str:
     """What identifies how the store ``location`` searches, where it may find other chunks than exact search; else "".
 
     Raises:

@@ -122,7 +122,7 @@ class _SpaceReader:
             if found.kind == GIVEN:
                 problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)
-            return found.plain()
+            return found.to_record()
         if not is_of(int, value) or value < SMALLEST[name]:
             least = SMALLEST[name]
             raise self._tree.error(path, f"{name} must be a whole number of characters from {least}, not {value!r}")

@@ -15,9 +15,9 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.latency import Timer, this_machine
 from ragsmith.gateway.budget import Price, Prices
-from ragsmith.models.calls import completes
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.names import ModelName
-from ragsmith.models.options import OF_SERVED
+from ragsmith.models.options import SERVED_OPTIONS
 from ragsmith.models.roles import Models
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.strategies.strategy import Costs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, n
 ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
 """The roles that a user waits for."""
 
-NO_SECONDS = frozenset(OF_SERVED) - {"in_flight"} | {"accept_model", "thinking_tokens", "vector_store"}
+NO_SECONDS = frozenset(SERVED_OPTIONS) - {"in_flight"} | {"accept_model", "thinking_tokens", "vector_store"}
 """Options that say where a model is served, when to give it up, and what to take of it. Vector stores count apart."""
 
 LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
@@ -64,10 +64,10 @@ class Unpriced:
 
 def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
     """The price of what answers and techniques ask for a question."""
-    chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if completes(model)))
+    chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if is_chat_model(model)))
     if not chats:
         return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
-    known = {model: prices.of(model) for model in chats}
+    known = {model: prices.price_of(model) for model in chats}
     price = known[chats[0]]
     if price is None or None in known.values():
         unknown = ", ".join(model for model, its in known.items() if its is None)
@@ -77,7 +77,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
             "but the model that writes and the controller have two prices, and the tokens of a question are recorded "
             "as one sum"
         )
-    if prices.of(models.cross_encoder.id):
+    if prices.price_of(models.cross_encoder.id):
         return Unpriced(f"but what {models.cross_encoder.id} costs a question is not recorded")
     return price
 
@@ -87,7 +87,7 @@ def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunS
     if not settings.timed:
         return settings
     each = [setup.models for setup in setups]
-    asked = [names.of(role) for names in each for role in ANSWERING]
+    asked = [names.for_role(role) for names in each for role in ANSWERING]
     options = {digest(model.name, _taking_time(model)) for model in asked}
     stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
     measuring = digest(sorted(options), sorted(stores), fingerprint(Timer.__module__, Timer.__name__))
@@ -124,4 +124,4 @@ def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluatio
 def _money(price: Price | None, usage: Mapping[str, float]) -> float:
     if price is None:
         raise WrongOption("objectives", "have money, which needs prices")
-    return price.of_counts(*(usage[name] for name in COUNTS))
+    return price.cost(*(usage[name] for name in COUNTS))

@@ -28,7 +28,7 @@ from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
-from ragsmith.models.vector_address import AUTO, written_in
+from ragsmith.models.vector_address import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.records.reading import from_dict
 from ragsmith.store.rows import RunRow, RunState
@@ -387,11 +387,11 @@ class RunRecord:
             ),
             replace(settings, time_limit=None),
             setup.loaded_models.ids(),
-            setup.models.plain(),
+            setup.models.to_dict(),
             setup.chunk_size,
             Division.of(setup, split),
             imports=tuple(recorded(needed, ANYWHERE)),
-            vector_store=written_in(ANYWHERE, setup.models.vectors_at),
+            vector_store=to_relative_address(ANYWHERE, setup.models.vectors_at),
             chunk_overlap=setup.chunk_overlap,
             program=program(),
         )

@@ -17,19 +17,19 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
 from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.gateway.asking import fault, prompted, unit
+from ragsmith.gateway.asking import parse_problem, render_prompt, unit_vectors
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.completions import complete_whole
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.limits import whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibrated, Calibration
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.measures.judge_check import asked as verdicts
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
-from ragsmith.models.capabilities import ModelCapabilities, learner_of
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
+from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
-from ragsmith.models.names import NONE, ModelName, ModelNames, read_name
+from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.tasks import Input, Task
@@ -37,7 +37,7 @@ from ragsmith.models.usage import NOTHING, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.task_lookup import PASSAGES, tasks, tasks_named
+from ragsmith.techniques.task_lookup import PASSAGES, find_tasks, find_tasks_of
 from ragsmith.text.blocks import numbered, quoted
 from ragsmith.text.redaction import redacted
 
@@ -174,10 +174,10 @@ class _ModelChecker:
             for gene in genes[1:]
             if gene.technique.family in ROLES
         ]
-        others = [(role, names.overridden({role: read_name(value)})) for role, value in listed]
+        others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_CheckedTasks(role, names.of(role)) for role in names.named),
-            *(_CheckedTasks(role, models.of(role), marks=False) for role, models in others),
+            *(_CheckedTasks(role, names.for_role(role)) for role in names.named),
+            *(_CheckedTasks(role, models.for_role(role), marks=False) for role, models in others),
         )
 
     def asked(self, one: _CheckedTasks) -> ModelCheck:
@@ -194,7 +194,7 @@ class _ModelChecker:
             name = redacted(model.id)
             started = time.perf_counter()
             if role == "embedder":
-                found = unit(model.id, model.embed(TEXTS), len(TEXTS))
+                found = unit_vectors(model.id, model.embed(TEXTS), len(TEXTS))
                 return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
             if role == "cross_encoder":
                 model.score(TEXTS[0], TEXTS)
@@ -220,7 +220,7 @@ class _ModelChecker:
 
         The first one goes ahead: a server that does not answer it is not asked for the others.
         """
-        learner = learner_of(model)
+        learner = find_learner(model)
         if learner is not None and self._store is not None:
             learner.restore(self._store.traits(model.id) or ModelCapabilities())
             learner.keep = partial(self._store.put_traits, model.id)
@@ -228,7 +228,7 @@ class _ModelChecker:
         first = [ask(task, alone=True) for task in asked[:1]]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
-        return checked, learner.traits if learner is not None else ModelCapabilities()
+        return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
     def _held_against_known(
         self, model: LanguageModel | ChatModel, role: str, chosen: ModelName
@@ -284,7 +284,7 @@ class _ModelChecker:
         problem = ""
         try:
             with failing_as("task", task.name):
-                if completes(model):
+                if is_chat_model(model):
                     problem = self._complete(model, task, inputs, replies)
                 else:
                     performer: Any = model
@@ -302,14 +302,14 @@ class _ModelChecker:
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
         """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""
-        prompt, _ = prompted(task, inputs, getattr(model, "context_window", None))
+        prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
         def send(limit: int) -> Completion:
             replies.append(model.complete(prompt, max_tokens=limit, sample=0))
             return replies[-1]
 
-        reply = whole(model, task, prompt, send)
-        if problem := fault(task, reply.text):
+        reply = complete_whole(model, task, prompt, send)
+        if problem := parse_problem(task, reply.text):
             return redacted(f"the reply cannot be read: {problem}")
         if self._store is not None:
             key = completion_key(model.id, prompt, task.max_tokens, 0)
@@ -332,14 +332,14 @@ class _ModelChecker:
     @cached_property
     def _tasks_by_role(self) -> dict[str, Sequence[Task[Any]]]:
         techniques = {gene.technique.name: gene.technique for genes in self._space.options for gene in genes}
-        of_techniques = [task for technique in techniques.values() for task in tasks(technique)]
+        of_techniques = [task for technique in techniques.values() for task in find_tasks(technique)]
         if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
             of_techniques.append(EXTRACT_RELATIONS)
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
         return {
-            "language_model": tasks_named(generate),
+            "language_model": find_tasks_of(generate),
             "controller": of_techniques,
-            "judge": tasks_named(*by_judge),
+            "judge": find_tasks_of(*by_judge),
         }
 
     # --- what it is about --------------------------------------------------------------------------------------------

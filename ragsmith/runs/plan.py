@@ -25,13 +25,12 @@ from ragsmith.exported.requirements import searchable
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.gateway.timing import TimingGateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import StoredCall, completes, costs
+from ragsmith.models.calls import StoredCall, is_chat_model, is_costly
 from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
@@ -50,7 +49,7 @@ from ragsmith.runs.stub_models import (
 from ragsmith.runs.token_estimates import TokenEstimate, token_estimate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Example
 
 ANSWERS = 5_000
@@ -228,7 +227,7 @@ def plan(
     setup = setup.searching(space.settings).scoring(settings.fitness)
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
-    if not any(costs(model) for model in each_model.values()):
+    if not any(is_costly(model) for model in each_model.values()):
         about, searched = about_pipelines(space, settings), len(setup.split.search)
         return SearchPlan(
             None,
@@ -240,7 +239,7 @@ def plan(
             proposed=_proposed(space, settings),
         )
     stored = {}
-    for model in filter(completes, each_model.values()):
+    for model in filter(is_chat_model, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
         stored[model.id] = store.some_calls(model.id, REPLIES)
     if settings.racing:
@@ -265,7 +264,7 @@ def plan(
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
-    again = {asked: tally for asked, tally in timed.tallies.items() if not completes(each_model[asked[0]])}
+    again = {asked: tally for asked, tally in timed.tallies.items() if not is_chat_model(each_model[asked[0]])}
     questions = timed.pipelines * min(TIMED, len(setup.split.search)) / len(samples)
     if questions:  # as many for each pipeline, however many questions there are
         times = _lines(again, expected, timed.questions / questions, prices or Prices())
@@ -472,7 +471,7 @@ def _lines(
 
     def line(model: str, request: str, tally: RequestCount) -> PlanLine:
         scale = 1.0 if request in once else 1 / share
-        usage, price = expected[model].usage(request, tally, scale), prices.of(model)
+        usage, price = expected[model].usage(request, tally, scale), prices.price_of(model)
         return PlanLine(
             model,
             request,
@@ -480,7 +479,7 @@ def _lines(
             math.ceil(tally.cached * scale),
             usage.input_tokens,
             usage.output_tokens,
-            None if price is None else price.of(usage),
+            None if price is None else price.cost(usage.calls, usage.input_tokens, usage.output_tokens),
             usage.seconds,
         )
 
@@ -515,12 +514,12 @@ def _choices(
         )
     for family, options in zip(FAMILIES, space.options, strict=False):
         techniques = [gene.technique for gene in options]
-        asked = {task.name for technique in techniques for task in tasks(technique)}
+        asked = {task.name for technique in techniques for task in find_tasks(technique)}
         if any("cross_encoder" in technique.tools.values() for technique in techniques):
             asked.add(RERANKED)
         if any(gene.technique.name == "none" for gene in options):
             yield from _choice_of(family.purpose, f"--without {family.name}", lines, asked)
-    if completes(setup.loaded_models.judge):
+    if is_chat_model(setup.loaded_models.judge):
         yield from _choice_of("the judge", "--judge extractive", lines, {JUDGE.name})
         yield from _choice_of("claims checked", "--no-faithfulness", lines, {CLAIMS.name, supporting(1).name})
 

@@ -171,7 +171,7 @@ def what_is_known() -> str:
 
 def _able(space: Space, setup: Experiment) -> Space:
     """The space without what needs a model that the run has not."""
-    reranker = setup.models.of("cross_encoder").name != NONE
+    reranker = setup.models.for_role("cross_encoder").name != NONE
     able = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
     return able.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 

@@ -15,12 +15,12 @@ from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar, cast
 
-from ragsmith.gateway.asking import prompted
+from ragsmith.gateway.asking import render_prompt
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import ChatModel, Json, StoredCall, completes, completion_key, keeps, result_key
+from ragsmith.models.calls import ChatModel, Json, StoredCall, completion_key, is_chat_model, is_stored, result_key
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -28,9 +28,9 @@ from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vec
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.query_expansion.srr import sampled
+from ragsmith.techniques.query_expansion.srr import parse_candidates
 from ragsmith.techniques.registry import Family
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 
 T = TypeVar("T")
 Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)
@@ -116,7 +116,7 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Read the reply from the cache, or perform the task by its classical method, in words of its own."""
-        prompt, _ = prompted(task, inputs, getattr(self.real, "context_window", None))
+        prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         tally = self.tally(task.name)
         known = self.store.get_call(completion_key(self.real.id, prompt, task.max_tokens, sample))
         if known is not None:
@@ -240,7 +240,7 @@ def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input])
     if not isinstance(result, tuple) or not isinstance(wanted, int):
         return result
     question = str(inputs["question"])
-    found = result or (((question, 0.5),) if task.parse is sampled else (question,))
+    found = result or (((question, 0.5),) if task.parse is parse_candidates else (question,))
     return tuple(found[i % len(found)] for i in range(max(wanted, len(found))))
 
 
@@ -297,7 +297,7 @@ def stub_models(
     named = collection_requests(), _tasks_where(lambda family: family.name == "query_expansion")
 
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
-        if not completes(model):
+        if not is_chat_model(model):
             return embedded
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
@@ -306,9 +306,9 @@ def stub_models(
 
     return Models(
         language_model=language_model(real.language_model),
-        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if keeps(real.embedder) else embedder,
+        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if is_stored(real.embedder) else embedder,
         cross_encoder=_RerankerStub(real.cross_encoder, reranker, store, tallies)
-        if keeps(real.cross_encoder)
+        if is_stored(real.cross_encoder)
         else reranker,
         judge=language_model(real.judge),
         controller=language_model(real.controller) if real.controller else None,
@@ -323,4 +323,4 @@ def collection_requests() -> frozenset[str]:
 def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:
     """Names of the tasks that the techniques of some families ask."""
     techniques = (technique for family in FAMILIES if is_meant(family) for technique in family.techniques.values())
-    return frozenset(task.name for technique in techniques for task in tasks(technique))
+    return frozenset(task.name for technique in techniques for task in find_tasks(technique))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragsmith.models.calls import StoredCall, completes
+from ragsmith.models.calls import StoredCall, is_chat_model
 from ragsmith.models.capabilities import thinking_tokens
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
@@ -104,7 +104,7 @@ def token_estimate(
     told = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
     read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
     told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
-    if completes(model):
+    if is_chat_model(model):
         told.append(_of_replies(replies, by_task, thinking, allowance))
         if unknown := sorted(request for request, tally in tallies.items() if tally.needed and request not in by_task):
             told.append(

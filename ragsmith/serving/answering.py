@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.caches import empty_caches
 from ragsmith.diagnosis.explaining import QuestionExplanation, explained
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.gateway.memory import give_back
+from ragsmith.gateway.memory import release_free_memory
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
@@ -171,8 +171,8 @@ class PipelineService:
             clear = self._answers % ANSWERS_A_CLEARING == 0
         if clear:
             self._clear()
-        gateway = self._base.gateway.for_one()
-        stop.tells(gateway.forsake)
+        gateway = self._base.gateway.for_request()
+        stop.tells(gateway.cancel)
         engine = self.setup.engine(gateway=gateway)
         engine.share_collection(self._base)
         return engine
@@ -180,7 +180,7 @@ class PipelineService:
     def _clear(self) -> None:
         """Give up what is remembered of questions, as far as it can be found again."""
         empty_caches()
-        give_back()
+        release_free_memory()
 
     def _found(self, place: int, hit: Hit) -> SourcePassage:
         """A hit, as its document has it, or a summary as it was written."""

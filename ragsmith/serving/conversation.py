@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.models.tasks import OfflineModel, Task, parse_query
 
 READ_TURNS = 8
 """Turns before the last question that are read."""
@@ -73,7 +73,7 @@ def _offline(model: OfflineModel, *, sample: int, conversation: str, question: s
     return f"{topic} {question}" if topic and leans(question, len(set(model.terms(question)))) else question
 
 
-SELF_CONTAINED: Task[str] = Task("self_contained_question", PROMPT, query, _offline, max_tokens=256)
+SELF_CONTAINED: Task[str] = Task("self_contained_question", PROMPT, parse_query, _offline, max_tokens=256)
 """The task of writing a question out."""
 
 

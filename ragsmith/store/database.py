@@ -1,9 +1,9 @@
-"""Transactions on checked rows: short, serialised for writers, and clear about what went wrong."""
+"""Transactions on rows with checksums: short, serialised for writers, with errors in one sentence."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
@@ -22,26 +22,25 @@ from ragsmith.store.engine import (
     lacks_log,
     leave_wal,
     log_of,
-    parse,
+    parse_location,
     refuse_foreign,
     server_engine,
     shown_url,
-    speaking_of,
     take_advisory_lock,
+    translate_errors,
 )
-from ragsmith.store.rows import Value, add_checksum, batches, insertion, label, verify_checksum
-from ragsmith.store.schema import APPLICATION_ID, create_tables, refuse_other_format, stored_format
-from ragsmith.store.validation import VALIDATORS, Validator
+from ragsmith.store.rows import Value, add_checksum, batches, row_label, upsert, verify_checksum
+from ragsmith.store.schema import APPLICATION_ID, VALIDATORS, create_tables, refuse_other_format, stored_format
 
 BATCH = 500
 """Keys in one statement."""
 
 URGENT_SECONDS = 2.0
-"""A server may have no second connection for us, so our other threads are waited for first: they are soon done."""
+"""For which an urgent write waits for other threads, as a server may have no second connection."""
 
 
 class _ThreadConnection(threading.local):
-    """The connection that a thread uses at the moment."""
+    """The connection that a thread is using."""
 
     connection: Connection | None = None
 
@@ -57,8 +56,8 @@ class _ThreadConnection(threading.local):
 class Database:
     """An open database of ours, called ``name`` in messages.
 
-    ``path`` is None for a server; ``damaged`` names every bad row met so far. ``log_is_gone`` is whether the file was
-    not closed, and its log was not beside it any more when this one opened it.
+    ``path`` is None for a server; ``damaged`` names every damaged row that was read so far. ``log_is_gone`` is whether
+    the file had not been closed and its log was missing when it was opened.
     """
 
     def __init__(
@@ -68,41 +67,32 @@ class Database:
         *,
         path: Path | None = None,
         read_only: bool = False,
-        validators: Mapping[str, Validator] = VALIDATORS,
     ) -> None:
         self.name = name
         self.path = path
         self.read_only = read_only
         self.log_is_gone = False
         self.damaged: dict[str, None] = {}
-        self.validators = validators
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
-        server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
+        server = engine.dialect.name != "sqlite"  # where every statement would have a snapshot of its own
         self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
         self._lock = threading.Lock()
-        # a server has few connections for everybody: all threads of a process take turns at one
+        # a server has few connections: all threads of a process take turns at one
         self._turn = self._lock if server else nullcontext()
         self._current = _ThreadConnection()
-        self._closed = False
+        self.closed = False
 
     @classmethod
-    def open(
-        cls,
-        location: str | Path | URL,
-        *,
-        read_only: bool,
-        timeout: float,
-        validators: Mapping[str, Validator] = VALIDATORS,
-    ) -> Self:
+    def open(cls, location: str | Path | URL, *, read_only: bool, timeout: float) -> Self:
         """Open or create; ``timeout`` is how many seconds to wait for another writer."""
-        parsed = parse(location)
+        parsed = parse_location(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
-            database = cls(engine, shown_url(parsed), read_only=read_only, validators=validators)
+            database = cls(engine, shown_url(parsed), read_only=read_only)
         else:
-            with speaking_of(str(parsed)):
-                database = cls._open_file(parsed, read_only, timeout, validators)
+            with translate_errors(str(parsed)):
+                database = cls._open_file(parsed, read_only, timeout)
         with ExitStack() as on_error:
             on_error.callback(database._engine.dispose)
             database._prepare_tables()
@@ -112,7 +102,7 @@ class Database:
         return database
 
     @classmethod
-    def _open_file(cls, path: Path, read_only: bool, timeout: float, validators: Mapping[str, Validator]) -> Self:
+    def _open_file(cls, path: Path, read_only: bool, timeout: float) -> Self:
         if not path.exists():
             if read_only:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
@@ -120,7 +110,7 @@ class Database:
         refuse_foreign(path)
         log_is_gone = not read_only and lacks_log(path, timeout=timeout)
         engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
-        database = cls(engine, str(path), path=path, read_only=read_only, validators=validators)
+        database = cls(engine, str(path), path=path, read_only=read_only)
         database.log_is_gone = log_is_gone
         return database
 
@@ -137,7 +127,7 @@ class Database:
             create_tables(connection, self.name)
 
     def _begin_log(self, path: Path, timeout: float) -> None:
-        with speaking_of(self.name):
+        with translate_errors(self.name):
             if self.log_is_gone:  # unless another process has just begun one
                 self._engine.dispose()
                 self.log_is_gone = is_unused(path)
@@ -157,20 +147,25 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view of the database; in a transaction of this thread, what that sees."""
+        """One consistent view of the database; within a transaction of this thread, the view of that."""
         self._check_open()
         if self._current.connection is not None:
             yield self._current.connection
             return
-        with self._turn, speaking_of(self.name), self._reader.connect() as connection, self._current.using(connection):
+        with (
+            self._turn,
+            translate_errors(self.name),
+            self._reader.connect() as connection,
+            self._current.using(connection),
+        ):
             yield connection
 
     @contextmanager
     def writing(self, *, urgent: bool = False) -> Iterator[Connection]:
         """A transaction: durable when this ends, undone if it raises.
 
-        On a file nobody else's write can come between; on a server only what `writing_alone` names the same waits.
-        One that is ``urgent`` waits only `URGENT_SECONDS` for other threads of this process; on a server it then opens
+        On a file other writers wait; on a server only transactions of `writing_alone` with the same name do. An
+        ``urgent`` one waits only `URGENT_SECONDS` for other threads of this process; on a server it then opens
         a second connection, as one within `reading` does.
         """
         self._check_open()
@@ -179,7 +174,7 @@ class Database:
         has_turn = self._current.connection is not None and self._turn is self._lock
         with (
             nullcontext() if has_turn else self._held(URGENT_SECONDS if urgent else None),
-            speaking_of(self.name),
+            translate_errors(self.name),
             self._writer.begin() as connection,
             self._current.using(connection),
         ):
@@ -187,34 +182,34 @@ class Database:
 
     @contextmanager
     def _held(self, at_most: float | None) -> Iterator[None]:
-        """Hold the lock on writers; without it, where it cannot be had in so many seconds."""
-        has_it = self._lock.acquire(timeout=-1 if at_most is None else at_most)
+        """Hold the lock on writers, or go on without it after so many seconds."""
+        acquired = self._lock.acquire(timeout=-1 if at_most is None else at_most)
         try:
             yield
         finally:
-            if has_it:
+            if acquired:
                 self._lock.release()
 
     @contextmanager
     def writing_alone(self, *what: str) -> Iterator[Connection]:
-        """A transaction that reads before it writes: no other process is in one for the same at the same time."""
+        """A transaction that reads before it writes: of two with the same name, one waits for the other."""
         with self.writing() as connection:
             take_advisory_lock(connection, *what)
             yield connection
 
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
-        """The decoded columns of the rows that are intact; the others are noted in ``damaged``."""
+        """The decoded columns of the intact rows; the others are added to ``damaged``."""
         for row in connection.execute(statement).all():
             values = self.intact(table, tuple(row))
             if values is None:
-                self.damaged.setdefault(label(table, tuple(row)))
+                self.damaged.setdefault(row_label(table, tuple(row)))
             else:
                 yield values
 
     def intact(self, table: Table, row: Sequence[Any]) -> list[Json] | None:
-        """The decoded columns of a row as read; None when it is not what was written, or not of its table's form."""
+        """The decoded columns of a row as read; None where its checksum or its form is wrong."""
         values = verify_checksum(table, row)
-        is_valid = self.validators.get(table.name)
+        is_valid = VALIDATORS.get(table.name)
         return values if values is not None and (is_valid is None or is_valid(values)) else None
 
     def fetch_keyed(
@@ -233,23 +228,23 @@ class Database:
         replacing: bool = False,
         final: tuple[str, str] | None = None,
     ) -> int:
-        """Write rows; those under a taken key are left out or, with ``replacing``, put in its place unless ``final``.
+        """Write rows and return how many; a stored row under a key stays or, with ``replacing``, is replaced.
 
-        A row that was found damaged is always replaced. Returns how many rows were written. They are written in the
-        order of their keys: two processes that write some of the same to a server would else wait for each other.
+        A stored row with ``final``, a column and its value, stays, and a damaged one is always replaced. Rows are
+        written in the order of their keys, so that two processes that write the same ones cannot deadlock on a server.
         """
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
         for row in sorted(rows, key=lambda row: tuple(row[: len(table.primary_key)])):
-            (repairs if self.damaged and label(table, row) in self.damaged else regular).append(
+            (repairs if self.damaged and row_label(table, row) in self.damaged else regular).append(
                 add_checksum(table, row)
             )
         written = 0
         if regular:
-            statement = insertion(table, self.dialect, replacing=replacing, final=final)
+            statement = upsert(table, self.dialect, replacing=replacing, final=final)
             written += connection.execute(statement, regular).rowcount
         if repairs:
-            written += connection.execute(insertion(table, self.dialect, replacing=True), repairs).rowcount
+            written += connection.execute(upsert(table, self.dialect, replacing=True), repairs).rowcount
         return written
 
     def file_bytes(self) -> int | None:
@@ -259,28 +254,23 @@ class Database:
         return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
 
     def close(self) -> None:
-        """Release everything; the last one to close a file leaves it complete by itself."""
+        """Close all connections; the last one to close a file moves its log into it."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 return
-            self._closed = True
+            self.closed = True
             self._engine.dispose()
             if self.path and not self.read_only:
-                with speaking_of(self.name):
+                with translate_errors(self.name):
                     leave_wal(self.path)
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
     def _check_open(self) -> None:
-        if self._closed:
+        if self.closed:
             raise StoreError(f"{self.name} is closed: open it again to use it")
 
 
 def _reading_engine(path: Path, timeout: float) -> Engine:
-    """Read-only connections; where no log can be begun beside the file, it is read as one that nobody changes."""
+    """Read-only connections; in a folder where no log can be created, the file is opened as immutable."""
     engine = file_engine(path, timeout=timeout, options="mode=ro")
     try:
         with engine.connect() as connection:
@@ -298,7 +288,7 @@ def _reading_engine(path: Path, timeout: float) -> Engine:
 
 
 def _refuse_foreign_content(connection: Connection, name: str) -> None:
-    """The check of `refuse_foreign` again, now that nobody else can be writing."""
+    """Repeat the check of `refuse_foreign` in a transaction, in which no other process writes."""
     if connection.dialect.name != "sqlite":
         return
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()

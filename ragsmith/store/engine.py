@@ -1,7 +1,7 @@
-"""Connecting to where the store lies: an SQLite file of ours, or a PostgreSQL server.
+"""Connections to the place of the store: an SQLite file of ours, or a PostgreSQL server.
 
-A file is kept in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is
-complete by itself and can be read from a read-only disk, and one in WAL mode without its log beside it has lost work.
+A file is in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is complete and
+can be read from a read-only disk, and one in WAL mode without its log has lost work.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ragsmith.text.redaction import redacted, remember_secret
 T = TypeVar("T")
 
 PAUSE = 0.01
-"""Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
+"""Seconds between two attempts to change the journal mode of a file, which does not wait by itself."""
 
 SERVER_TIMES = 10
-"""How much longer than for a file to wait on a server, for a lock or a connection: many may be in front of us.
+"""How many times as long as on a file to wait on a server for a lock or a connection: the queue may be long.
 
-Nobody holds them for ever: a server ends the transaction of a process that is gone.
+None are held for ever: a server ends the transaction of a process that is gone.
 """
 
 TELL_SECONDS = 5.0
-"""After how long it is said."""
+"""Of waiting for a connection before a warning."""
 
 FULL = ("too many clients", "remaining connection slots", "too many connections", "no more connections")
-"""What such a server says (PostgreSQL, and PgBouncer before it); libpq passes no error code on here."""
+"""The errors of a full server (PostgreSQL, PgBouncer); libpq passes no error code on."""
 
 
-def parse(location: str | Path | URL) -> Path | URL:
-    """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
+def parse_location(location: str | Path | URL) -> Path | URL:
+    """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises WrongStore for anything else."""
     if isinstance(location, URL):
         return location
     if isinstance(location, Path) or not ("://" in location or location.startswith(("postgresql:", "postgres:"))):
@@ -55,7 +55,7 @@ def parse(location: str | Path | URL) -> Path | URL:
         url: URL | None
         try:
             url = make_url(location)
-        except (ArgumentError, ValueError):  # what they quote may be a password
+        except (ArgumentError, ValueError):  # their messages may quote a password
             url = None
         if url is None:
             raise WrongStore("the cache's URL cannot be read: write postgresql://user@host/database")
@@ -79,7 +79,7 @@ def shown_url(url: URL) -> str:
 def server_engine(url: URL, *, timeout: float) -> Engine:
     """A connection to PostgreSQL, on which a statement waits `SERVER_TIMES` so many seconds for the locks of others.
 
-    A server has a hundred by default, for everybody: one is kept, and a second one opened only while it is needed.
+    A server has a hundred in all by default: one stays open, and a second one is opened only while it is needed.
 
     Raises MissingExtra when its driver is not installed.
     """
@@ -88,13 +88,13 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     except ImportError as error:
         raise MissingExtra("psycopg", "postgres") from error
 
-    _keep_interruptions_quiet(engine)
+    _mute_interruptions(engine)
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
         refused = dialect.loaded_dbapi.OperationalError
         patience = SERVER_TIMES * timeout
-        return _when_there_is_room(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
+        return _connect_when_free(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
@@ -105,45 +105,45 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     return engine
 
 
-def _keep_interruptions_quiet(engine: Engine) -> None:
-    """Have the pool not log a Ctrl-C that meets it while it takes a connection back: it raises it all the same."""
+def _mute_interruptions(engine: Engine) -> None:
+    """Keep the pool from logging a Ctrl-C during the return of a connection, which it raises all the same."""
     pool = type(engine.pool)
-    logging.getLogger(f"{pool.__module__}.{pool.__qualname__}").addFilter(_is_no_interruption)
+    logging.getLogger(f"{pool.__module__}.{pool.__qualname__}").addFilter(_is_error)
 
 
-def _is_no_interruption(record: logging.LogRecord) -> bool:
+def _is_error(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     return error is None or isinstance(error, Exception)
 
 
-def _when_there_is_room(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
-    """What ``connect`` returns, tried again for ``patience`` seconds while the server called ``name`` is full."""
+def _connect_when_free(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
+    """Call ``connect``, again for ``patience`` seconds while the server called ``name`` is full; return its result."""
     began = time.monotonic()
     pause = PAUSE
-    told = False
+    warned = False
     while True:
         try:
             return connect()
         except refused as error:
             waited = time.monotonic() - began
-            if waited > patience or not any(said in str(error) for said in FULL):
+            if waited > patience or not any(reason in str(error) for reason in FULL):
                 raise
-        if waited > TELL_SECONDS and not told:
-            told = True
+        if waited > TELL_SECONDS and not warned:
+            warned = True
             warnings.warn(
                 f"{name} has no connection left for this process: trying again for up to {patience:.0f} s.",
                 Notice,
                 stacklevel=2,
             )
-        time.sleep(pause * random.uniform(0.5, 1.0))  # not all at once again
+        time.sleep(pause * random.uniform(0.5, 1.0))  # so that not all processes try at once again
         pause = min(2 * pause, 2.0)
 
 
 def take_advisory_lock(connection: Connection, *what: str) -> None:
-    """Wait until no other transaction holds ``what``, and hold it to the end of ours.
+    """Take the lock named ``what`` until the end of the transaction.
 
-    A lock on a row is not enough on a server: of a row that is not there yet, two transactions would both be the first.
-    The writer of a file is alone already.
+    A lock on a row is not enough on a server: two transactions could both insert the first one. A file has one writer
+    anyway.
     """
     if connection.dialect.name == "postgresql":
         number = int.from_bytes(blake2b("\0".join(what).encode(), digest_size=8).digest(), signed=True)
@@ -153,24 +153,24 @@ def take_advisory_lock(connection: Connection, *what: str) -> None:
 def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
     """Connections to an SQLite file that exists; ``options`` are those of an SQLite URI (``mode=rw``).
 
-    Transactions are ours: the driver would begin them too late to keep a read-then-write whole.
+    Transactions are begun here: the driver would begin them after the first read.
     """
 
     def create() -> sqlite3.Connection:
         connection = connect(path, timeout=timeout, options=options)
         connection.execute("PRAGMA synchronous = FULL")  # NORMAL may lose the latest commits when the power fails
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # heeded by an empty file only
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # has an effect on an empty file only
         return connection
 
     engine = create_engine(
         "sqlite://",
         creator=create,
         poolclass=QueuePool,
-        pool_size=0,  # no bound: as many connections as threads that are at it
+        pool_size=0,  # no limit: as many connections as threads use
         hide_parameters=True,
     )
 
-    _keep_interruptions_quiet(engine)
+    _mute_interruptions(engine)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -181,12 +181,12 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
 
 PAGE_BYTES = 16384
-"""A result has 1.4 KB. Tables without row ids keep a quarter of a page of each row in the tree: on pages of 4 KB nearly
-every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
+"""A result has 1.4 KB. Tables without row ids have at most a quarter of a page of a row in the tree: on pages of 4 KB
+nearly every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
 
 
 def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
-    """One connection in autocommit mode; text that is no longer UTF-8 is read for its checksum to refuse."""
+    """One connection in autocommit mode; damaged UTF-8 is replaced, and refused by the checksum of its row."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
@@ -199,7 +199,7 @@ def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
 
 
 def create_file(path: Path) -> None:
-    """Make an empty file that only its owner can read, unless there is one already."""
+    """Create an empty file that only its owner can read, unless it exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -211,9 +211,9 @@ def create_file(path: Path) -> None:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise StoreError when ``path`` holds something that is not a cache, without touching it or its folder.
+    """Raise WrongStore when ``path`` is not a cache, without touching it or its folder.
 
-    The file is read through SQLite, as immutable: opening and closing it by hand would release the locks that other
+    The file is read through SQLite, as immutable: opening and closing it directly would release the locks that other
     connections of this process hold (https://sqlite.org/howtocorrupt.html, section 2.2).
     """
     if not path.is_file():
@@ -234,12 +234,12 @@ def refuse_foreign(path: Path) -> None:
 
 
 def log_of(path: Path) -> Path:
-    """The write-ahead log beside a file in WAL mode."""
+    """The write-ahead log of a file in WAL mode."""
     return path.with_name(path.name + "-wal")
 
 
 def enter_wal(path: Path, *, timeout: float) -> None:
-    """Switch to WAL mode, waiting for others to let us; a file system that cannot do it keeps its rollback journal."""
+    """Switch to WAL mode, waiting for other connections; a file system without it keeps the rollback journal."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
         for _ in range(int(timeout / PAUSE)):
             if _unless_busy(connection, "PRAGMA journal_mode = WAL"):
@@ -249,17 +249,19 @@ def enter_wal(path: Path, *, timeout: float) -> None:
 
 
 def leave_wal(path: Path) -> None:
-    """Move the log into the file and leave WAL mode; while other processes use it, the former as far as they let."""
+    """Move the log into the file and leave WAL mode; while other processes use it, only move what they permit."""
     for _ in range(10):
         with closing(connect(path, timeout=0, options="mode=rw")) as connection:
             if _unless_busy(connection, "PRAGMA journal_mode = DELETE"):
                 return
             _unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-        time.sleep(PAUSE)  # another thread may be reading to the end, or another process, which will close it as we did
+        time.sleep(
+            PAUSE
+        )  # a thread may still be reading, or another process, which will close the file in the same way
 
 
 def lacks_log(path: Path, *, timeout: float) -> bool:
-    """Whether a file is in WAL mode and has no log beside it; to be asked before anything else opens it."""
+    """Whether a file is in WAL mode without its log; to be called before the file is opened."""
     if log_of(path).exists():
         return False
     with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
@@ -267,13 +269,13 @@ def lacks_log(path: Path, *, timeout: float) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """Whether no connection is open to a file in WAL mode, which then leaves it."""
+    """Whether a file in WAL mode has no open connection; it then leaves WAL mode."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
         return _unless_busy(connection, "PRAGMA journal_mode = DELETE")
 
 
 def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
-    """Whether the pragma was carried out; False when another connection was in the way."""
+    """Execute a pragma; return False when another connection prevents it."""
     try:
         connection.execute(pragma)
     except sqlite3.OperationalError as error:
@@ -284,13 +286,13 @@ def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
 
 
 @contextmanager
-def speaking_of(name: str) -> Iterator[None]:
-    """Turn what a driver raises into one sentence about ``name``."""
+def translate_errors(name: str) -> Iterator[None]:
+    """Turn the errors of a driver into a StoreError of one sentence about ``name``."""
     try:
         yield
     except DBAPIError as error:
         raise StoreError(explain(name, str(error.orig))) from error
-    except NoConnection as error:  # all that this process may open are in use
+    except NoConnection as error:  # all connections that this process may open are in use
         raise StoreError(explain(name, "lock timeout")) from error
     except sqlite3.Error as error:
         raise StoreError(explain(name, str(error))) from error
@@ -299,14 +301,14 @@ def speaking_of(name: str) -> Iterator[None]:
 
 
 def explain(name: str, message: str) -> str:
-    """What a driver's message means to the person who reads it, and what to do."""
+    """A sentence on what the message of a driver means, and what to do."""
     reasons = {
         "database is locked": "is held by another process: wait for it to end, then run the same command again",
         "lock timeout": "is held by another process: wait for it to end, then run the same command again",
         "disk I/O error": "cannot be written, the disk is full or failing: free some space and run the same command "
-        "again; what was stored is kept",
+        "again; what was stored is safe",
         "database or disk is full": "cannot be written, the disk is full: free some space and run the same command "
-        "again; what was stored is kept",
+        "again; what was stored is safe",
         "readonly database": "cannot be written: make the file and its folder writable or name another cache",
         "unable to open database file": "cannot be opened: check that the file and its folder exist and are writable",
         "malformed": "is damaged: move it away and run the same command again to compute its content anew",

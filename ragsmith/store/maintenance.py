@@ -1,4 +1,4 @@
-"""Looking after the store: how much is in it, what is damaged, what may go."""
+"""Maintenance of the store: its size and its damaged rows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from sqlalchemy import (
 )
 
 from ragsmith.store.database import Database
-from ragsmith.store.rows import label
-from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
-from ragsmith.store.validation import VECTOR_TASKS
+from ragsmith.store.rows import row_label
+from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES, VECTOR_TASKS
 
 
 class TableSize(TypedDict):
-    """How much a table holds; ``bytes`` of JSON, without keys and indexes."""
+    """The size of a table; ``bytes`` of JSON, without keys and indexes."""
 
     rows: int
     bytes: int
 
 
 class Statistics(TypedDict):
-    """How much the store holds; ``file_bytes`` is None for a server, ``damaged`` only what was met so far."""
+    """The size of the store; ``file_bytes`` is None for a server, ``damaged`` has the rows read so far."""
 
     tables: dict[str, TableSize]
     file_bytes: int | None
@@ -38,7 +37,7 @@ class Statistics(TypedDict):
 
 
 def statistics(database: Database) -> Statistics:
-    """Count everything in one consistent view."""
+    """The size of every table, in one consistent view."""
     with database.reading() as connection:
         tables = {table.name: _size(connection, table) for table in TABLES}
     return {"tables": tables, "file_bytes": database.file_bytes(), "damaged": list(database.damaged)}
@@ -46,7 +45,7 @@ def statistics(database: Database) -> Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged row: ``row`` is its ``table:key``, ``what`` says in words what it was, and ``cost`` what that costs."""
+    """A damaged row: its ``table:key``, ``what`` it was, and the ``cost`` of its loss, both in words."""
 
     row: str
     what: str
@@ -60,22 +59,22 @@ NAMES = {
     "result": "question {question} of evaluation {evaluation} on data set {dataset}",
     "run": "record of run {key} on data set {dataset}",
     "proposal": "candidate {position} of run {run} on data set {dataset}",
-    "fit": "what techniques learned on data set {dataset}",
-    "spending": "what run {run} has spent",
-    "latency": "how long the pipeline of evaluation {evaluation} takes for question {question}",
-    "finding": "{kind} worked out on data set {dataset}",
-    "diagnosis": "why question {question} of evaluation {evaluation} went as it did",
+    "fit": "numbers that techniques learned on data set {dataset}",
+    "spending": "spending of run {run}",
+    "latency": "latency of evaluation {evaluation} for question {question}",
+    "finding": "{kind} on data set {dataset}",
+    "diagnosis": "diagnosis of question {question} of evaluation {evaluation}",
     "look": "look number {number} at test questions, of {day}",
     "looked": "a look at a test question",
-    "traits": "what was learnt of the model {model}",
-    "failed_call": "why a request to {model} failed",
+    "traits": "capabilities of the model {model}",
+    "failed_call": "failure of a request to {model}",
     "claim": "claim on a call that is being made",
     "lease": "a process that makes calls",
 }
-"""What a row of a table is, in words and columns; ``dataset`` is the name of the data set that it belongs to."""
+"""Descriptions of the rows of a table by its columns; ``dataset`` is the name of the data set."""
 
 COSTS = {
-    "model_call": "asked for again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
+    "model_call": "requested again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
     "dataset": "no report on it before the next search on it",
     "evaluation": "missing in reports, and not to be exported, before the same search runs again",
     "result": "computed again by the same search",
@@ -84,21 +83,21 @@ COSTS = {
     "fit": "learned again where it is needed",
     "spending": "that run asks before it sends anything more",
     "latency": "measured again by the same search, which may then go another way",
-    "finding": "not shown before the same command works it out again",
+    "finding": "not shown before the same command computes it again",
     "diagnosis": "missing in reports before the same search runs again",
     "look": "numbered anew when it is repeated",
-    "looked": "not counted any more, but in the ledger of whoever searched",
-    "traits": "learnt again with the next requests",
-    "failed_call": "asked for once more where it is needed",
+    "looked": "no longer counted here, only in the ledger of the user",
+    "traits": "learned again with the next requests",
+    "failed_call": "requested once more where it is needed",
 }
-"""What it costs that a row is damaged; nothing, where a table has no entry."""
+"""The cost of the loss of a row; none for the other tables."""
 
 SHOWN = 60
-"""Characters of a column in a name."""
+"""Characters of a column in a description."""
 
 
 def damaged_rows(database: Database) -> list[Damage]:
-    """Read every row and return those that are not what was written."""
+    """Read every row and return the damaged ones."""
     found: list[tuple[Table, tuple[Any, ...]]] = []
     datasets: dict[str, str] = {}
     usual = Counter[str]()
@@ -130,7 +129,7 @@ def _damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: 
     columns["dataset"] = datasets.get(digest, digest or "unknown")
     shown = {name: str(value)[:SHOWN] for name, value in columns.items()}
     what = NAMES.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
-    return Damage(label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
+    return Damage(row_label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
 
 
 def _size(connection: Connection, table: Table) -> TableSize:

@@ -1,7 +1,7 @@
-"""The rows of the store: what callers see of them, and the checksum that each one carries on disk.
+"""The rows of the store: their dataclasses, and the checksum that each one has on disk.
 
-SQLite does not notice a flipped bit in a value, so a row is believed only when its checksum, over the name of the
-table and every column, agrees.
+SQLite does not detect a flipped bit in a value, so a row counts only if its checksum, over the name of the table and
+every column, is right.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from sqlalchemy import BigInteger, Double, Table
 from sqlalchemy.dialects import sqlite
@@ -22,11 +22,11 @@ from ragsmith.digest import canonical
 from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
 
-if TYPE_CHECKING:  # most caches are files: the dialect of a server is imported where there is one
+if TYPE_CHECKING:  # imported for a server only, as most caches are files
     from sqlalchemy.dialects import postgresql
 
 Value: TypeAlias = str | int | float | None
-"""What a column holds."""
+"""The value of a column."""
 
 Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """A data set that was evaluated on; the last name it was given."""
+    """A data set that was evaluated on, with its last name."""
 
     digest: str
     name: str
@@ -53,7 +53,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One question of an evaluation. ``attempts`` counts this one, and once stored all that led to it."""
+    """One question of an evaluation. ``attempts`` counts this one and, once stored, all before it."""
 
     evaluation: str
     question: str
@@ -64,7 +64,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """How long a pipeline takes for a question on one kind of machine: ``value`` is in seconds, or says what failed."""
+    """The latency of a pipeline for a question on one kind of machine: ``value`` is in seconds, or a failure."""
 
     evaluation: str
     machine: str
@@ -75,7 +75,7 @@ class LatencyRow:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisRow:
-    """Why one question of an evaluation went as it did."""
+    """The diagnosis of one question of an evaluation."""
 
     evaluation: str
     question: str
@@ -84,7 +84,7 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, slots=True)
 class LookRow:
-    """A look at test questions: its number, how many of them nobody had looked at, the day, and their digests."""
+    """A use of test questions: its number, how many were not used before, the day, and the digests of all."""
 
     look: str
     number: int
@@ -98,8 +98,7 @@ RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A search as it was asked for. Times are whatever text the caller passed, by custom
-    ISO 8601 in UTC."""
+    """A search and its settings. Times are text, by convention ISO 8601 in UTC."""
 
     key: str
     dataset: str
@@ -111,7 +110,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """The candidate at ``position`` (0-based) of a run, and the step of the strategy that asked for it."""
+    """The candidate at ``position`` (0-based) of a run, and the step of the strategy that proposed it."""
 
     position: int
     step: int
@@ -121,19 +120,17 @@ class ProposalRow:
 
     @property
     def fitness(self) -> float | None:
-        """What it is ranked by on the search questions; None where it failed on more of them than it may."""
-        found: float | None = self.value["fitness"]
-        return found
+        """The fitness on the search questions; None where it failed on too many of them."""
+        return cast("float | None", self.value["fitness"])
 
     @property
     def dropped(self) -> int | None:
-        """After how many questions it dropped out of a race; None where it did not."""
-        found: int | None = self.value.get("dropped")
-        return found
+        """The number of questions after which it was pruned in a race; None where it was not."""
+        return cast("int | None", self.value.get("dropped"))
 
 
-def settled(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
-    """What to store when ``new`` meets ``old``; None keeps the old row: a result that is there is never undone."""
+def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
+    """The row to store for ``new`` where ``old`` is stored; None where the old one stays, as an ok result does."""
     if old is None:
         return new
     if old.state == "ok":
@@ -151,7 +148,7 @@ def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
 
 
 def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
-    """The columns of a row as read, checked and decoded; None when it is not what was written."""
+    """The decoded columns of a row as read; None where the checksum is wrong."""
     *values, checksum = row
     try:
         if _checksum(table.name, values) != checksum:
@@ -164,13 +161,13 @@ def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
     ]
 
 
-def label(table: Table, row: Sequence[object]) -> str:
-    """``table:key``, how a row is named to people."""
+def row_label(table: Table, row: Sequence[object]) -> str:
+    """``table:key``, the name of a row in messages."""
     return f"{table.name}:{'/'.join(map(str, row[: len(table.primary_key)]))}"
 
 
 def columns_of(row: object) -> tuple[object, ...]:
-    """The fields of a row dataclass, in order and not copied."""
+    """The fields of a row dataclass, in their order."""
     kind: Any = type(row)
     return tuple([getattr(row, name) for name in _fields(kind)])
 
@@ -181,10 +178,10 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def insertion(table: Table, dialect: str, *, replacing: bool, final: tuple[str, str] | None = None) -> Insert:
-    """An insert that keeps the row already under that key, or replaces it.
+def upsert(table: Table, dialect: str, *, replacing: bool, final: tuple[str, str] | None = None) -> Insert:
+    """An insert that keeps a row under the same key, or replaces it.
 
-    ``final`` is a column and the value that makes a row immune against being replaced.
+    ``final`` is a column and a value; a row with that is never replaced.
     """
     if dialect not in ("sqlite", "postgresql"):
         raise WrongStore(f"a {dialect} database cannot hold the cache: use a file or postgresql://")
@@ -204,7 +201,7 @@ def _insert_into_server(table: Table) -> postgresql.Insert:
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Consecutive slices: databases bound the number of parameters of a statement."""
+    """Consecutive slices: databases limit the parameters of a statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
@@ -215,7 +212,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _as_double(value: object) -> float:
-    """The float as SQLite gives it back: whole numbers become floats, and -0.0 becomes 0.0."""
+    """The float as SQLite returns it: integers become floats, and -0.0 becomes 0.0."""
     if isinstance(value, float | int) and math.isfinite(value):
         return value + 0.0
     raise ValueError(f"{value!r} is not a finite number, and the column holds one")
@@ -224,7 +221,7 @@ def _as_double(value: object) -> float:
 def _checksum(table: str, values: Sequence[Value]) -> str:
     texts = [value if isinstance(value, str) else repr(value) for value in values]
     kinds = ",".join([f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True)])
-    whole = f"{table}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
+    whole = f"{table}/{kinds}/{''.join(texts)}"  # with types and lengths in front, no two rows have the same text
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -235,13 +232,13 @@ def _names(table: Table) -> tuple[str, ...]:
 
 @cache
 def _json_columns(table: Table) -> tuple[bool, ...]:
-    """For every column but the checksum: does it hold JSON."""
+    """For every column but the checksum: whether it is JSON."""
     return tuple("json" in column.info for column in table.columns)[:-1]
 
 
 @cache
 def _converters(table: Table) -> tuple[Callable[[Any], Value], ...]:
-    """For every column but the checksum: from a Python value to what is stored."""
+    """For every column but the checksum: the conversion of a Python value to the stored one."""
     kinds = {BigInteger: operator.index, Double: _as_double}
     return tuple(
         canonical if as_json else kinds.get(type(column.type), _as_text)

@@ -1,6 +1,15 @@
-"""The tables of the store. They have one format, whose number is kept in the database; any other is refused."""
+"""The tables of the store, in one format, whose number is in the database, and the validation of their rows.
+
+A row whose checksum is right may still have another form than its readers expect. It was then written by another
+program, or by a mistake of ours, and counts as damaged: it is absent, named, and computed again. Only what readers rely
+on is checked.
+"""
 
 from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -16,21 +25,22 @@ from sqlalchemy import (
 )
 
 from ragsmith.errors import WrongStore
+from ragsmith.models.calls import Json
 
 APPLICATION_ID = int.from_bytes(b"RAGs")
-"""In the header of every SQLite file of ours, so that no other file is taken for one."""
+"""In the header of every SQLite file of ours, which tells it from other files."""
 
 FORMAT = 1
-"""Of the tables and of the checksums of their rows."""
+"""The format of the tables and of the checksums of their rows."""
 
 METADATA = MetaData()
 
 
 def _table(name: str, *columns: Column[object] | CheckConstraint) -> Table:
-    """A table whose rows carry a checksum.
+    """A table whose rows have a checksum.
 
-    Without row ids a row lives in one B-tree only. So a key that was damaged on disk is simply absent, and its row can
-    be written again; with a second tree, an index would go on claiming that it is there.
+    Without row ids a row is in one B-tree only. So a row whose key is damaged is absent, and can be written again; an
+    index in a second tree would still contain the key.
     """
     return Table(name, METADATA, *columns, Column("checksum", Text, nullable=False), sqlite_with_rowid=False)
 
@@ -48,7 +58,7 @@ def _json(name: str) -> Column[object]:
 
 
 def _integer(name: str) -> Column[object]:
-    return Column(name, BigInteger, nullable=False)  # a server's plain integers end at two thousand million
+    return Column(name, BigInteger, nullable=False)  # an INTEGER of a server has 32 bits
 
 
 MODEL_CALL = _table(
@@ -102,9 +112,9 @@ SPENDING = _table(
     _text("state"),
     CheckConstraint("state IN ('known', 'in doubt')", name="spending_state"),
 )
-"""What each run has spent, one row a run: see `ragsmith.store.spending`."""
+"""The spending of each run: see `ragsmith.store.spending`."""
 TRAITS = _table("traits", _key("model"), _json("value"))
-"""What was learnt of chat models: see `ragsmith.models.capabilities`."""
+"""Capabilities of chat models: see `ragsmith.models.capabilities`."""
 FAILED_CALL = _table(
     "failed_call",
     _key("key"),
@@ -117,11 +127,11 @@ FAILED_CALL = _table(
     _integer("input_tokens"),
     _integer("output_tokens"),
 )
-"""Requests that failed, under the key where the reply would be: see `ragsmith.gateway.failures`."""
+"""Failed requests, under the key of the reply: see `ragsmith.gateway.failures`."""
 CLAIM = _table("claim", _key("key"), _text("owner"))
-"""Calls that a process is making now, so that no other makes them, too."""
+"""Calls that a process is making now, so that no other makes them."""
 LEASE = _table("lease", _key("owner"), _text("process"), _integer("heartbeat"))
-"""Of the processes that hold claims; ``heartbeat`` changes while they live."""
+"""The processes with claims; ``heartbeat`` changes while they run."""
 
 LATENCY = _table(
     "latency",
@@ -132,21 +142,21 @@ LATENCY = _table(
     _json("value"),
     CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),
 )
-"""How long pipelines take, by the kind of machine: apart from results, which are equal wherever they are made."""
+"""Latencies of pipelines by the kind of machine: not in results, which are equal on every machine."""
 FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("value"))
-"""What was worked out of results and is shown with a run, such as what each part of its winner is worth."""
+"""Values computed from results and shown with a run, such as an ablation of its winner."""
 DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
-"""Why questions went as they did: see `ragsmith.diagnosis.diagnosed`."""
+"""Diagnoses of questions: see `ragsmith.diagnosis.diagnosed`."""
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
-"""How often test questions were used for a verdict: see `ragsmith.comparison.looks`."""
+"""Uses of test questions for a verdict: see `ragsmith.comparison.looks`."""
 LOOKED = _table("looked", _key("question"), _key("look"))
-"""The same by question, so that a new look reads those at its own questions, however many there are."""
+"""The same by question, so that a new look reads only those at its own questions."""
 
 TABLES = tuple(METADATA.sorted_tables)
 
 
 def stored_format(connection: Connection) -> int:
-    """The format of an open database; 0 when it holds nothing of ours."""
+    """The format of an open database; 0 for one without our tables."""
     if connection.dialect.name == "sqlite":
         return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if not inspect(connection).has_table("ragsmith_schema"):
@@ -155,7 +165,7 @@ def stored_format(connection: Connection) -> int:
 
 
 def refuse_other_format(found: int, name: str) -> None:
-    """Raise WrongStore for a database ``name`` of a format that is not ours; 0 is one without tables."""
+    """Raise WrongStore for a database ``name`` of another format; 0 is one without tables."""
     if found not in (0, FORMAT):
         raise WrongStore(
             f"{name} has format {found}, and this version of ragsmith reads format {FORMAT}: name another cache with "
@@ -164,17 +174,155 @@ def refuse_other_format(found: int, name: str) -> None:
 
 
 def create_tables(connection: Connection, name: str) -> None:
-    """Create the tables in the caller's writing transaction, unless another process was first."""
-    if connection.dialect.name == "postgresql":  # two processes may meet here; SQLite's writer is alone already
+    """Create the tables in the transaction of the caller, unless another process was first."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": APPLICATION_ID})
     found = stored_format(connection)
     refuse_other_format(found, name)
     if found == FORMAT:
         return
     METADATA.create_all(connection, checkfirst=False)
-    if connection.dialect.name == "sqlite":  # pragmas take no parameters; both are integers of ours
+    if connection.dialect.name == "sqlite":  # pragmas take no parameters
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
     else:
         connection.execute(text("CREATE TABLE ragsmith_schema (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO ragsmith_schema VALUES (:version)"), {"version": FORMAT})
+
+
+# --- validation of rows ----------------------------------------------------------------------------------------------
+
+Validator: TypeAlias = Callable[[Sequence[Json]], bool]
+"""Whether the decoded columns of a row have the form that its readers expect."""
+
+VECTOR_TASKS = ("text", "query")
+"""The tasks of model calls whose values are vectors."""
+
+_TEXTS = frozenset({str})
+_NUMBERS = frozenset({int, float})
+_SCORES = _NUMBERS | {type(None)}
+
+
+def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
+    """Whether ``value`` is a mapping with these keys, and values of these types."""
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _lists(value: Json, kinds: frozenset[type]) -> bool:
+    """Whether ``value`` is a list of these types alone; booleans are no numbers."""
+    return isinstance(value, list) and kinds.issuperset(map(type, value))
+
+
+def _maps(value: Json, kinds: frozenset[type]) -> bool:
+    """Whether ``value`` is a mapping to these types alone; booleans are no numbers."""
+    return isinstance(value, dict) and kinds.issuperset(map(type, value.values()))
+
+
+def _model_call(row: Sequence[Json]) -> bool:
+    task, value = row[2], row[3]
+    if type(value) in _NUMBERS:
+        return True
+    return isinstance(value, str) and (task not in VECTOR_TASKS or _is_vector(value))
+
+
+def _is_vector(value: str) -> bool:
+    try:
+        decoded = base64.b64decode(value, validate=True)
+    except ValueError:
+        return False
+    return len(decoded) > 0 and len(decoded) % 4 == 0
+
+
+def _dataset(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return _has(value, title=str, description=str, documents=int, chunks=int) and _maps(value.get("questions"), _TEXTS)
+
+
+def _evaluation(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return _has(value, pipeline=dict) and all(
+        _has(gene, technique=str, parameters=dict) for gene in value["pipeline"].values()
+    )
+
+
+def _result(row: Sequence[Json]) -> bool:
+    """Written to be fast: commands read tens of thousands of results."""
+    state, value, attempts = row[2:5]
+    if type(attempts) is not int or not isinstance(value, dict):
+        return False
+    if state == "failed":
+        return _has(value, stage=str, error=str)
+    return (
+        (type(value.get("answer")) is str or value.get("part") == "ranking")
+        and _lists(value.get("retrieved"), _TEXTS)
+        and _maps(value.get("usage"), _NUMBERS)
+        and _maps(value.get("measures"), _SCORES)
+    )
+
+
+def _run(row: Sequence[Json]) -> bool:
+    value = row[3]
+    return (
+        _has(value, space=dict, settings=dict, models=dict, model_names=dict, chunk_size=int, split=dict)
+        and _has(value["space"], name=str, digest=str, size=int, feasible=int, options=dict)
+        and _has(value["settings"], genetic=dict, strategy=str)
+        and _has(value["split"], rule=str, search=list, test=list)
+        and all(isinstance(value.get(name, []), list) for name in ("probes", "history", "random", "imports"))
+        and all(isinstance(value.get(name, {}), dict) for name in ("baselines", "test", "account"))
+    )
+
+
+def _proposal(row: Sequence[Json]) -> bool:
+    genome, value = row[3], row[5]
+    return _lists(genome, frozenset({int})) and _has(value, fitness=(int, float, type(None)))
+
+
+def _fit(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return _has(value, numbers=dict, held_out=list) and all(
+        _has(fold, questions=list, numbers=dict) for fold in value["held_out"]
+    )
+
+
+def _latency(row: Sequence[Json]) -> bool:
+    state, value = row[3:5]
+    return _has(value, stage=str, error=str) if state == "failed" else type(value) in _NUMBERS
+
+
+def _finding(row: Sequence[Json]) -> bool:
+    return isinstance(row[3], dict)
+
+
+def _diagnosis(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return (
+        _has(value, code=str, cause=str, gold=int, read=int)
+        and all(isinstance(value.get(name, []), list) for name in ("passages", "evidence"))
+        and type(value.get("further", 0)) is int
+    )
+
+
+def _look(row: Sequence[Json]) -> bool:
+    return row[1] >= 1 and _lists(row[4], _TEXTS)
+
+
+def _traits(row: Sequence[Json]) -> bool:
+    value = row[1]
+    return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
+
+
+VALIDATORS: dict[str, Validator] = {
+    "model_call": _model_call,
+    "dataset": _dataset,
+    "evaluation": _evaluation,
+    "result": _result,
+    "run": _run,
+    "proposal": _proposal,
+    "fit": _fit,
+    "traits": _traits,
+    "latency": _latency,
+    "finding": _finding,
+    "diagnosis": _diagnosis,
+    "look": _look,
+}
+"""By table. The form of other tables needs no validation."""

@@ -1,4 +1,4 @@
-"""Which scores are accepted: one threshold for each scale, fitted or published (SSCC, Singh et al.)."""
+"""Thresholds on scores, one for each scale, fitted or published (SSCC, Singh et al.)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from itertools import pairwise
 from typing import Any
 
 Scored = tuple[float, bool]
-"""A score, and whether what has it is relevant."""
+"""A score, and whether its candidate is relevant."""
 
 BETA = 2.0
-"""Recall counts twice as much as precision: a lost passage cannot be read, a useless one can be passed over."""
+"""Recall weighs twice as much as precision: a lost passage cannot be read, an irrelevant one can be ignored."""
 
-RECALL = 0.95
+MIN_RECALL = 0.95
 OBJECTIVES = ("balanced_accuracy", "f_beta", "recall")
 
 PUBLISHED = {"cosine": 0.5, "cross_encoder": 0.0}
-"""The constants of the paper's code; 0.5 is for 1 / (1 + squared L2), which unit vectors of cosine 0.5 have, too."""
+"""The constants of the paper's code; 0.5 is 1 / (1 + squared L2), which equals the cosine of unit vectors there."""
 
 
-def thresholds_of(observations: Sequence[Sequence[Sequence[Any]]], objective: str) -> dict[str, float]:
-    """The threshold of each scale of which something should be dropped.
+def fit_thresholds(observations: Sequence[Sequence[Sequence[Any]]], objective: str) -> dict[str, float]:
+    """Fit a threshold for each scale; scales of which all should be kept are left out.
 
     An observation is a list of ``[scale, score, relevant]``.
     """
@@ -29,11 +29,11 @@ def thresholds_of(observations: Sequence[Sequence[Sequence[Any]]], objective: st
     for observation in observations:
         for scale, score, relevant in observation:
             by_scale[scale].append((score, relevant))
-    fitted = {scale: threshold(scored, objective) for scale, scored in sorted(by_scale.items())}
+    fitted = {scale: fit_threshold(scored, objective) for scale, scored in sorted(by_scale.items())}
     return {scale: tau for scale, tau in fitted.items() if tau is not None}
 
 
-def threshold(scored: Sequence[Scored], objective: str) -> float | None:
+def fit_threshold(scored: Sequence[Scored], objective: str) -> float | None:
     """Return the lowest of the best thresholds; None to keep all.
 
     Candidates are the midpoints of neighbouring distinct scores; ``recall`` takes the highest that keeps enough.
@@ -43,7 +43,7 @@ def threshold(scored: Sequence[Scored], objective: str) -> float | None:
     if not relevant or not others:
         return None
     value = _OBJECTIVES[objective]
-    best, best_value = None, value(relevant, others, relevant, others)  # what keeping all is worth
+    best, best_value = None, value(relevant, others, relevant, others)  # of keeping all
     for tau, true_positives, false_positives in _cuts(scored):
         found = value(true_positives, false_positives, relevant, others)
         if found > best_value or (objective == "recall" and found == best_value):
@@ -52,7 +52,7 @@ def threshold(scored: Sequence[Scored], objective: str) -> float | None:
 
 
 def _cuts(scored: Sequence[Scored]) -> Iterator[tuple[float, int, int]]:
-    """Every threshold that drops something, rising, and how many relevant and other scores pass it."""
+    """Yield increasing thresholds, and how many relevant and other scores reach each."""
     relevant = sum(is_relevant for _, is_relevant in scored)
     others = len(scored) - relevant
     at: defaultdict[float, list[bool]] = defaultdict(list)
@@ -66,7 +66,7 @@ def _cuts(scored: Sequence[Scored]) -> Iterator[tuple[float, int, int]]:
 
 
 def _balanced_accuracy(true_positives: int, false_positives: int, relevant: int, others: int) -> float:
-    """(TPR + TNR) / 2, as one division: equal values have to be equal floats."""
+    """(TPR + TNR) / 2, as one division so that equal values are equal floats."""
     return (true_positives * others + (others - false_positives) * relevant) / (2 * relevant * others)
 
 
@@ -76,7 +76,7 @@ def _f_beta(true_positives: int, false_positives: int, relevant: int, others: in
 
 
 def _keeps_enough(true_positives: int, false_positives: int, relevant: int, others: int) -> float:
-    return float(true_positives >= round(RECALL * relevant, 9))
+    return float(true_positives >= round(MIN_RECALL * relevant, 9))
 
 
 _OBJECTIVES: dict[str, Callable[[int, int, int, int], float]] = {

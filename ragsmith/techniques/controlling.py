@@ -1,27 +1,26 @@
-"""Learning to control: from which number on a controller's word is best believed.
+"""Fitting the threshold on a controller's judgement of evidence.
 
-A controller that judges evidence gives a number: a chat model 0 or 1, or a score from 1 to 100; the embedded model a
-share. What a number means differs between models and corpora, so the least that suffices is fitted on questions whose
-evidence is known.
+Chat models judge with 0 or 1, or a score from 1 to 100, the embedded model with a share. Their meaning differs between
+models and corpora, so the threshold is fitted on questions whose evidence is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragsmith.techniques.acceptance import threshold
+from ragsmith.techniques.acceptance import fit_threshold
 
 GIVEN, FITTED = "given", "fitted"
-"""Where the least that suffices comes from: from a parameter, or from search questions."""
+"""The source of the threshold: a parameter, or the search questions."""
 
 
-def least(seen: Sequence[tuple[float, bool]], lowest: float, beyond: float) -> float:
-    """The number from which on ``seen``, numbers and whether they were right to be high, is told apart best.
+def fit_least(seen: Sequence[tuple[float, bool]], lowest: float, beyond: float) -> float:
+    """Fit the threshold of best balanced accuracy to judgements ``seen`` and whether each should have been high.
 
-    That is by balanced accuracy, as both mistakes cost: a search too many, and one too few. It is ``lowest`` where all
-    were right, or numbers tell nothing, and ``beyond``, which no number reaches, where none was right.
+    Return ``lowest`` if all should, or no threshold separates them, and ``beyond``, which no judgement reaches, if none
+    should.
     """
     if not any(right for _, right in seen):
         return beyond
-    found = threshold(seen, "balanced_accuracy")
+    found = fit_threshold(seen, "balanced_accuracy")
     return lowest if found is None else round(found, 6)

@@ -1,8 +1,7 @@
-"""Order, normalise and fuse ranked lists of hits.
+"""Rank, normalise and fuse lists of hits.
 
-A score means something on its scale only. Whatever compares scores here refuses to compare two scales (``ScaleError``);
-to combine lists of different scales, normalise them or use their ranks. Every order is ``(-score, chunk id)``, so that
-ties never depend on where a hit came from.
+Scores of different scales cannot be compared (``ScaleError``): normalise the lists, or fuse them by ranks. The order is
+always ``(-score, chunk id)``, so that ties do not depend on the source of a hit.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ragsmith.types import Hit, Hits, LazyHits, Scale, Survival
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
 
 FUSIONS = ("convex", "rrf", "borda", "dbsf")
-"""The ways of `fused`."""
+"""The methods of `fuse`."""
 
 
-def ranked(hits: Iterable[Hit]) -> Hits:
+def rank(hits: Iterable[Hit]) -> Hits:
     """Return ``hits`` best first; raise ``ScaleError`` if their scales differ."""
     if isinstance(hits, LazyHits):
         return hits
@@ -35,17 +34,17 @@ def best_per_chunk(hits: Iterable[Hit]) -> Hits:
     if isinstance(hits, LazyHits):
         return hits
     best: dict[str, Hit] = {}
-    for hit in ranked(hits):
+    for hit in rank(hits):
         best.setdefault(hit.chunk.id, hit)
     return tuple(best.values())
 
 
-def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
+def normalize(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
     """Return one normalised score for each hit, in the order given.
 
     ``minmax``, ``dbsf`` and ``rank`` lie on [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` keeps the
-    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list that found
-    nothing supports nothing. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
+    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list without a
+    match gives no support. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
     """
     if how == "minmax" and isinstance(hits, LazyHits):
         return hits.scaled(_min_max)
@@ -61,7 +60,7 @@ def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
         return scores
     if min(scores) == max(scores):
         return (0.0 if how == "zscore" or scores[0] == 0 else 1.0,) * len(scores)
-    return _rescaled(scores, how)
+    return _standardize(scores, how)
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float = 60) -> Hits:
@@ -72,7 +71,9 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float
     if constant < 0:
         raise ValueError(f"reciprocal_rank_fusion: constant is {constant}; give 0 or more")
     lists = [best_per_chunk(ranking) for ranking in rankings]
-    return _fused(lists, [[1 / (constant + rank) for rank in range(1, len(hits) + 1)] for hits in lists], Scale.RRF)
+    return _fuse_votes(
+        lists, [[1 / (constant + rank) for rank in range(1, len(hits) + 1)] for hits in lists], Scale.RRF
+    )
 
 
 def convex_combination(
@@ -87,15 +88,15 @@ def convex_combination(
     if norm == "none":
         _same_scale([hit for hits in lists for hit in hits])
     shares = _shares([1.0] * len(lists) if weights is None else weights, len(lists))
-    votes = [[share * score for score in normalised(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
-    return _fused(lists, votes, Scale.CONVEX)
+    votes = [[share * score for score in normalize(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
+    return _fuse_votes(lists, votes, Scale.CONVEX)
 
 
 def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
-    """Fuse by votes (Aslam and Montague 2001): of n chunks that are in any list, rank r is worth n + 1 - r points.
+    """Fuse by votes (Aslam and Montague 2001): of n chunks in all lists, rank r gets n + 1 - r points.
 
-    The points that a list does not give away are shared equally by the chunks that it lacks, so that every list gives
-    as many. Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    The remaining points of a list are shared equally by the chunks that it lacks, so that all lists give the same sum.
+    Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     found = {hit.chunk.id: hit for hits in lists for hit in hits}
@@ -105,24 +106,23 @@ def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
         lacking = found.keys() - {hit.chunk.id for hit in hits}
         lists.append(tuple(found[key] for key in sorted(lacking)))
         votes.append([(n - len(hits) + 1) / 2] * len(lacking))  # the mean of 1 to n - len(hits)
-    return _fused(lists, votes, Scale.BORDA)
+    return _fuse_votes(lists, votes, Scale.BORDA)
 
 
 def highest_score(rankings: Iterable[Iterable[Hit]]) -> Hits:
-    """Fuse by each chunk's best score, CombMAX (Fox and Shaw 1994), whatever its scale.
+    """Fuse by each chunk's best score, CombMAX (Fox and Shaw 1994), normalised by ``dbsf``.
 
-    Scores are made comparable by their distribution in their list (``dbsf``): what counts is how far a chunk stands out
-    from the list that ranks it best. Min-max scores would not do, since the first of every list would tie.
+    With min-max normalisation the first chunks of all lists would tie.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
-    return _fused(lists, [normalised(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
+    return _fuse_votes(lists, [normalize(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
 
 
-def fused(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
-    """Fuse in one of the `FUSIONS`.
+def fuse(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
+    """Fuse with one of the `FUSIONS`.
 
-    ``convex`` and ``dbsf`` add scores by ``weights``, normalised by their range or by their distribution (Mazzeschi
-    2023); ``rrf`` and ``borda`` go by ranks, and every list counts alike.
+    ``convex`` and ``dbsf`` add scores, normalised by range or by distribution (Mazzeschi 2023), with ``weights``;
+    ``rrf`` and ``borda`` use ranks, with equal weights.
     """
     if how == "rrf":
         return reciprocal_rank_fusion(rankings)
@@ -133,53 +133,53 @@ def fused(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] 
     return convex_combination(rankings, weights, "dbsf" if how == "dbsf" else "minmax")
 
 
-def _fused(
+def _fuse_votes(
     lists: Sequence[Hits],
     votes: Sequence[Sequence[float]],
     scale: Scale,
-    joined: Callable[[Sequence[float]], float] = math.fsum,  # the same votes in another order have to tie
+    combine: Callable[[Sequence[float]], float] = math.fsum,  # exact, so that votes in another order tie
 ) -> Hits:
-    """Join the votes that each chunk got; ``votes`` is parallel to ``lists``."""
+    """Combine the votes for each chunk; ``votes`` is parallel to ``lists``."""
     columns = [hits for hits in lists if isinstance(hits, LazyHits)]
     if (
-        joined is math.fsum
+        combine is math.fsum
         and columns
         and len(columns) == len(lists)
         and all(hits.chunks is columns[0].chunks for hits in columns)
     ):
-        return _fused_columns(columns, votes, scale)
+        return _fuse_columns(columns, votes, scale)
     found: dict[str, Hit] = {}
     gathered: defaultdict[str, list[float]] = defaultdict(list)
-    for hits, given in zip(lists, votes, strict=True):
-        for hit, vote in zip(hits, given, strict=True):
+    for hits, list_votes in zip(lists, votes, strict=True):
+        for hit, vote in zip(hits, list_votes, strict=True):
             before = found.setdefault(hit.chunk.id, hit)
             if before.survival != hit.survival:
                 found[hit.chunk.id] = Hit(hit.chunk, 0.0, scale, _survival(before, hit))
             gathered[hit.chunk.id].append(vote)
-    order = sorted((-joined(given), key) for key, given in gathered.items())
+    order = sorted((-combine(chunk_votes), key) for key, chunk_votes in gathered.items())
     return tuple(found[key].rescored(-score, scale) for score, key in order)
 
 
-def _fused_columns(lists: Sequence[LazyHits], votes: Sequence[Sequence[float]], scale: Scale) -> LazyHits:
-    """The same of rankings of the same chunks, where positions are as good as chunks, and sort as their ids do."""
+def _fuse_columns(lists: Sequence[LazyHits], votes: Sequence[Sequence[float]], scale: Scale) -> LazyHits:
+    """Like `_fuse_votes`, for rankings of the same chunks, whose positions sort like their ids."""
     sums: dict[int, float] = {}
     if len(lists) < 3:  # the sum of two is the same in any order, and rounded once as fsum's is
-        for hits, given in zip(lists, votes, strict=True):
-            for position, vote in zip(hits.positions, given, strict=True):
+        for hits, list_votes in zip(lists, votes, strict=True):
+            for position, vote in zip(hits.positions, list_votes, strict=True):
                 sums[position] = sums[position] + vote if position in sums else vote
     else:
         gathered: defaultdict[int, list[float]] = defaultdict(list)
-        for hits, given in zip(lists, votes, strict=True):
-            for position, vote in zip(hits.positions, given, strict=True):
+        for hits, list_votes in zip(lists, votes, strict=True):
+            for position, vote in zip(hits.positions, list_votes, strict=True):
                 gathered[position].append(vote)
-        sums = {position: math.fsum(given) if len(given) > 2 else sum(given) for position, given in gathered.items()}
+        sums = {at: math.fsum(votes_at) if len(votes_at) > 2 else sum(votes_at) for at, votes_at in gathered.items()}
     order = sorted([(-total, position) for position, total in sums.items()])
     positions, scores = tuple([position for _, position in order]), tuple([-total for total, _ in order])
     return LazyHits(lists[0].chunks, positions, scores, scale)
 
 
 def _survival(one: Hit, other: Hit) -> Survival:
-    """The best rank of each scope, the scopes in the order in which they come first."""
+    """Return the best rank of each scope, in order of first occurrence."""
     best: dict[str, int] = dict(one.survival)
     for scope, rank in other.survival:
         best[scope] = min(rank, best.get(scope, rank))
@@ -208,7 +208,7 @@ def _min_max(scores: tuple[float, ...]) -> tuple[float, ...]:
     return tuple([(score - low) / span for score in scores])
 
 
-def _rescaled(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
+def _standardize(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
     """Normalise scores that are not all equal, by their mean and standard deviation."""
     mean = math.fsum(scores) / len(scores)
     sd = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / len(scores))  # of the population

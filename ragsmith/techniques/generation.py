@@ -1,4 +1,4 @@
-"""Generation: the fixed stage that answers a question from the prompt's numbered blocks."""
+"""Generation, the fixed stage: answer a question from the prompt's numbered blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.text.blocks import blocks
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Prompt, Question
@@ -41,35 +41,35 @@ _NUMBERS = r"((?:passages?\s+)?\d{1,3}(?:\s*(?:[,;–-]|and)\s*(?:passage\s+)?\d
 _CITATION = re.compile(rf"(?<!\s)\s*(?:\[{_NUMBERS}\]|【{_NUMBERS}(?:†[^】]*)?】)", re.IGNORECASE)
 
 
-def cited_text(reply: str, n: int) -> Cited:
-    """Take the citations of ``n`` passages out of a reply: ``[1]``, ``[1, 2]``, ``[1-3]``, ``[Passage 1]``, ``【1】``.
+def parse_citations(reply: str, n: int) -> Cited:
+    """Remove the citations of ``n`` passages from a reply: ``[1]``, ``[1, 2]``, ``[1-3]``, ``[Passage 1]``, ``【1】``.
 
-    Marks that name none of the passages are text, such as the ``[12]`` of a list of references.
+    Marks of no passage are text, such as the ``[12]`` of a list of references.
 
     Raises:
-        ValueError: nothing but marks is left.
+        ValueError: the reply consists of marks only.
     """
     cited: dict[int, None] = {}
 
-    def taken_out(mark: re.Match[str]) -> str:
-        positions = [number - 1 for number in _expanded(mark[1] or mark[2]) if 1 <= number <= n]
+    def remove(mark: re.Match[str]) -> str:
+        positions = [number - 1 for number in _expand(mark[1] or mark[2]) if 1 <= number <= n]
         cited.update(dict.fromkeys(positions))
         return "" if positions else mark[0]
 
-    text = _CITATION.sub(taken_out, clean(reply, "answer")).strip()
+    text = _CITATION.sub(remove, clean_reply(reply, "answer")).strip()
     if not text:
         raise ValueError("the reply has no text; expected an answer")
     return text, tuple(cited)
 
 
-def _expanded(mark: str) -> Iterable[int]:
+def _expand(mark: str) -> Iterable[int]:
     for part in re.split(r"[,;]|and", mark):
         ends = [int(number) for number in re.findall(r"\d+", part)]
         yield from range(ends[0], ends[-1] + 1)
 
 
-def answer_of(cited: Cited, prompt: Prompt) -> Answer:
-    """An answer that cites passages of ``prompt`` only: a number that no passage has is a slip, not a source."""
+def make_answer(cited: Cited, prompt: Prompt) -> Answer:
+    """Return an answer without citations of passages that ``prompt`` does not have."""
     text, positions = cited
     return Answer(text, tuple(position for position in positions if position < len(prompt.passages)))
 
@@ -77,22 +77,22 @@ def answer_of(cited: Cited, prompt: Prompt) -> Answer:
 # --- the task --------------------------------------------------------------------------------------------------------
 
 POSITION = 0.05
-"""How much less a sentence of the last block is worth than one of the first, everything else being equal."""
+"""Difference in score between sentences of the first and the last block."""
 
 CUE = 0.1
-"""What a number is worth in reply to a question for one, and a name in reply to a question for one."""
+"""Added score of a sentence with a number or a name, if the question asks for one."""
 
 FLOOR = 0.6
-"""Sentences below this share of the best one's worth stay out of the answer."""
+"""Least score of a sentence of the answer, as a share of the best one's."""
 
 DIVERSITY = 0.3
 """Share of novelty in the choice of sentences."""
 
 FEWEST_WORDS = 4
-"""Shorter sentences are headings and fragments, which say nothing by themselves."""
+"""Shorter sentences are headings and fragments."""
 
-HOPELESS = 0.15
-"""Relevance below which a sentence has nothing to do with the question."""
+MIN_RELEVANCE = 0.15
+"""If no sentence is more relevant, the passages do not contain the answer."""
 
 _EXPLAIN = re.compile(
     r"\b(?:how(?! (?:many|much|long|old|often|far|large|high))|why|explain|describe|discuss|compare|contrast"
@@ -121,34 +121,34 @@ def wants_explanation(question: str) -> bool:
 
 @bounded_cache(1 << 8, key="a model and a context")  # about 20 KB each
 def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The distinct sentences of the blocks of ``context`` in reading order, and the positions of their blocks."""
+    """Return the distinct sentences of the blocks of ``context`` in order, and the positions of their blocks."""
     first: dict[str, int] = {}
     for position, block in enumerate(blocks(context)):
         for sentence in model.sentences(block):
             first.setdefault(sentence, position)
-    told = {sentence: at for sentence, at in first.items() if _tells(sentence)} or first
-    return tuple(told), tuple(told.values())
+    usable = {sentence: at for sentence, at in first.items() if _is_answer(sentence)} or first
+    return tuple(usable), tuple(usable.values())
 
 
-def _tells(sentence: str) -> bool:
-    """Whether this can be an answer: no heading, and no scrap of a table."""
+def _is_answer(sentence: str) -> bool:
+    """Whether a sentence may be an answer: not a heading or a fragment of a table."""
     return not sentence.startswith(("#", "|-", "| -")) and sentence.count(" ") >= FEWEST_WORDS - 1
 
 
 def answer_offline(model: OfflineModel, *, sample: int, question: str, context: str) -> Cited:
     """Answer with sentences of the passages: extractive question answering by sentence ranking.
 
-    Sentences are ranked by relevance to the question, a little higher in earlier blocks and, when a number or a name is
-    asked for, where there is one (answer typing as in Li and Roth 2002, by cue words). A question for a fact gets the
-    best sentence, a long one up to three, one that asks to explain up to five, chosen from the best by maximal marginal
-    relevance (Carbonell and Goldstein 1998). They are given in reading order, with the blocks they come from.
+    Sentences are ranked by relevance to the question, with a bonus for earlier blocks and for a number or a name if the
+    question asks for one (answer typing as in Li and Roth 2002, by cue words). The answer has one sentence for a short
+    question, up to three for a long one and up to five for an explanation, chosen by maximal marginal relevance
+    (Carbonell and Goldstein 1998), in reading order.
     """
     sentences, at = read_sentences(model, context)
     relevance = model.relevance(question, sentences)
-    if not sentences or relevance.max() < HOPELESS:
+    if not sentences or relevance.max() < MIN_RELEVANCE:
         return NOT_FOUND, ()
     worth = np.round(relevance - POSITION * np.array(at) / (at[-1] + 1) + _cue(question, sentences), 6)
-    n = _wanted(question)
+    n = _max_sentences(question)
     best = np.argsort(-worth, kind="stable")[: 2 * n]
     shortlist = sorted(i for i in best.tolist() if worth[i] >= FLOOR * worth[best[0]])
     if n == 1:
@@ -159,8 +159,8 @@ def answer_offline(model: OfflineModel, *, sample: int, question: str, context: 
     return " ".join(sentences[i] for i in chosen), tuple(dict.fromkeys(at[i] for i in chosen))
 
 
-def _wanted(question: str) -> int:
-    """How many sentences an answer may have."""
+def _max_sentences(question: str) -> int:
+    """Return the largest number of sentences of an answer."""
     if wants_explanation(question):
         return 5
     return 1 if len(question.split()) < 20 else 3
@@ -174,19 +174,19 @@ def _cue(question: str, sentences: tuple[str, ...]) -> NDArray[np.float64] | flo
 
 
 @cache
-def answering(n: int) -> Task[Cited]:
-    """The task of answering from ``n`` passages: its parser has to know how many there are."""
-    parse = partial(cited_text, n=n)
+def answer_task(n: int) -> Task[Cited]:
+    """Return the task of answering from ``n`` passages, a number that its parser needs."""
+    parse = partial(parse_citations, n=n)
     return Task("answer", PROMPT, parse, answer_offline, max_tokens=1024, usable_cut=True)
 
 
 def generate(question: Question, prompt: Prompt, *, language_model: LanguageModel) -> Answer:
-    """Answer ``question`` from the passages of ``prompt``; without passages there is nothing to ask a model.
+    """Answer ``question`` from the passages of ``prompt``; without passages no model is called.
 
     Raises:
         ModelError: the language model gave no answer.
     """
     if not prompt.passages:
         return Answer(NOT_FOUND)
-    task = answering(len(prompt.passages))
-    return answer_of(language_model.run(task, question=question.text, context=prompt.text), prompt)
+    task = answer_task(len(prompt.passages))
+    return make_answer(language_model.run(task, question=question.text, context=prompt.text), prompt)

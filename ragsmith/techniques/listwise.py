@@ -1,12 +1,12 @@
-"""Linear scores that are learned from lists: softmax cross-entropy over the candidates of a question.
+"""Linear scoring functions learned by softmax cross-entropy over the candidates of a question.
 
-That is ListNet (Cao et al. 2007) with a linear scoring function and the top-one probability, where the relevant
-candidates of a question share the target equally. Each signal is standardised within its question, so that a constant
-cancels, and weights learned with one embedder, or on one corpus, carry over to others.
+This is ListNet (Cao et al. 2007) with a linear scoring function and the top-one probability; the relevant candidates of
+a question share the target equally. Signals are standardised within each question, so that weights carry over to other
+embedders and corpora.
 
-What other data sets teach is kept as a quadratic: `General` has the weights that fit them best and the curvature of
-their loss there (Laplace's approximation). Adding a data set's own questions to it is fitting on all of them together,
-without their texts.
+What other data sets teach is represented by a quadratic: `General` has the weights of least loss and the curvature of
+the loss there (Laplace's approximation). Adding a data set's own questions to it approximates fitting all of them
+together, without the other texts.
 """
 
 from __future__ import annotations
@@ -23,32 +23,30 @@ Array = NDArray[np.float64]
 PAPER = "https://doi.org/10.1145/1273496.1273513"
 
 RIDGE = 0.1
-"""Ridge penalty on general weights, against the mean loss; from .003 to .1 held-out rankings were the same within
-noise."""
+"""Ridge penalty on general weights, relative to the mean loss; held-out rankings were the same from .003 to .1."""
 
 TIMES = (0, 1, 3, 10, 30)
-"""How often a question of one's own counts where a general one counts once; 0 takes the general weights as they are."""
+"""Weights of a data set's own question relative to a general one; 0 keeps the general weights."""
 
 FOLDS = 4
-"""Folds of groups of questions that choose among `TIMES`."""
+"""Cross-validation folds of groups of questions for the choice among `TIMES`."""
 
 FEWEST = 8
-"""Questions with something to learn from; with fewer the general weights stay."""
+"""With fewer informative questions the general weights are kept."""
 
 _STEPS = 30
 _CONVERGED = 1e-12
 
 Observation = Mapping[str, Any]
-"""One ``question``: ``signals`` of its candidates, a row each, which of them are ``relevant``, and the ``group`` of its
-gold."""
+"""A ``question`` with the ``signals`` of its candidates by row, which of them are ``relevant``, and its ``group``."""
 
 
 @dataclass(frozen=True, eq=False)
 class General:
-    """What other data sets teach about ``signals``.
+    """Weights of ``signals`` learned on other data sets.
 
-    ``weights`` has shape ``(signals,)``. ``curvature``, ``(signals, signals)``, is the Hessian of their mean loss with
-    its ridge penalty there, and ``questions`` counts those it is the mean of.
+    ``weights`` has shape ``(signals,)``. ``curvature``, ``(signals, signals)``, is the Hessian there of the mean loss
+    over ``questions`` questions with its ridge penalty.
     """
 
     signals: tuple[str, ...]
@@ -58,15 +56,15 @@ class General:
 
     @classmethod
     def nothing(cls, signals: tuple[str, ...]) -> General:
-        """What is known where no data set taught: weights of 0, held there by the ridge penalty of one question."""
+        """Weights of 0 with the ridge penalty of one question, without other data sets."""
         return cls(signals, np.zeros(len(signals)), RIDGE * np.eye(len(signals)), 1)
 
     def plain(self) -> list[Any]:
-        """All there is to it, as plain data."""
+        """Return the fields as JSON types."""
         return [list(self.signals), self.weights.tolist(), self.curvature.tolist(), self.questions]
 
     def without(self, signal: str) -> General:
-        """The same with the weight of ``signal`` held at 0, and the others fitted to that; "" leaves all as they are.
+        """Fix the weight of ``signal`` at 0 and refit the others; "" returns the object itself.
 
         Raises:
             ValueError: there is no such signal.
@@ -75,25 +73,25 @@ class General:
             return self
         if signal not in self.signals:
             raise ValueError(f"there is no signal {signal!r}: use one of {', '.join(self.signals)}")
-        kept = np.array([name != signal for name in self.signals])
-        inner = self.curvature[np.ix_(kept, kept)]
-        shift = np.linalg.solve(inner, self.curvature[np.ix_(kept, ~kept)] @ self.weights[~kept])
+        others = np.array([name != signal for name in self.signals])
+        inner = self.curvature[np.ix_(others, others)]
+        shift = np.linalg.solve(inner, self.curvature[np.ix_(others, ~others)] @ self.weights[~others])
         names = tuple(name for name in self.signals if name != signal)
-        return General(names, self.weights[kept] + shift, inner, self.questions)
+        return General(names, self.weights[others] + shift, inner, self.questions)
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Questions to learn from: their candidates one below the other, ``sizes[i]`` of question ``i``."""
+    """Training questions: the candidates of all questions by row, ``sizes[i]`` of question ``i``."""
 
     signals: Array
     target: Array
     sizes: NDArray[np.int64]
 
     @classmethod
-    def of(cls, observations: Sequence[Observation]) -> Lists:
-        """The questions among ``observations`` that can teach: some candidates are relevant, and others are not."""
-        used = [one for one in observations if teaches(one)]
+    def from_observations(cls, observations: Sequence[Observation]) -> Lists:
+        """Collect the informative questions (`is_informative`)."""
+        used = [one for one in observations if is_informative(one)]
         if not used:
             return cls(np.zeros((0, 0)), np.zeros(0), np.zeros(0, dtype=np.int64))
         shares = [np.asarray(one["relevant"], dtype=float) / sum(one["relevant"]) for one in used]
@@ -101,8 +99,8 @@ class Lists:
         return cls(rows, np.concatenate(shares), np.array([len(share) for share in shares]))
 
     @classmethod
-    def joined(cls, parts: Sequence[Lists]) -> Lists:
-        """The questions of all ``parts``."""
+    def concatenate(cls, parts: Sequence[Lists]) -> Lists:
+        """Collect the questions of all ``parts``."""
         return cls(
             np.concatenate([part.signals for part in parts]),
             np.concatenate([part.target for part in parts]),
@@ -118,7 +116,7 @@ class Lists:
         return starts
 
     def losses(self, weights: Array) -> Array:
-        """Cross-entropy of each question: shape ``(questions,)``."""
+        """Return the cross-entropy of each question: shape ``(questions,)``."""
         return self._softmax(weights)[0]
 
     def _softmax(self, weights: Array) -> tuple[Array, Array]:
@@ -130,7 +128,7 @@ class Lists:
         return losses, raised / np.repeat(totals, self.sizes)
 
     def slope(self, weights: Array, counts: Array) -> tuple[Array, Array]:
-        """Gradient and Hessian of the losses, summed with ``counts`` for each question."""
+        """Return the gradient and Hessian of the sum of losses, weighted by ``counts``."""
         probabilities = self._softmax(weights)[1]
         each = np.repeat(counts, self.sizes)
         gradient = self.signals.T @ (each * (probabilities - self.target))
@@ -139,17 +137,17 @@ class Lists:
         return gradient, second - (means * counts[:, None]).T @ means
 
     def mean_slope(self, weights: Array) -> tuple[Array, Array]:
-        """Gradient and Hessian of the mean loss."""
+        """Return the gradient and Hessian of the mean loss."""
         return self.slope(weights, np.full(len(self), 1 / len(self)))
 
 
-def teaches(observation: Observation) -> bool:
-    """Whether a question has relevant candidates and others."""
+def is_informative(observation: Observation) -> bool:
+    """Whether a question has both relevant and other candidates."""
     return 0 < sum(observation["relevant"]) < len(observation["relevant"])
 
 
-def standardised(columns: Sequence[Array]) -> Array:
-    """The columns side by side, each with mean 0 and standard deviation 1 (0 where it is constant), to 6 decimals.
+def standardize(columns: Sequence[Array]) -> Array:
+    """Stack columns, each scaled to mean 0 and standard deviation 1 (0 if it is constant), to 6 decimals.
 
     Raises:
         ValueError: a value is not finite.
@@ -164,8 +162,8 @@ def standardised(columns: Sequence[Array]) -> Array:
     return scaled.round(6)
 
 
-def scores_of(signals: Array, names: Collection[str], weights: Mapping[str, float], without: str = "") -> Array:
-    """The score of each row of ``signals``, to 9 decimals; the signal ``without`` counts nothing.
+def score_rows(signals: Array, names: Collection[str], weights: Mapping[str, float], without: str = "") -> Array:
+    """Return the score of each row of ``signals`` except the signal ``without``, to 9 decimals.
 
     Raises:
         ValueError: ``weights`` are of other signals.
@@ -180,17 +178,16 @@ def scores_of(signals: Array, names: Collection[str], weights: Mapping[str, floa
     return scores.round(9)
 
 
-def observed(question: str, signals: Array, relevant: Sequence[bool], group: str) -> dict[str, Any]:
-    """An `Observation`, as plain data."""
+def make_observation(question: str, signals: Array, relevant: Sequence[bool], group: str) -> dict[str, Any]:
+    """Return an `Observation` as JSON types."""
     return {"question": question, "signals": signals.tolist(), "relevant": list(relevant), "group": group}
 
 
-def minimised(lists: Lists, counts: Array, centre: Array, curvature: Array) -> Array:
-    """The weights of least loss, by Newton's method: shape ``(signals,)``.
+def minimize(lists: Lists, counts: Array, centre: Array, curvature: Array) -> Array:
+    """Return the weights of least loss by Newton's method: shape ``(signals,)``.
 
-    The loss is the sum over the questions of ``lists``, each ``counts`` times, and of the quadratic
-    ``(w - centre)' curvature (w - centre) / 2``. It is convex, so there is one minimum; a step that would raise it is
-    halved.
+    The loss, which is convex, is the sum over the questions weighted by ``counts`` plus the quadratic
+    ``(w - centre)' curvature (w - centre) / 2``. A step that would increase it is halved.
     """
 
     def loss(weights: Array) -> float:
@@ -214,36 +211,39 @@ def minimised(lists: Lists, counts: Array, centre: Array, curvature: Array) -> A
     return weights
 
 
-def adapted(lists: Lists, general: General, times: int) -> Array:
-    """The weights for ``general`` questions and those of ``lists`` together, where each of these counts ``times``."""
+def adapt(lists: Lists, general: General, times: int) -> Array:
+    """Fit weights to the ``general`` questions and those of ``lists``, with weight ``times`` each."""
     if not times or not len(lists):
         return general.weights
     counts = np.full(len(lists), float(times))
-    return minimised(lists, counts, general.weights, general.questions * general.curvature)
+    return minimize(lists, counts, general.weights, general.questions * general.curvature)
 
 
-def how_often(observations: Sequence[Observation], general: General) -> int:
-    """How often each question should count (`TIMES`): by the loss on folds that were held out, group by group.
+def choose_times(observations: Sequence[Observation], general: General) -> int:
+    """Choose the weight of each question among `TIMES` by grouped cross-validation.
 
-    It is more than 0 where the mean loss falls by more than its standard error, which is that of independent groups.
-    Behind a retrieval that was fitted itself the ranks of the stage before come from weights that saw the fold: what
-    that flatters is the choice alone, as a search scores no question with weights that saw it.
+    It is above 0 if the mean loss decreases by more than its standard error over groups. If the retrieval was fitted
+    too, its ranks come from weights that saw the fold. This may bias the choice but no score: a search scores no
+    question with weights that saw it.
     """
-    used = [one for one in observations if teaches(one)]
+    used = [one for one in observations if is_informative(one)]
     groups = sorted({one["group"] for one in used})
     if len(used) < FEWEST or len(groups) < 2:
         return 0
     fold_of = {group: number % min(FOLDS, len(groups)) for number, group in enumerate(groups)}
     folds = sorted(set(fold_of.values()))
-    split = [[one for one in used if (fold_of[one["group"]] == fold) == held] for fold in folds for held in (0, 1)]
-    pairs = [(Lists.of(rest), Lists.of(held)) for rest, held in zip(split[::2], split[1::2], strict=True)]
-    plain = np.concatenate([held.losses(general.weights) for _, held in pairs])
+    pairs = []
+    for fold in folds:
+        rest = [one for one in used if fold_of[one["group"]] != fold]
+        test = [one for one in used if fold_of[one["group"]] == fold]
+        pairs.append((Lists.from_observations(rest), Lists.from_observations(test)))
+    baseline = np.concatenate([tested.losses(general.weights) for _, tested in pairs])
     numbers = {group: number for number, group in enumerate(groups)}
     of_group = [numbers[one["group"]] for fold in folds for one in used if fold_of[one["group"]] == fold]
     best, most = 0, 0.0
     for times in TIMES[1:]:
-        found = [held.losses(adapted(rest, general, times)) for rest, held in pairs]
-        gains = plain - np.concatenate(found)
+        found = [tested.losses(adapt(trained, general, times)) for trained, tested in pairs]
+        gains = baseline - np.concatenate(found)
         moved = np.bincount(of_group, weights=gains - gains.mean()) / len(gains)
         surely = float(gains.mean() - np.sqrt((moved**2).sum() * len(groups) / (len(groups) - 1)))
         if surely > most:
@@ -252,10 +252,11 @@ def how_often(observations: Sequence[Observation], general: General) -> int:
 
 
 def solve(observations: Sequence[Observation], *, general: General, without: str) -> dict[str, Any]:
-    """The weights by signal, to 6 decimals, and how many ``times`` each question counted; without any, general ones."""
+    """Fit the weights by signal, to 6 decimals, and the ``times`` that each question counts."""
     known = general.without(without)
-    kept = [name != without for name in general.signals]
-    own = [{**one, "signals": np.asarray(one["signals"], dtype=float)[:, kept]} for one in observations if teaches(one)]
-    times = how_often(own, known)
-    weights = adapted(Lists.of(own), known, times)
+    columns = [name != without for name in general.signals]
+    informative = filter(is_informative, observations)
+    own = [{**one, "signals": np.asarray(one["signals"], dtype=float)[:, columns]} for one in informative]
+    times = choose_times(own, known)
+    weights = adapt(Lists.from_observations(own), known, times)
     return {"times": times, "weights": dict(zip(known.signals, np.round(weights, 6).tolist(), strict=True))}

@@ -1,7 +1,4 @@
-"""The loop of self-reflective retrieval: search, judge, reformulate, until something ends it (Verma et al. 2026).
-
-Nothing here asks a model: what searches and judges, and what proposes the next query, is passed in.
-"""
+"""The loop of self-reflective retrieval: search, judge and reformulate until it stops (Verma et al. 2026)."""
 
 from __future__ import annotations
 
@@ -9,21 +6,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ragsmith.techniques.fusion import normalised, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import normalize, reciprocal_rank_fusion
 from ragsmith.types import Hits
 
 Candidates = tuple[tuple[str, float], ...]
-"""Queries, each with the probability in [0, 1] that its writer gives it."""
+"""Queries with their probabilities in [0, 1]."""
 
-FIRST = 5
-"""Hits whose scores make up the confidence."""
+CONFIDENCE_HITS = 5
+"""Number of hits whose scores determine the confidence."""
 
 Stop = Literal["sufficient", "converged", "budget", "no candidate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One search, what the controller was shown of it, and its verdict."""
+    """A search, the passages that the controller read, and its verdict."""
 
     query: str
     hits: Hits
@@ -33,7 +30,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What happened: the searches in order, and why there was no further one."""
+    """The searches in order, and why the loop stopped."""
 
     rounds: tuple[Round, ...]
     stop: Stop
@@ -46,10 +43,10 @@ def reflect(
     settled: Callable[[Hits, Hits], bool],
     reformulations: int,
 ) -> Reflection:
-    """Look, reformulate, look again: ``1 + reformulations`` searches at most, whatever controller and sampler say.
+    """Search at most ``1 + reformulations`` times.
 
-    ``look`` searches and judges, ``propose`` writes candidates for the next query, and ``settled`` compares the new
-    hits with the last ones. No query is searched twice.
+    ``look`` searches and judges, ``propose`` returns candidates for the next query, and ``settled`` says whether the
+    new hits have converged to the last ones. No query is searched twice.
     """
     rounds: list[Round] = []
     query = question
@@ -68,23 +65,23 @@ def reflect(
 
 
 def most_probable(candidates: Candidates, tried: Iterable[str]) -> str | None:
-    """The most probable query, of equals the first, that was not tried; case and white space make no difference."""
-    known = {_folded(query) for query in tried}
-    fresh = [candidate for candidate in candidates if _folded(candidate[0]) not in known]
+    """Return the most probable query, the first of equals, that was not tried, ignoring case and white space."""
+    known = {_fold(query) for query in tried}
+    fresh = [candidate for candidate in candidates if _fold(candidate[0]) not in known]
     return max(fresh, key=lambda candidate: candidate[1])[0] if fresh else None
 
 
-def _folded(query: str) -> str:
+def _fold(query: str) -> str:
     return " ".join(query.casefold().split())
 
 
-def converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
+def has_converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
     """Whether the stopping rule ends the loop between two searches."""
     return rule != "none" and change(now, before, rule=rule, beta=beta) < tau
 
 
 def change(now: Hits, before: Hits, *, rule: str, beta: float) -> float:
-    """What the stopping rule, as printed or corrected, holds against its threshold."""
+    """Return the quantity that the stopping rule, as printed or corrected, compares with its threshold."""
     one, other = ({hit.chunk.id for hit in hits} for hits in (now, before))
     similarity = len(one & other) / len(one | other) if one | other else 1.0  # Jaccard
     # as printed: Delta_t = Sim(D_t, D_t-1) + beta |Conf(D_t) - Conf(D_t-1)|;  corrected: 1 - Sim in the place of Sim
@@ -92,13 +89,13 @@ def change(now: Hits, before: Hits, *, rule: str, beta: float) -> float:
 
 
 def confidence(hits: Hits) -> float:
-    """Mean of the five best normalised scores: high where the first hits are alike and stand out from the rest."""
-    best = sorted(normalised(hits, "minmax"), reverse=True)[:FIRST]
+    """Mean of the five best normalised scores, which is high if the first hits stand out from the rest."""
+    best = sorted(normalize(hits, "minmax"), reverse=True)[:CONFIDENCE_HITS]
     return sum(best) / len(best) if best else 0.0
 
 
-def kept(reflection: Reflection, keep: str) -> Hits:
-    """The hits that are returned: evidence found sufficient as it is, else what ``keep`` says."""
+def select_hits(reflection: Reflection, keep: str) -> Hits:
+    """Return the hits of the last round if they are sufficient, else those chosen by ``keep``."""
     rounds = reflection.rounds
     if reflection.stop == "sufficient" or keep == "last" or len(rounds) == 1:
         return rounds[-1].hits

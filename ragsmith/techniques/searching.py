@@ -1,29 +1,29 @@
-"""Search with several queries at once and fuse what they find: what most query expansions end with."""
+"""Search with several queries at once and fuse their rankings, as most query expansions do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ragsmith.techniques.fusion import fused
+from ragsmith.techniques.fusion import fuse
 from ragsmith.types import Hits, Question, Rankings, Search
 
 
-def fused_search(search: Search, queries: Iterable[str], fuse: Callable[[Rankings], Hits]) -> Hits:
-    """Search with each of ``queries`` once and `fuse` the rankings; the hits of one query alone keep their scores."""
+def fused_search(search: Search, queries: Iterable[str], combine: Callable[[Rankings], Hits]) -> Hits:
+    """Search with each distinct query and ``combine`` the rankings; a single ranking keeps its scores."""
     rankings = search(tuple(dict.fromkeys(queries)))
-    return rankings[0] if len(rankings) == 1 else fuse(rankings)
+    return rankings[0] if len(rankings) == 1 else combine(rankings)
 
 
 def weighted_search(
     search: Search, question: Question, others: Iterable[str], weight: float, fusion: str = "convex"
 ) -> Hits:
-    """Search with the question and with ``others``, and combine the scores, in one of the `FUSIONS`.
+    """Search with the question, whose share of the score is ``weight``, and ``others``, which share the rest equally.
 
-    The question has the share ``weight`` of the score, and the other queries have equal shares of the rest.
+    ``fusion`` is one of the `FUSIONS`.
     """
 
-    def combined(rankings: Rankings) -> Hits:
+    def combine(rankings: Rankings) -> Hits:
         n = len(rankings) - 1
-        return fused(rankings, fusion, [weight] + [(1 - weight) / n] * n)
+        return fuse(rankings, fusion, [weight] + [(1 - weight) / n] * n)
 
-    return fused_search(search, (question.text, *others), combined)
+    return fused_search(search, (question.text, *others), combine)

@@ -1,4 +1,4 @@
-"""Which language tasks a technique asks of a model, found in the code of its functions."""
+"""Find the language tasks of techniques in the code of their functions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ragsmith.models.tasks import Task
 from ragsmith.techniques.registry import Technique
 
 PASSAGES = 10
-"""For which tasks are shown that are made for a number of passages."""
+"""The number of passages for tasks that depend on it."""
 
 
-def tasks(technique: Technique) -> tuple[Task[Any], ...]:
-    """The language tasks that a technique's functions name, its own and those of techniques it builds on, in order."""
+def find_tasks(technique: Technique) -> tuple[Task[Any], ...]:
+    """Return the language tasks of a technique and of techniques that it builds on, in order."""
     fitting = technique.fitting
-    return tasks_named(technique.fn, *((fitting.observe, fitting.solve) if fitting else ()))
+    return find_tasks_of(technique.fn, *((fitting.observe, fitting.solve) if fitting else ()))
 
 
-def tasks_named(*functions: Callable[..., Any]) -> tuple[Task[Any], ...]:
-    """The language tasks that ``functions``, and those of the same package that they use, name, in order."""
+def find_tasks_of(*functions: Callable[..., Any]) -> tuple[Task[Any], ...]:
+    """Return the language tasks that ``functions`` refer to, directly or through functions of the same package."""
     found: dict[str, Task[Any]] = {}
     seen: set[FunctionType] = set()
     waiting = [fn for fn in functions if isinstance(fn, FunctionType)]
@@ -31,19 +31,19 @@ def tasks_named(*functions: Callable[..., Any]) -> tuple[Task[Any], ...]:
             continue
         seen.add(fn)
         package = fn.__module__.partition(".")[0]
-        for value in _named(fn):
+        for value in _globals_of(fn):
             if isinstance(value, Task):
                 found.setdefault(value.name, value)
             elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] == package:
-                if task := _made(value):
+                if task := _task_of(value):
                     found.setdefault(task.name, task)
                 else:
                     waiting.append(value)
     return tuple(found.values())
 
 
-def _made(fn: FunctionType) -> Task[Any] | None:
-    """The task that a function makes for a number of passages, which its parser has to know."""
+def _task_of(fn: FunctionType) -> Task[Any] | None:
+    """Return the task that a function creates for a number of passages, or None if it creates none."""
     hints = {name: str(hint).partition("[")[0].rpartition(".")[2] for name, hint in inspect.get_annotations(fn).items()}
     if hints.pop("return", "") != "Task" or not set(hints.values()) <= {"int", "<class 'int'>"}:
         return None
@@ -51,8 +51,8 @@ def _made(fn: FunctionType) -> Task[Any] | None:
     return task
 
 
-def _named(fn: FunctionType) -> Iterator[object]:
-    """The values of the globals that a function's code names, and what is in those that are collections."""
+def _globals_of(fn: FunctionType) -> Iterator[object]:
+    """Yield the globals that a function's code refers to; of collections, their items."""
     for name in _names(fn.__code__):
         value = inspect.unwrap(found) if callable(found := fn.__globals__.get(name)) else found
         if isinstance(value, Mapping):

@@ -23,7 +23,7 @@ from ragsmith.exported.pipeline import COLD_STARTS, Pipeline
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.model_objects import apart
+from ragsmith.models.model_objects import partition_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
@@ -73,7 +73,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def setup_of(folder: Path, **models: Any) -> Experiment:
-    names, given_models = apart(models)
+    names, given_models = partition_models(models)
     return Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given_models)
 
 

@@ -63,7 +63,7 @@ def test_what_was_not_anchored_says_why_and_where_it_may_be(ragsmith: Command, w
     ragsmith("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", out)
     nowhere, ambiguous, repeated = left_of(out)
     assert (nowhere["question"], nowhere["status"], nowhere["line"]) == ("Where is the moon?", "not found", 6)
-    assert (ambiguous["status"], ambiguous["reason"]) == ("ambiguous", "the quotation stands in 3 places")
+    assert (ambiguous["status"], ambiguous["reason"]) == ("ambiguous", "the quotation occurs 3 times")
     assert {candidate["doc"] for candidate in ambiguous["candidates"]} == {"lighthouse", "market", "school"}
     assert all(candidate["text"] == "of Marrow" for candidate in ambiguous["candidates"])
     assert (repeated["status"], repeated["reason"]) == ("repeated", "line 3 asks and answers the same")
@@ -122,7 +122,7 @@ def test_quotations_that_are_lost_are_said_and_the_others_kept(ragsmith: Command
     shown = ragsmith(
         "dataset", "anchor", written / "list.jsonl", "--documents", written / "pages", "-o", written / "my"
     )
-    assert "left out: q001: 'The choir never sings at all in May.': the quotation stands nowhere" in shown.out
+    assert "left out: q001: 'The choir never sings at all in May.': neither the quotation nor a similar" in shown.out
     assert len(load_dataset(written / "my").examples[0].evidence) == 1
 
 
@@ -171,7 +171,7 @@ def test_where_nothing_is_anchored_the_list_of_why_is_all_that_is_written(ragsmi
         (["list.csv"], "--documents is missing: give the folder of documents that answer the questions"),
         (["nothing.csv", "--documents", "pages", "-o", "my"], "there is no such file"),
         (["list.csv", "--documents", "nowhere", "-o", "my"], "there is no such folder"),
-        (["list.csv", "--documents", "pages"], "is no data set's folder (it has no documents/): give --output"),
+        (["list.csv", "--documents", "pages"], "is not a data set (it has no documents/): give --output"),
         (["list.csv", "--documents", "pages", "-o", "pages"], "is not an empty folder; give a new one"),
         (["list.csv", "--documents", "pages", "-o", "my", "--at-least", "2"], "--at-least is 2.0: give a probability"),
         (

@@ -86,7 +86,7 @@ def test_what_was_not_found_is_said(ragsmith: Command, tmp_path: Path) -> None:
     source = published(tmp_path / "published", data=lost)
     shown = ragsmith("dataset", "import", source, "-o", tmp_path / "mine")
     assert "1 of 2 pieces of evidence located exactly (50.0 %)" in shown.out
-    assert "q1: sentence 0 of 'Elm' does not stand there exactly once" in shown.out.splitlines()
+    assert "q1: sentence 0 of 'Elm' does not occur there exactly once" in shown.out.splitlines()
     found = json.loads(ragsmith("dataset", "import", source, "-o", tmp_path / "again", "--json").out)
     assert (found["located"], found["total"], len(found["notes"])) == (1, 2, 1)
 
@@ -96,7 +96,7 @@ def test_what_was_not_found_is_said(ragsmith: Command, tmp_path: Path) -> None:
     [
         ({}, [], "has no *.json files; give the folder or the file that was published"),
         ({"a": HOTPOTQA, "b": TATQA}, [], "has files in several formats (hotpotqa, tatqa); name one with --format"),
-        ({"a": {"Oak": ["It is old."]}}, [], "is in no format that is known; name one with --format"),
+        ({"a": {"Oak": ["It is old."]}}, [], "is in no known format; name one with --format"),
         ({"a": '[\n{"_id": }]'}, [], "error: a.json:2: not valid JSON: Expecting value at column 9"),
         ({"a": TATQA}, ["--format", "hotpotqa"], "error: a.json: question 1: '_id' is missing"),
         ({"a": TATQA}, ["--format", "tatqas"], "unknown format 'tatqas': did you mean 'tatqa'?"),

@@ -13,7 +13,7 @@ import pytest
 from ragsmith.cli.explanation import explained, parts
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Fitting, Technique, load_techniques
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 Command = Callable[..., Any]
@@ -59,7 +59,7 @@ def test_nothing_of_a_docstring_is_lost(technique: Technique) -> None:
 
 @pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
 def test_whoever_is_handed_a_language_model_asks_something(technique: Technique) -> None:
-    assert bool(tasks(technique)) == ("language_model" in technique.tools.values())
+    assert bool(find_tasks(technique)) == ("language_model" in technique.tools.values())
 
 
 def test_tasks_are_followed_through_the_functions_that_ask(ragsmith: Command) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.dataset import documents_given, load_dataset, load_documents
+from ragsmith.datasets.dataset import load_dataset, load_documents, load_documents_option
 from ragsmith.errors import DatasetError, WrongOption
 
 Command = Callable[..., Any]
@@ -144,7 +144,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(ragsmith: Command, stale: Pa
         said = f"error: --documents names no folder: {option}; give one of documents, or a data set\n"
         assert shown.err == said
     with pytest.raises(WrongOption):
-        documents_given("nowhere")
+        load_documents_option("nowhere")
 
 
 def test_what_else_is_wrong_in_the_folder_is_listed_too(files: Path) -> None:
@@ -157,7 +157,7 @@ def test_what_else_is_wrong_in_the_folder_is_listed_too(files: Path) -> None:
 
 
 def test_a_bundled_data_set_is_a_folder_of_documents_too() -> None:
-    assert len(documents_given("law").documents) == len(load_dataset("law").documents)
+    assert len(load_documents_option("law").documents) == len(load_dataset("law").documents)
 
 
 def test_the_report_of_another_data_set_of_the_same_name_is_not_written_over(

@@ -29,7 +29,7 @@ WRITING = """
     import time
 
     from ragsmith.cli import interrupts
-    from ragsmith.gateway.claims import Grouped
+    from ragsmith.gateway.claims import BatchedStore
     from ragsmith.models.calls import StoredCall
 
     class Slow:
@@ -40,7 +40,7 @@ WRITING = """
 
     interrupts.GRACE_SECONDS = 0.1
     interrupts.Interrupts()
-    begun, store = threading.Event(), Grouped(Slow())
+    begun, store = threading.Event(), BatchedStore(Slow())
     threading.Thread(target=store.put_calls, args=([StoredCall("k", "m", "task", "a reply")],), daemon=True).start()
     begun.wait()
     try:

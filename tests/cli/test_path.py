@@ -30,7 +30,7 @@ def test_a_data_set_within_the_folder_is_not_taken_in(ragsmith: Command, pages: 
     found = json.loads(ragsmith("dataset", "init", pages, "-o", tmp_path / "zz", "--json").out)
     assert [path.name for path in (tmp_path / "zz" / "documents").rglob("*")] == ["mill.md"]
     [aside] = [file for file in found["files"] if file["outcome"] == "left aside"]
-    assert (aside["source"], aside["reason"].split(";")[0]) == ("out", "is a data set that init made")
+    assert (aside["source"], aside["reason"].split(";")[0]) == ("out", "is a data set made by init")
 
 
 def test_what_a_check_found_is_said_though_its_page_cannot_be_written(ragsmith: Command, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_init_that_is_interrupted_says_that_nothing_was_written(
 def test_a_folder_that_is_no_data_set_is_said_to_be_none(ragsmith: Command, pages: Path, tmp_path: Path) -> None:
     (pages / "scan.pdf").write_bytes(b"no such thing")
     (tmp_path / "list.csv").write_text("question,answer\nWhen was it built?,1742\n")
-    said = f"{pages} is no data set:  ragsmith dataset init {pages} -o DIR  makes one"
+    said = f"{pages} is not a data set:  ragsmith dataset init {pages} -o DIR  makes one"
     shown = ragsmith("dataset", "validate", pages)
     assert (shown.code, said in shown.out + shown.err) == (2, True)
     model = ("--llm", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--cache", tmp_path / "cache.sqlite")
@@ -95,4 +95,4 @@ def test_documents_that_are_there_are_adopted_or_the_file_is_refused(
     assert sorted(path.name for path in mine.iterdir()) == ["lock.md", "mill.md"]
     assert (mine / "lock.md").read_text() == "# The lock\n\nBoats waited here.\n"
     [reason] = [file["reason"] for file in files if file["reason"]]
-    assert reason.startswith("documents/lock.md is there with another text")
+    assert reason.startswith("documents/lock.md exists with another text")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ragsmith.building import tell
+from ragsmith.building import log_progress
 from ragsmith.cli.building import show_building
 from ragsmith.cli.progress import Progress
 from ragsmith.evaluation.baselines import baseline
@@ -69,7 +69,7 @@ def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Experiment, caps
 
 def built(mode: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     show_building(Progress(mode).building)
-    tell("embedding texts", 4_096, 99_770)
+    log_progress("embedding texts", 4_096, 99_770)
     show_building()
     return capsys.readouterr().err.splitlines()
 

@@ -41,7 +41,7 @@ def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Com
         "  before: Captain Ilse Varn has steered the ferry since the winter of 1987.",
         "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
         f"{edited}/reworded.jsonl: what is in other words; look at it before you search, then remove the file",
-        "left as it is: questions.jsonl:5 (ferry-5), evidence 1: the text stands nowhere, nor anything like it",
+        "left as it is: questions.jsonl:5 (ferry-5), evidence 1: neither the text nor a similar one was found",
         f"{edited}/unrepaired.jsonl: what was left, with the places that come into question",
     ]
     [left] = [json.loads(line) for line in (edited / "unrepaired.jsonl").read_text().splitlines()]

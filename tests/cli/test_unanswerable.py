@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ragsmith as library
-from ragsmith.store.store import opened
+from ragsmith.store.store import open_store
 from ragsmith.text.declining import declines
 
 Command = Callable[..., Any]
@@ -76,7 +76,7 @@ def test_means_are_over_the_questions_that_have_a_value(winner: Path, ragsmith: 
 
 def test_the_fitness_of_a_question_is_made_of_the_parts_that_it_has(winner: Path, home: Path) -> None:
     pipeline = library.Pipeline.load(winner)
-    with opened(home / "cache.sqlite") as store:
+    with open_store(home / "cache.sqlite") as store:
         evaluation = pipeline.evaluate(store)
     fitness = evaluation.by_question(pipeline.fitness)
     for question, record in evaluation.records.items():

@@ -1,4 +1,4 @@
-"""What stands beside questions changes nothing of the data set, and is read as strictly as the questions are."""
+"""Annotations do not affect the data set, and are validated as strictly as questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened to documents, and which questions they still answer."""
+"""Changes of documents are detected, and questions that they still answer are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gold of whole documents and sections is said to be such, and so are too few questions."""
+"""Warnings name evidence of whole documents and sections, and too few questions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.coarse import Coarseness, coarseness, warnings_about
+from ragsmith.datasets.coarse import Coarseness, coarseness, dataset_warnings
 from ragsmith.datasets.dataset import load_dataset
 
 SENTENCE = "The keeper of the mill counts every sack before the gate is shut. "
@@ -45,7 +45,7 @@ def test_what_is_longer_than_a_chunk_is_counted_once(tmp_path: Path, evidence: A
 
 
 def test_a_data_set_without_either_fault_has_no_warning() -> None:
-    assert list(warnings_about(load_dataset("law"))) == []
+    assert list(dataset_warnings(load_dataset("law"))) == []
 
 
 def test_validate_and_show_say_both(tmp_path: Path, ragsmith: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""Every bundled domain is what its files say, and `tools/domains.py` finds what is not.
+"""Every bundled domain is valid, and `tools/domains.py` finds what is not.
 
 Domains are found by themselves; gates are held in `tests/labelling/checking/test_gates.py`.
 """

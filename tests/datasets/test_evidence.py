@@ -1,4 +1,4 @@
-"""Evidence is given by its words, or by a place that people name; what a row may leave out, it may leave out."""
+"""Evidence is located by its text or a named place, and optional keys may be omitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pdf_file import pdf
 from ragsmith.datasets.dataset import describe, load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.datasets.offsets import write_offsets
-from ragsmith.datasets.places import stripped
+from ragsmith.datasets.places import stripped_span
 from ragsmith.errors import DatasetError
 from ragsmith.types import Dataset, Document, Example, Modality, Origin, Span
 
@@ -150,7 +150,7 @@ def test_text_is_found_where_it_stands_once_and_else_refused(words: list[list[st
         assert problems == []
     else:
         assert span is None
-        assert f"stands {len(everywhere)} times" in problems[0]
+        assert f"occurs {len(everywhere)} times" in problems[0]
 
 
 # --- rows that say less ----------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_found_offsets_are_written_and_nothing_else_changes(folder: Path) -> Non
 def test_with_a_mistake_nothing_is_written(folder: Path) -> None:
     questions(folder, record(1, evidence=[{"text": "It ends in May."}]), record(2, evidence=[{"text": "nowhere"}]))
     before = (folder / "questions.jsonl").read_bytes()
-    with pytest.raises(DatasetError, match="stands in no document"):
+    with pytest.raises(DatasetError, match="occurs in no document"):
         write_offsets(folder)
     assert (folder / "questions.jsonl").read_bytes() == before
 
@@ -280,5 +280,5 @@ def test_pages_survive_as_offsets_where_a_data_set_is_written(folder: Path, tmp_
     write_dataset(load_dataset(folder), tmp_path / "copy")
     (example,) = load_dataset(tmp_path / "copy").examples
     document = next(d for d in load_dataset(tmp_path / "copy").documents if d.id == example.evidence[0].doc)
-    assert stripped(document, 0, 12) == Span(document.id, 0, 11)
+    assert stripped_span(document, 0, 12) == Span(document.id, 0, 11)
     assert document.text[example.evidence[0].start : example.evidence[0].end] == "Third page."

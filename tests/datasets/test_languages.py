@@ -1,4 +1,4 @@
-"""The languages of documents, as ``dataset.yaml`` or their texts tell them, and where they count."""
+"""Languages of documents come from ``dataset.yaml`` or detection, and affect processing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever replaces the questions of a data set waits for whoever else does, and loses nothing of it."""
+"""Processes that replace the questions of a data set wait for each other and lose no changes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.datasets.anchoring.anchored_folder import anchor_list
-from ragsmith.datasets.anchoring.repaired_folder import repair_folder
-from ragsmith.datasets.ingest.ingest import take_in
+from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
+from ragsmith.datasets.anchoring.repair_dataset import repair_folder
+from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.offsets import write_offsets
 
@@ -23,7 +23,7 @@ QUOTE = "The gate is shut at nine."
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "gate.md").write_text(TEXT)
-    take_in(tmp_path / "files", tmp_path / "made")
+    ingest_folder(tmp_path / "files", tmp_path / "made")
     return tmp_path / "made"
 
 
@@ -32,7 +32,7 @@ def row(number: int, **evidence: object) -> str:
 
 
 def meanwhile(folder: Path, change: Callable[[], object], lines: str) -> None:
-    """Begin ``change`` while somebody else holds the questions, who then writes ``lines``."""
+    """Start ``change`` while another thread holds the lock, which then writes ``lines``."""
     with locked(folder):
         other = threading.Thread(target=change)
         other.start()
@@ -47,20 +47,20 @@ def spans(folder: Path) -> list[tuple[int, str]]:
     return [(entry["start"], entry["text"]) for row in rows for entry in row["evidence"]]
 
 
-def test_offsets_are_written_into_what_the_other_wrote(folder: Path) -> None:
+def test_offsets_are_added_to_concurrently_written_questions(folder: Path) -> None:
     (folder / "questions.jsonl").write_text(row(1, text=QUOTE))
     meanwhile(folder, lambda: write_offsets(folder), row(1, text=QUOTE) + row(2, text=QUOTE))
     assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
 
 
-def test_evidence_is_repaired_in_what_the_other_wrote(folder: Path) -> None:
+def test_concurrently_written_evidence_is_repaired(folder: Path) -> None:
     old = {"doc": "gate", "start": 0, "end": len(QUOTE), "text": QUOTE}
     (folder / "questions.jsonl").write_text(row(1, **old))
     meanwhile(folder, lambda: repair_folder(folder), row(1, **old) + row(2, **old))
     assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
 
 
-def test_anchored_questions_join_those_that_the_other_wrote(folder: Path, tmp_path: Path) -> None:
+def test_anchored_questions_are_appended_to_concurrently_written_ones(folder: Path, tmp_path: Path) -> None:
     asked = tmp_path / "asked.jsonl"
     asked.write_text(json.dumps({"id": "a1", "question": "When is it shut?", "answer": "At nine.", "quote": QUOTE}))
     kept = row(1, text=QUOTE)
@@ -69,8 +69,8 @@ def test_anchored_questions_join_those_that_the_other_wrote(folder: Path, tmp_pa
     assert (lines[0], [json.loads(line)["id"] for line in lines]) == (kept, ["q1", "a1"])
 
 
-def test_a_document_that_the_other_points_to_is_not_moved_away(folder: Path, tmp_path: Path) -> None:
+def test_a_document_with_concurrently_written_evidence_is_not_moved_away(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "files" / "gate.md").rename(tmp_path / "files" / "pump.md")
     (tmp_path / "files" / "pump.md").write_text("# Pump\n\nThe pump is red.\n")
-    meanwhile(folder, lambda: take_in(tmp_path / "files", folder), row(1, doc="gate", text=QUOTE))
+    meanwhile(folder, lambda: ingest_folder(tmp_path / "files", folder), row(1, doc="gate", text=QUOTE))
     assert (folder / "documents" / "gate.md").read_text() == TEXT

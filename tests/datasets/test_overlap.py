@@ -1,4 +1,4 @@
-"""Whether collections share texts: whatever was done to a copy of one, and never for two on one subject."""
+"""Edited copies of a collection overlap, and unrelated collections on one subject do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that share gold stay on one side of a split, whatever their order."""
+"""Questions that share evidence stay on one side of a split, regardless of order."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ragsmith.datasets.splits import (
     BY_ORIGIN,
     BY_SECTION,
     GIVEN,
-    TANGLED,
     TOO_SMALL,
+    UNSPLITTABLE,
     Leaks,
     Split,
     crossfit,
@@ -129,7 +129,7 @@ def test_nothing_leaks_and_nothing_is_lost(gold: list[list[tuple[int, int]]], se
     found = split(data, seed=seed)
     everyone = (*found.search, *found.test, *found.unused)
     assert sorted(everyone, key=lambda example: example.id) == list(data.examples)
-    if found.rule in {TOO_SMALL, TANGLED}:
+    if found.rule in {TOO_SMALL, UNSPLITTABLE}:
         assert found.test == found.unused == ()
         return
     assert 0.15 <= len(found.test) / len(data.examples) <= 0.45
@@ -307,12 +307,12 @@ def test_one_draw_with_many_seeds_divides_in_many_ways_and_nothing_leaks() -> No
 
 
 def test_a_document_full_of_gold_is_not_split() -> None:
-    assert split(dataset([[(0, 200 * (i % 15))] for i in range(60)])).rule == TANGLED
+    assert split(dataset([[(0, 200 * (i % 15))] for i in range(60)])).rule == UNSPLITTABLE
 
 
 def test_a_span_over_a_border_joins_both_blocks() -> None:
     data = dataset([[(0, 1_950)] if i % 2 else [(0, 100 + 2_000 * (i % 4 == 0))] for i in range(40)])
-    assert split(data).rule == TANGLED
+    assert split(data).rule == UNSPLITTABLE
 
 
 @pytest.mark.parametrize("count", [0, 1, 19])

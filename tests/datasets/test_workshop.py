@@ -1,4 +1,4 @@
-"""The bundled `workshop` data set is what it says: mixed kinds of documents, exact evidence, and a clean split."""
+"""The bundled `workshop` data set is as described: mixed kinds of documents, exact evidence, and a clean split."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ragsmith.techniques.families import (
     prompt_maker,
     reranking,
 )
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.text.blocks import numbered
 from ragsmith.types import (
     Answer,
@@ -157,7 +157,7 @@ def first_chunks(chunks: Chunks) -> Entries:
 
 def backwards(question: Question, hits: Hits) -> Hits:
     """Turn the ranking round."""
-    return ranked(hit.rescored(float(place), Scale.LISTWISE) for place, hit in enumerate(hits))
+    return rank(hit.rescored(float(place), Scale.LISTWISE) for place, hit in enumerate(hits))
 
 
 def without_the_first(question: Question, hits: Hits) -> Hits:
@@ -167,7 +167,7 @@ def without_the_first(question: Question, hits: Hits) -> Hits:
 
 def shortest_first(question: Question, hits: Hits) -> Hits:
     """Rank by brevity."""
-    return ranked(hit.rescored(-float(len(hit.chunk.text)), Scale.LISTWISE) for hit in hits)
+    return rank(hit.rescored(-float(len(hit.chunk.text)), Scale.LISTWISE) for hit in hits)
 
 
 def first_sentence(question: Question, passages: Passages) -> Passages:

@@ -27,7 +27,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import RemoteRequest
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task
-from ragsmith.models.vector_address import holding_anywhere
+from ragsmith.models.vector_address import resolve_address
 
 
 @contextmanager
@@ -276,8 +276,8 @@ def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
 
 @given(st.text(min_size=1))
 def test_only_a_relative_folder_is_changed(where: str) -> None:
-    inside = holding_anywhere(f"approximate:{where}", Path("/shared"))
-    assert holding_anywhere(inside, Path("/elsewhere")) == inside
+    inside = resolve_address(f"approximate:{where}", Path("/shared"))
+    assert resolve_address(inside, Path("/elsewhere")) == inside
     assert inside == f"approximate:{Path('/shared') / where}"
     for store in ("auto", "exact", "approximate", f"qdrant:{where}", f"postgresql://{where}"):
-        assert holding_anywhere(store, Path("/shared")) == store
+        assert resolve_address(store, Path("/shared")) == store

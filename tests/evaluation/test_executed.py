@@ -34,7 +34,6 @@ MACHINERY = {
         "gateway.completions",
         "gateway.failures",
         "gateway.gateway",
-        "gateway.metered",
         "gateway.vectors_and_scores",
         "index.stores",
     ),
@@ -46,7 +45,7 @@ whether a module that is added here can change what is returned."""
 
 ELSEWHERE = {
     *("gateway.batching", "gateway.claims", "gateway.leases"),
-    *("store.database", "store.engine", "store.rows", "store.store", "store.validation"),
+    *("store.database", "store.engine", "store.rows", "store.store", "store.schema"),
 }
 """More of it, for models that are waited for: it joins requests, and keeps replies."""
 

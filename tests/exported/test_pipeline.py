@@ -24,7 +24,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.winner import run_setup, winner_yaml, write_winner
 from ragsmith.exported.writing import dataset_location
-from ragsmith.models.vector_address import read_from, written_in
+from ragsmith.models.vector_address import from_relative_address, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run, RunOutcome
@@ -305,8 +305,8 @@ def test_a_vector_store_is_named_relative_to_the_file_and_without_secrets(
     tmp_path: Path, given: str, written: str, opened: str | None
 ) -> None:
     folder = tmp_path / "out"
-    assert written_in(folder, given.format(here=tmp_path)) == written
-    assert read_from(folder, written) == (opened or written).format(here=tmp_path)
+    assert to_relative_address(folder, given.format(here=tmp_path)) == written
+    assert from_relative_address(folder, written) == (opened or written).format(here=tmp_path)
 
 
 def test_the_vector_store_is_in_the_file_and_another_may_be_named(changed: Callable[..., Path]) -> None:

@@ -43,7 +43,7 @@ def all_at_once(batcher: Batcher[int, int], asked: Sequence[Sequence[int]]) -> l
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(), max_size=7), min_size=1, max_size=8), st.integers(1, 5))
-def test_everybody_gets_their_own_results_in_their_order(asked: list[list[int]], size: int) -> None:
+def test_each_caller_gets_its_results_in_order(asked: list[list[int]], size: int) -> None:
     squares = Squares()
     found = all_at_once(Batcher(squares, size=size, window=0.001), asked)
     assert found == [[number * number for number in items] for items in asked]
@@ -65,7 +65,7 @@ def test_one_alone_is_answered_after_the_window() -> None:
     assert squares.batches == [[3]]
 
 
-def test_enough_items_for_batches_of_their_own_wait_for_nobody() -> None:
+def test_enough_items_for_a_batch_do_not_wait() -> None:
     squares = Squares()
     assert Batcher(squares, size=2, window=LONG)([1, 2, 3, 4, 5]) == [1, 4, 9, 16, 25]
     assert squares.batches == [[1, 2], [3, 4], [5]]
@@ -87,7 +87,7 @@ def too_many(batch: list[int]) -> list[int]:
     ("run", "message"),
     [(failing, "the model is down"), (too_few, "4 results were asked for and 3 came back"), (too_many, "and 5 came")],
 )
-def test_what_fails_fails_for_everybody_in_the_batch(run: Callable[[list[int]], list[int]], message: str) -> None:
+def test_an_error_is_raised_for_every_caller_in_the_batch(run: Callable[[list[int]], list[int]], message: str) -> None:
     found = all_at_once(Batcher(run, size=4, window=LONG), [[n] for n in range(4)])
     assert [type(error) for error in found] == [ValueError if run is failing else RuntimeError] * 4
     assert all(message in str(error) for error in found)

@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 
 from ragsmith.caches import MIN_CACHE_ENTRIES, bounded_cache, empty_caches
-from ragsmith.gateway.memory import give_back
+from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
@@ -61,7 +61,7 @@ class Lengths:
         return np.array([[len(text) % 2, (len(text) + 1) % 2] for text in texts], dtype=np.float32)
 
 
-def test_what_is_known_of_sentences_is_given_up_and_found_again() -> None:
+def test_emptied_sentence_caches_are_filled_again() -> None:
     embedder = Lengths()
     ranking = SentenceRanking(Lexicon(["salt and bells", "a wall"]), embedder)
     before = ranking.similarity("salt", "bells")
@@ -72,7 +72,7 @@ def test_what_is_known_of_sentences_is_given_up_and_found_again() -> None:
     assert sorted(embedder.embedded) == ["bells", "bells", "salt", "salt"]
 
 
-def test_an_object_that_is_gone_takes_its_caches_along() -> None:
+def test_caches_of_an_object_end_with_it() -> None:
     reader = filled()
     gone = weakref.ref(reader)
     del reader
@@ -81,7 +81,7 @@ def test_an_object_that_is_gone_takes_its_caches_along() -> None:
     assert gone() is None
 
 
-def test_what_an_index_remembers_by_query_is_found_again_also_of_a_copy() -> None:
+def test_rankings_of_an_index_are_found_again_by_its_copies() -> None:
     index = Index((IndexEntry(("salt and bells",), Chunk("0", "harbour", 0, 0, 14, "salt and bells")),))
     for one in (index, copy(index)):
         searched: list[str] = []
@@ -97,7 +97,7 @@ def test_what_an_index_remembers_by_query_is_found_again_also_of_a_copy() -> Non
         assert searched == ["salt", "salt"]
 
 
-def test_caches_of_few_entries_are_left_alone() -> None:
+def test_caches_of_few_entries_are_not_emptied() -> None:
     few = bounded_cache(MANY, key="a number")(hash)
     for number in range(MIN_CACHE_ENTRIES // 2):
         few(number)
@@ -105,7 +105,7 @@ def test_caches_of_few_entries_are_left_alone() -> None:
     assert few.cache_info().currsize == MIN_CACHE_ENTRIES // 2
 
 
-def test_memory_can_be_given_back_at_any_time() -> None:
+def test_free_memory_can_be_released_at_any_time() -> None:
     kept = [bytes(1000) for _ in range(1000)]
-    give_back()
+    release_free_memory()
     assert all(value == bytes(1000) for value in kept)

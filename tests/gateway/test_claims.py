@@ -17,7 +17,7 @@ from stored import Locked, put_call
 
 from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.call_context import CallContext
-from ragsmith.gateway.claims import PAUSE_SECONDS, Grouped, claimed
+from ragsmith.gateway.claims import PAUSE_SECONDS, BatchedStore, claim_call
 from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
@@ -74,7 +74,7 @@ def test_one_of_many_gets_the_claim(place: Path | str) -> None:
 
 def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
     assert claim(store, "a", "k", "l") == {"k", "l"}
-    assert claim(store, "a", "k") == {"k"}, "one's own"
+    assert claim(store, "a", "k") == {"k"}, "its own"
     assert claim(store, "b", "k", "m") == {"m"}
     assert claim(store, "b", "k", gone="a") == {"k"}
     store.release("a", "k")  # no longer its own
@@ -85,7 +85,7 @@ def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
     free, found = store.claim_many(["k", "x"], "d", lease=None, is_gone=never)
     assert (free, found["k"].value) == ({"x"}, "reply")
     store.release("a")
-    assert claim(store, "d", "l", "m") == {"l"}, "whoever leaves holds nothing"
+    assert claim(store, "d", "l", "m") == {"l"}, "a process that ends has no claims"
 
 
 def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_about_too(store: Store) -> None:
@@ -107,7 +107,7 @@ def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_a
     assert sorted(wanted) == [["k"], ["k"], ["l"]]
 
 
-def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
+def test_a_damaged_claim_is_free(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     with Store.open(path) as store:
         assert claim(store, "a", "k") == {"k"}
@@ -118,7 +118,7 @@ def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
         assert claim(store, "a", "k") == set()
 
 
-# What comes between the look and the claim, on a server: a file has one writer at a time
+# Events between the read and the claim, on a server: a file has one writer at a time
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def two(postgres_server: Server) -> Iterator[tuple[Store, Store]]:
 def while_claiming(
     store: Store, *keys: str, happens: Callable[[], object], gone: bool = False
 ) -> tuple[set[str], dict[str, StoredCall]]:
-    """What a process gets where something happens after it has looked who holds what."""
+    """The claims of a process where something happens after it has read those of others."""
 
     def look(owner: Lease, keys: Collection[str]) -> bool:
         happens()
@@ -149,20 +149,20 @@ def test_a_reply_that_comes_between_is_handed_over_and_not_claimed(two: tuple[St
     assert another.statistics()["tables"]["claim"]["rows"] == 2, "of other and of y"
 
 
-def test_a_claim_that_comes_between_is_kept(two: tuple[Store, Store]) -> None:
+def test_a_claim_made_meanwhile_stays(two: tuple[Store, Store]) -> None:
     one, another = two
     got = while_claiming(one, "x", "y", happens=lambda: claim(another, "first", "x"))
     assert got == ({"y"}, {})
     assert claim(another, "first", "x") == {"x"}
 
 
-def test_of_two_who_take_over_the_first_has_it(two: tuple[Store, Store]) -> None:
+def test_of_two_that_take_over_the_first_has_it(two: tuple[Store, Store]) -> None:
     one, another = two
     assert while_claiming(one, happens=lambda: claim(another, "first", "k", gone="other"), gone=True) == (set(), {})
     assert claim(another, "first", "k") == {"k"}
 
 
-def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) -> None:
+def test_of_two_that_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) -> None:
     one, another = two
     assert claim(one, "other", "x") == {"x"}
     with one._database.writing() as connection:
@@ -171,7 +171,7 @@ def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) ->
     assert claim(another, "first", "x") == {"x"}
 
 
-def test_whoever_leaves_while_it_is_taken_for_dead_stops_nobody(two: tuple[Store, Store]) -> None:
+def test_a_process_that_ends_while_its_calls_are_taken_over_stops_no_other(two: tuple[Store, Store]) -> None:
     """Its claims are waited for by a process whose own row it clears away."""
     one, another = two
     one.renew(Lease("late", "elsewhere:2", 1))
@@ -187,7 +187,7 @@ def test_whoever_leaves_while_it_is_taken_for_dead_stops_nobody(two: tuple[Store
     assert not leaving.is_alive()
 
 
-def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) -> None:
+def test_processes_that_want_the_same_calls_at_once_do_not_deadlock(place: Path | str) -> None:
     """A server ends one of two transactions that wait for each other, and with it that process."""
     paid: list[str] = []
     errors: list[StoreError] = []
@@ -216,19 +216,19 @@ def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) 
 # Waiting for the reply of another
 
 
-def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
-    with claimed(Grouped(store), "k", lambda: False) as found:
+def test_a_free_call_is_claimed_and_a_stored_one_is_returned(store: Store) -> None:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is None
         assert not claim(store, "other", "k")
         put_call(store, "k", "m", "t", "reply")
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is not None
         assert found.value == "reply"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
-    with pytest.raises(error), claimed(Grouped(store), "k", lambda: False):
+    with pytest.raises(error), claim_call(BatchedStore(store), "k", lambda: False):
         raise error
     assert claim(store, "other", "k")
 
@@ -238,7 +238,7 @@ def test_the_reply_of_another_is_waited_for(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is not None
         assert found.value == "theirs"
     later.join()
@@ -256,74 +256,72 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
 
     keys = [f"k{n}" for n in range(16)]
     assert claim(store, "other", *keys) == set(keys)
-    grouped = Grouped(Watched(store))
+    batched = BatchedStore(Watched(store))
     found: dict[str, StoredCall] = {}
-    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
     assert found == {}
     assert len(looks) <= LOOK_SECONDS / PAUSE_SECONDS + 2
     put_call(store, "k3", "m", "t", "reply")
-    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
     assert found.keys() == {"k3"}
 
 
-def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
+def test_a_released_call_is_claimed(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, store.release, ("other", "k"))
     later.start()
-    with claimed(Grouped(store), "k", lambda: False) as found:
+    with claim_call(BatchedStore(store), "k", lambda: False) as found:
         assert found is None
     later.join()
 
 
-def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
+def test_a_stopped_process_does_not_wait(store: Store) -> None:
     assert claim(store, "other", "k")
-    with claimed(Grouped(store), "k", lambda: True) as found:
+    with claim_call(BatchedStore(store), "k", lambda: True) as found:
         assert found is None
     assert not claim(store, "another", "k")
 
 
-def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(store: Store) -> None:
+def test_claims_of_a_killed_process_are_free_at_once_with_a_notice(store: Store) -> None:
     host, _, _, place = this_process().split(":")
     pid = gone_pid()
     assert claim(store, "other", "k", "l", process=f"{host}:{pid}::{place}")
-    grouped = Grouped(store)
+    batched = BatchedStore(store)
     with pytest.warns(Notice, match=f"process {pid} on {host} has ended .* taken over") as said:
-        taken = [grouped.claim_many([key])[0] for key in "kl"]
+        taken = [batched.claim_many([key])[0] for key in "kl"]
     assert taken == [{"k"}, {"l"}]
     assert len(said) == 1
 
 
-def test_whoever_leaves_gives_everything_up(store: Store) -> None:
-    grouped = Grouped(store)
-    grouped.leave()
-    assert grouped.claim_many(["k", "l"])[0] == {"k", "l"}
+def test_a_process_that_ends_releases_its_claims(store: Store) -> None:
+    batched = BatchedStore(store)
+    batched.leave()
+    assert batched.claim_many(["k", "l"])[0] == {"k", "l"}
     assert claim(store, "other", "k", "l") == set()
-    grouped.leave()
+    batched.leave()
     assert claim(store, "other", "k", "l") == {"k", "l"}
     assert store.statistics()["tables"]["lease"]["rows"] == 1
 
 
 def test_a_late_reply_does_no_harm(store: Store) -> None:
     """A process that was stopped for long goes on: another has taken its claim over meanwhile, and has the reply."""
-    late = Grouped(store)
+    late = BatchedStore(store)
     assert late.claim_many(["k"])[0] == {"k"}
     with store._database.writing() as connection:
         connection.execute(delete(CLAIM))
     assert claim(store, "other", "k") == {"k"}
     late.release("k")
-    assert claim(store, "another", "k") == set(), "it is not the late one's to give up any more"
+    assert claim(store, "another", "k") == set(), "the late process no longer holds it"
     put_call(store, "k", "m", "t", "first")
     late.put_calls([StoredCall("k", "m", "t", "late")])
-    kept = store.get_call("k")
-    assert kept is not None
-    assert kept.value == "first"
+    assert store.get_calls(["k"])["k"].value == "first"
 
 
 def make_calls(place: Path | str, made: Pipe) -> None:
     """Make each call that is left to make, slowly, and tell which."""
     with Store.open(place) as store:
         for i in range(10):
-            with claimed(Grouped(store), f"k{i}", lambda: False) as found:
+            with claim_call(BatchedStore(store), f"k{i}", lambda: False) as found:
                 if found is None:
                     made.send(i)
                     time.sleep(0.01)
@@ -365,15 +363,13 @@ class Chat:
 
 def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_again(store: Store) -> None:
     locked = Locked(store)
-    desk = CallContext(locked, None)
-    assert desk.store is not None
+    context = CallContext(locked, None)
+    assert context.store is not None
     with pytest.raises(StoreError):
-        desk.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
-    with pytest.raises(StoreError, match="locked"), desk.paid(Chat(), "text"):
+        context.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
+    with pytest.raises(StoreError, match="locked"), context.paid(Chat(), "text"):
         pytest.fail("nothing is asked whose reply could not be kept either")
     locked.locked = False
-    with desk.paid(Chat(), "text"):
-        desk.before_attempt()
-    kept = store.get_call("k")
-    assert kept is not None
-    assert kept.value == "a paid reply"
+    with context.paid(Chat(), "text"):
+        context.before_attempt()
+    assert store.get_calls(["k"])["k"].value == "a paid reply"

@@ -1,4 +1,4 @@
-"""Failures of requests: which are asked again, by whom, and when a model is no use at all."""
+"""Failures of requests: which are repeated, and when a model counts as unavailable."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
-from ragsmith.gateway.failures import IN_VAIN, FailedCall, Failures, asker_of
+from ragsmith.gateway.failures import IN_VAIN, FailedCall, Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
-from ragsmith.models.protocols import Vectors
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.protocols import LanguageModel, Vectors
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
-SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
-HOPELESS = [RefusedContent, Unreadable, CutReply, TooLong]
+SAY = Task("say", "Say {what}.", parse_text, lambda model, *, sample, what: what)
+LASTING = [RefusedContent, Unreadable, CutReply, TooLong]
 
 
 class Picky:
@@ -41,25 +41,36 @@ class Picky:
         return Completion(prompt, Usage(1, 0, 0, 1, 1, 0.0))
 
 
+def language_model(store: Store | None, model: Picky, role: str = "", *, again: bool = False) -> LanguageModel:
+    """The view of the model in a new command."""
+    return Gateway(store, failures=Failures(store, ask_again=again)).language_model(model, Meter(), role)
+
+
+def refuse(view: LanguageModel, *inputs: object, error: type[ModelError] = RefusedContent) -> None:
+    """Check that the model fails on each input."""
+    for what in inputs:
+        with pytest.raises(error):
+            view.run(SAY, what=str(what))
+
+
 def say(model: Picky, store: Store | None, what: str, *, again: bool = False, role: str = "") -> str:
-    """Ask as a new command does."""
-    gateway = Gateway(store, failures=Failures(store, ask_again=again))
-    return gateway.language_model(model, Meter(), role).run(SAY, what=what)
+    """Ask in a new command."""
+    return language_model(store, model, role, again=again).run(SAY, what=what)
 
 
-@pytest.mark.parametrize("error", HOPELESS)
-def test_what_is_hopeless_is_asked_once_by_all_commands(store: Store, error: type[ModelError]) -> None:
+@pytest.mark.parametrize("error", LASTING)
+def test_a_lasting_failure_is_asked_once_by_all_commands(store: Store, error: type[ModelError]) -> None:
     model = Picky("odd", error("it cannot be", calls=3))
     for _ in range(3):
         with pytest.raises(error, match=r"^it cannot be$"):
             say(model, store, "odd things")
     assert len(model.asked) == 1
-    [failed] = store.failed_calls(kept_keys(store)).values()
+    [failed] = store.failed_calls(failed_keys(store)).values()
     assert (failed.model, failed.task, failed.kind) == ("openai:picky", "say in 4608 tokens", error.kind)
     assert (failed.attempts, failed.calls) == (1, 3)
 
 
-def kept_keys(store: Store) -> list[str]:
+def failed_keys(store: Store) -> list[str]:
     with store._database.reading() as connection:
         return [row[0] for row in connection.exec_driver_sql("select key from failed_call")]
 
@@ -67,21 +78,19 @@ def kept_keys(store: Store) -> list[str]:
 def test_a_servers_own_error_is_asked_again_by_the_next_command_and_not_in_this_one(store: Store) -> None:
     model = Picky("odd", ModelError("HTTP 500", calls=5))
     for _ in range(2):
-        view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
-        for _ in range(3):
-            with pytest.raises(ModelError, match="HTTP 500"):
-                view.run(SAY, what="odd things")
+        view = language_model(store, model)
+        refuse(view, *["odd things"] * 3, error=ModelError)
     assert len(model.asked) == 2
-    [failed] = store.failed_calls(kept_keys(store)).values()
+    [failed] = store.failed_calls(failed_keys(store)).values()
     assert (failed.kind, failed.attempts, failed.calls) == ("server error", 2, 10)
 
 
-def test_asked_again_it_may_be_answered_and_is_a_failure_no_longer(store: Store) -> None:
+def test_a_repeated_request_may_be_answered_and_is_then_no_failure(store: Store) -> None:
     with pytest.raises(RefusedContent):
         say(Picky("odd"), store, "odd things")
     model = Picky("nothing")
     assert say(model, store, "odd things", again=True) == "Say odd things."
-    assert kept_keys(store) == []
+    assert failed_keys(store) == []
     assert say(model, store, "odd things") == "Say odd things."
     assert len(model.asked) == 1
 
@@ -95,7 +104,7 @@ def test_another_model_prompt_or_limit_is_asked(store: Store) -> None:
     assert say(other, store, "odd things")
     with pytest.raises(RefusedContent):
         say(model, store, "other odd things")
-    view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+    view = language_model(store, model)
     with pytest.raises(RefusedContent):
         view.run(replace(SAY, max_tokens=9), what="odd things")
     assert len(model.asked) == 3
@@ -105,9 +114,9 @@ def test_a_reply_that_one_task_cannot_read_another_may_ask_for(store: Store) -> 
     model = Picky("odd", Unreadable("two replies to say cannot be read"))
     with pytest.raises(Unreadable):
         say(model, store, "odd things")
-    told = replace(SAY, name="tell")
+    other = replace(SAY, name="tell")
     with pytest.raises(Unreadable):
-        Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(told, what="odd things")
+        language_model(store, model).run(other, what="odd things")
     assert len(model.asked) == 2
 
 
@@ -127,24 +136,20 @@ def test_a_failure_that_is_damaged_is_asked_again(tmp_path: Path) -> None:
 def test_without_a_run_everything_is_asked_again(store: Store) -> None:
     model = Picky("odd")
     view = Gateway(store).language_model(model, Meter())
-    for _ in range(2):
-        with pytest.raises(RefusedContent):
-            view.run(SAY, what="odd things")
+    refuse(view, "odd things", "odd things")
     assert len(model.asked) == 2
-    assert kept_keys(store) == []
+    assert failed_keys(store) == []
 
 
-# --- a model that is no use ------------------------------------------------------------------------------------------
+# --- an unavailable model --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [*HOPELESS, ModelError])
+@pytest.mark.parametrize("error", [*LASTING, ModelError])
 def test_a_judge_that_never_answers_ends_the_run(store: Store, error: type[ModelError]) -> None:
     model = Picky("", error("HTTP 400 (no such thing)"))
-    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
-    for n in range(IN_VAIN - 1):
-        for _ in range(2):  # the same request counts once
-            with pytest.raises(error):
-                view.run(SAY, what=str(n))
+    view = language_model(store, model, "judge")
+    for _ in range(2):  # the same request counts once
+        refuse(view, *range(IN_VAIN - 1), error=error)
     with pytest.raises(
         ModelUnavailable, match=r"the judge openai:picky .* 20 requests .*HTTP 400 \(no such.*--retry-f"
     ):
@@ -155,10 +160,8 @@ def test_a_judge_that_never_answers_ends_the_run(store: Store, error: type[Model
 def test_the_next_command_ends_as_soon_and_asks_nothing(store: Store) -> None:
     model = Picky("")
     for _ in range(2):
-        view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
-        for n in range(IN_VAIN - 1):
-            with pytest.raises(RefusedContent):
-                view.run(SAY, what=str(n))
+        view = language_model(store, model, "judge")
+        refuse(view, *range(IN_VAIN - 1))
         with pytest.raises(ModelUnavailable):
             view.run(SAY, what="one more")
     assert len(model.asked) == IN_VAIN
@@ -167,14 +170,12 @@ def test_the_next_command_ends_as_soon_and_asks_nothing(store: Store) -> None:
 def test_one_reply_ever_is_enough_to_go_on(store: Store) -> None:
     model = Picky("odd")
     assert say(model, store, "something", role="judge")
-    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
-    for n in range(2 * IN_VAIN):
-        with pytest.raises(RefusedContent):
-            view.run(SAY, what=f"odd {n}")
+    view = language_model(store, model, "judge")
+    refuse(view, *(f"odd {n}" for n in range(2 * IN_VAIN)))
     assert len(model.asked) == 1 + 2 * IN_VAIN
 
 
-def test_refusals_that_come_sooner_than_replies_are_no_verdict(store: Store) -> None:
+def test_refusals_that_are_quicker_than_replies_do_not_count_yet(store: Store) -> None:
     """One request is slow, and meanwhile others are refused: it may be answered."""
     refused = threading.Event()
 
@@ -184,20 +185,18 @@ def test_refusals_that_come_sooner_than_replies_are_no_verdict(store: Store) -> 
                 refused.wait(10)
             return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
-    view = Gateway(store, failures=Failures(store)).language_model(Slow("odd"), Meter(), "judge")
+    view = language_model(store, Slow("odd"), "judge")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="something")
         while not slow.running():
             time.sleep(0.001)
         time.sleep(0.05)
-        for n in range(2 * IN_VAIN):
-            with pytest.raises(RefusedContent):
-                view.run(SAY, what=f"odd {n}")
+        refuse(view, *(f"odd {n}" for n in range(2 * IN_VAIN)))
         refused.set()
         assert slow.result(10) == "Say something."
 
 
-def test_what_failed_in_an_earlier_command_is_a_verdict_though_a_request_is_waited_for(store: Store) -> None:
+def test_failures_of_earlier_commands_count_while_a_request_is_waited_for(store: Store) -> None:
     ended = threading.Event()
 
     class Slow(Picky):
@@ -207,20 +206,15 @@ def test_what_failed_in_an_earlier_command_is_a_verdict_though_a_request_is_wait
             return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
     model = Slow("")
-    for n in range(IN_VAIN - 1):
-        with pytest.raises(RefusedContent):
-            say(model, store, str(n), role="judge")
-    with pytest.raises(RefusedContent):
-        say(model, store, "last", role="judge")
-    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
+    refuse(language_model(store, model, "judge"), *range(IN_VAIN - 1))
+    refuse(language_model(store, model, "judge"), "last")
+    view = language_model(store, model, "judge")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="new")
         while not slow.running():
             time.sleep(0.001)
         time.sleep(0.05)
-        for n in range(IN_VAIN - 1):
-            with pytest.raises(RefusedContent):
-                view.run(SAY, what=str(n))
+        refuse(view, *range(IN_VAIN - 1))
         with pytest.raises(ModelUnavailable):
             view.run(SAY, what="last")
         ended.set()
@@ -228,11 +222,9 @@ def test_what_failed_in_an_earlier_command_is_a_verdict_though_a_request_is_wait
             slow.result(10)
 
 
-def test_what_only_some_pipelines_ask_ends_no_run(store: Store) -> None:
-    view = Gateway(store, failures=Failures(store)).language_model(Picky(""), Meter())
-    for n in range(2 * IN_VAIN):
-        with pytest.raises(RefusedContent):
-            view.run(SAY, what=str(n))
+def test_a_model_without_a_role_ends_no_run(store: Store) -> None:
+    view = language_model(store, Picky(""))
+    refuse(view, *range(2 * IN_VAIN))
 
 
 # --- vectors and scores ----------------------------------------------------------------------------------------------
@@ -274,14 +266,14 @@ def use(kind: str, model: PickyReranker, store: Store, texts: Sequence[str]) -> 
     return len(gateway.cross_encoder(model, Meter()).score("which?", texts))
 
 
-def test_the_text_at_fault_is_found_and_the_others_are_kept(store: Store, asked: str) -> None:
+def test_the_text_at_fault_is_found_and_the_others_are_stored(store: Store, asked: str) -> None:
     texts = [f"text {n}" for n in range(40)]
     model = PickyReranker("text 17")
     for _ in range(2):
         with pytest.raises(RefusedContent, match="HTTP 400"):
             use(asked, model, store, texts)
     assert len(model.batches) <= 14  # two for each time that 40 is halved, and two for the ends
-    assert len(kept_keys(store)) == 1
+    assert len(failed_keys(store)) == 1
     before = len(model.batches)
     assert use(asked, model, store, [given for given in texts if given != "text 17"]) == 39
     assert len(model.batches) == before
@@ -289,7 +281,7 @@ def test_the_text_at_fault_is_found_and_the_others_are_kept(store: Store, asked:
 
 def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store) -> None:
     model = PickyReranker("text")
-    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one reply of use"):
+    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one usable reply"):
         use("embedder", model, store, [f"text {n}" for n in range(64)])
     assert len(model.batches) == IN_VAIN
 
@@ -301,7 +293,7 @@ def test_a_reranker_that_refuses_a_query_is_asked_three_times(store: Store) -> N
         with pytest.raises(RefusedContent, match="HTTP 400"):
             use("reranker", model, store, texts)
     assert model.batches == [tuple(texts), ("text 0",), ("text 63",)]
-    assert len(kept_keys(store)) == 64
+    assert len(failed_keys(store)) == 64
 
 
 def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
@@ -314,17 +306,17 @@ def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
             with pytest.raises(RefusedContent):
                 reranker.score(f"query {n}", texts)
     assert len(model.batches) == 3 * (IN_VAIN - 1)
-    with pytest.raises(ModelUnavailable, match=f"one reply of use to {IN_VAIN} requests"):
+    with pytest.raises(ModelUnavailable, match=f"one usable reply to {IN_VAIN} requests"):
         reranker.score("one query more", texts)
 
 
 @pytest.mark.parametrize("wrong", ["text 0", "text 1", "text 2"])
-def test_one_text_of_a_query_may_be_at_fault_wherever_it_stands(store: Store, wrong: str) -> None:
+def test_any_text_of_a_query_may_be_at_fault(store: Store, wrong: str) -> None:
     texts = ["text 0", "text 1", "text 2"]
     model = PickyReranker(wrong)
     with pytest.raises(RefusedContent):
         use("reranker", model, store, texts)
-    assert len(kept_keys(store)) == 1
+    assert len(failed_keys(store)) == 1
     before = len(model.batches)
     assert use("reranker", model, store, [given for given in texts if given != wrong]) == 2
     assert len(model.batches) == before
@@ -339,8 +331,4 @@ def test_attempts_and_costs_add_up() -> None:
 def test_a_message_has_no_secret(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-0123456789")
     error = ModelError("the key secret-0123456789 has no luck")
-    assert "secret-0123456789" not in FailedCall.of(error, "key", "model", "task").message
-
-
-def test_who_asks_is_named_with_its_place() -> None:
-    assert asker_of("judge", Picky()).place == ""
+    assert "secret-0123456789" not in FailedCall.from_error(error, "key", "model", "task").message

@@ -1,11 +1,11 @@
-"""The gateway: remembers, joins, counts, and returns the bill."""
+"""The gateway remembers, joins and counts calls, and returns their costs."""
 
 from __future__ import annotations
 
 import base64
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from stored import put_call
 
 from ragsmith.errors import ModelError, Notice
-from ragsmith.gateway.budget import Payment
 from ragsmith.gateway.call_context import CallCounts
-from ragsmith.gateway.failures import FailedCall, Failures
+from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.leases import Lease
 from ragsmith.gateway.vectors_and_scores import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.protocols import LanguageModel, Vectors
-from ragsmith.models.tasks import Input, Task, text
+from ragsmith.models.tasks import Input, Task, parse_text
 from ragsmith.models.usage import Meter, Usage
+from ragsmith.store.store import Store
 
 WAIT = 10
 
@@ -36,7 +36,7 @@ def number(reply: str) -> int:
 
 
 SUM = Task("sum", "Add {a} and {b}.", number, lambda model, *, sample, a, b: a + b, max_tokens=8)
-SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
+SAY = Task("say", "Say {what}.", parse_text, lambda model, *, sample, what: what)
 
 
 class Chat:
@@ -67,53 +67,10 @@ class Echo:
         return Completion(prompt, Usage(1, 0, 0, 1, 1, 0.0))
 
 
-class Calls:
-    """Where paid replies are kept: a dictionary."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, StoredCall] = {}
-        self.failed: dict[str, FailedCall] = {}
-        self.known: dict[str, ModelCapabilities] = {}
-
-    def traits(self, model: str) -> ModelCapabilities | None:
-        return self.known.get(model)
-
-    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
-        self.known[model] = self.known.get(model, ModelCapabilities()) | traits
-
-    def get_call(self, key: str) -> StoredCall | None:
-        return self.rows.get(key)
-
-    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        return {key: self.rows[key] for key in keys if key in self.rows}
-
-    def put_calls(
-        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
-    ) -> None:
-        for call in calls:
-            if replacing or call.key not in self.rows:
-                self.rows[call.key] = call
-
-    def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
-        return {key: self.failed[key] for key in keys if key in self.failed}
-
-    def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
-        self.failed |= {one.key: one for one in failed}
-
-    def has_reply(self, model: str, task: str | None) -> bool:
-        return any(call.model == model and task in (None, call.task) for call in self.rows.values())
-
-    def claim_many(
-        self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
-    ) -> tuple[set[str], dict[str, StoredCall]]:
-        found = self.get_calls(keys)
-        return set(keys) - found.keys(), found
-
-    def renew(self, lease: Lease) -> None:
-        pass
-
-    def release(self, owner: str, key: str | None = None) -> None:
-        pass
+def rows(store: Store) -> dict[str, StoredCall]:
+    """The stored replies by key."""
+    calls = [call for model in ("chat:one", "chat:two", "chat:echo", "adder") for call in store.some_calls(model, 100)]
+    return {call.key: call for call in calls}
 
 
 class Letters:
@@ -184,8 +141,7 @@ def test_a_remembered_reply_costs_what_it_cost() -> None:
     assert gateway.counts()["language_model"] == CallCounts(asked=2, distinct=1, stored=0, made=1)
 
 
-def test_a_stored_reply_costs_what_it_cost_and_is_not_asked_for() -> None:
-    store = Calls()
+def test_a_stored_reply_costs_what_it_cost_and_is_not_asked_for(store: Store) -> None:
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
     silent, gateway, meter = Chat(), Gateway(store), Meter()
     assert gateway.language_model(silent, meter).run(SUM, a=2, b=3) == 5
@@ -205,8 +161,7 @@ def test_a_stored_reply_costs_what_it_cost_and_is_not_asked_for() -> None:
     ],
     ids=["input", "sample", "model", "prompt", "max_tokens"],
 )
-def test_what_determines_a_reply_is_in_its_key(change: dict[str, Any]) -> None:
-    store = Calls()
+def test_what_determines_a_reply_is_in_its_key(change: dict[str, Any], store: Store) -> None:
     asked = []
     for changes in ({}, change):
         call = {"task": SUM, "a": 2, "sample": 0, "model": "chat:one", **changes}
@@ -214,72 +169,60 @@ def test_what_determines_a_reply_is_in_its_key(change: dict[str, Any]) -> None:
         Gateway(store).language_model(chat, Meter()).run(call["task"], sample=call["sample"], a=call["a"], b=3)
         asked.append(len(chat.asked))
     assert asked == [1, 1]
-    assert len(store.rows) == 2
+    assert len(rows(store)) == 2
 
 
-def test_the_same_prompt_of_another_task_is_the_same_call() -> None:
+def test_the_same_prompt_of_another_task_is_the_same_call(store: Store) -> None:
     renamed = Task("plus", SUM.prompt, number, SUM.offline, max_tokens=8)
-    chat, store = Chat("5"), Calls()
+    chat = Chat("5")
     gateway = Gateway(store)
     assert [gateway.language_model(chat, Meter()).run(task, a=2, b=3) for task in (SUM, renamed)] == [5, 5]
     assert len(chat.asked) == 1
 
 
-def test_an_unreadable_reply_is_an_error_and_is_not_kept() -> None:
-    chat, store = Chat("five", "still five", "5"), Calls()
+def test_an_unreadable_reply_is_an_error_and_is_not_kept(store: Store) -> None:
+    chat = Chat("five", "still five", "5")
     model = Gateway(store, failures=Failures(store)).language_model(chat, Meter())
     for _ in range(2):  # the second time it fails at once: the same request would be paid for again
         with pytest.raises(ModelError, match="sum") as raised:
             model.run(SUM, a=2, b=3)
         assert "still five" in str(raised.value)
     assert len(chat.asked) == 2
-    assert store.rows == {}
+    assert rows(store) == {}
     assert Gateway(store).language_model(chat, Meter()).run(SUM, a=2, b=3) == 5
-    assert [call.value for call in store.rows.values()] == ["5"]
+    assert [call.value for call in rows(store).values()] == ["5"]
 
 
-def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> None:
-    chat, store = Chat("five", "5"), Calls()
+def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong(store: Store) -> None:
+    chat = Chat("five", "5")
     meter = Meter()
     assert Gateway(store).language_model(chat, meter).run(SUM, a=2, b=3) == 5
     (first, *_), (second, *_) = chat.asked
     assert second.startswith(first)
     assert "could not be used" in second
     assert meter.total().calls == 2
-    assert [call.value for call in store.rows.values()] == ["5"]
+    assert [call.value for call in rows(store).values()] == ["5"]
 
 
-def test_a_reply_asked_for_twice_costs_as_much_from_the_store() -> None:
-    store, meters = Calls(), [Meter(), Meter()]
+def test_a_reply_asked_for_twice_costs_as_much_from_the_store(store: Store) -> None:
+    meters = [Meter(), Meter()]
     for meter in meters:
         assert Gateway(store).language_model(Chat("five", "5"), meter).run(SUM, a=2, b=3) == 5
     assert [meter.total() for meter in meters] == [Usage(2, 0, 0, 20, 4, 1.0)] * 2
 
 
-def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again() -> None:
-    store = Calls()
+def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again(store: Store) -> None:
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
-    [key] = store.rows
+    [key] = rows(store)
     store.put_calls([StoredCall(key, "chat:one", "sum", "five")], replacing=True)
     chat = Chat("6")
     assert Gateway(store).language_model(chat, Meter()).run(SUM, a=2, b=3) == 6
     assert len(chat.asked) == 1
-    assert store.rows[key].value == "6"
-
-
-def test_a_reply_asked_for_again_is_paid_once_only(store: Any) -> None:
-    """The store keeps the first reply under a key; an unreadable one has to give way."""
-    calls = Calls()
-    Gateway(calls).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
-    [key] = calls.rows
-    put_call(store, key, "chat:one", "sum", "five")
-    Gateway(store).language_model(Chat("6"), Meter()).run(SUM, a=2, b=3)
-    silent = Chat()
-    assert Gateway(store).language_model(silent, Meter()).run(SUM, a=2, b=3) == 6
+    assert Gateway(store).language_model(Chat(), Meter()).run(SUM, a=2, b=3) == 6, "the store has the readable reply"
 
 
 def test_a_reply_that_one_task_can_read_and_another_cannot_is_an_error_of_the_model() -> None:
-    worded = Task("worded", SUM.prompt, text, SUM.offline, max_tokens=8)
+    worded = Task("worded", SUM.prompt, parse_text, SUM.offline, max_tokens=8)
     gateway = Gateway()
     chat = Chat("five", "6")
     assert gateway.language_model(chat, Meter()).run(worded, a=2, b=3) == "five"
@@ -287,7 +230,7 @@ def test_a_reply_that_one_task_can_read_and_another_cannot_is_an_error_of_the_mo
         gateway.language_model(chat, Meter()).run(SUM, a=2, b=3)
 
 
-def test_a_model_that_fails_is_asked_again_next_time() -> None:
+def test_a_model_that_fails_is_asked_again_next_time(store: Store) -> None:
     class Failing(Chat):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
             if not self.asked:
@@ -295,7 +238,7 @@ def test_a_model_that_fails_is_asked_again_next_time() -> None:
                 raise ModelError("the server is down")
             return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
-    chat, store, meter = Failing("5"), Calls(), Meter()
+    chat, meter = Failing("5"), Meter()
     model = Gateway(store).language_model(chat, meter)
     with pytest.raises(ModelError, match="the server is down"):
         model.run(SUM, a=2, b=3)
@@ -303,8 +246,8 @@ def test_a_model_that_fails_is_asked_again_next_time() -> None:
     assert model.run(SUM, a=2, b=3) == 5
 
 
-def test_many_threads_make_each_distinct_call_once() -> None:
-    echo, store = Echo(), Calls()
+def test_many_threads_make_each_distinct_call_once(store: Store) -> None:
+    echo = Echo()
     gateway = Gateway(store)
     barrier = threading.Barrier(16)
 
@@ -320,13 +263,12 @@ def test_many_threads_make_each_distinct_call_once() -> None:
     assert all(result == results[0] for result in results)
     assert len(echo.asked) == len(set(echo.asked)) == 40
     assert gateway.counts()["language_model"] == CallCounts(asked=16 * 120, distinct=40, stored=0, made=40)
-    assert len(store.rows) == 40
+    assert len(rows(store)) == 40
 
 
-def test_what_a_reply_costs_is_what_the_store_keeps() -> None:
-    store = Calls()
+def test_what_a_reply_costs_is_what_the_store_keeps(store: Store) -> None:
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
-    [call] = store.rows.values()
+    [call] = rows(store).values()
     assert (call.model, call.task, call.value) == ("chat:one", "sum", "5")
     assert (call.calls, call.input_tokens, call.output_tokens, call.seconds) == (1, 10, 2, 0.5)
 
@@ -334,8 +276,8 @@ def test_what_a_reply_costs_is_what_the_store_keeps() -> None:
 # --- models that perform tasks ---------------------------------------------------------------------------------------
 
 
-def test_a_task_performed_here_is_remembered_and_not_stored() -> None:
-    adder, store = Adder(), Calls()
+def test_a_task_performed_here_is_remembered_and_not_stored(store: Store) -> None:
+    adder = Adder()
     gateway = Gateway(store)
     meters = [Meter(), Meter(), Meter()]
     model = [gateway.language_model(adder, meter) for meter in meters]
@@ -343,7 +285,7 @@ def test_a_task_performed_here_is_remembered_and_not_stored() -> None:
     assert adder.runs == 2
     assert meters[0].total().calls == 1
     assert meters[0].total() == meters[1].total()
-    assert store.rows == {}
+    assert rows(store) == {}
     assert model[0].id == "adder"
 
 
@@ -358,7 +300,7 @@ def test_samples_of_a_task_are_performed_apart() -> None:
 # --- embedders and cross-encoders ------------------------------------------------------------------------------------
 
 
-def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
+def test_each_text_is_embedded_once_and_rows_are_in_the_order_of_the_texts() -> None:
     letters, gateway, meter = Letters(), Gateway(), Meter()
     view = gateway.embedder(letters, meter)
     assert view.embed(["aa", "b", "aa"]).tolist() == [[1, 0], [0, 1], [1, 0]]
@@ -369,7 +311,7 @@ def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
     assert view.id == "letters"
 
 
-def test_a_whole_collection_is_embedded_block_by_block_and_told_of_and_not_remembered_besides() -> None:
+def test_a_collection_is_embedded_in_blocks_and_not_remembered() -> None:
     letters, gateway = Letters(), Gateway()
     view = gateway.embedder(letters, Meter())
     texts = [f"{'ab'[n % 2]}{n}" for n in range(COLLECTION_TEXTS)] + ["a0", "b1"]
@@ -420,7 +362,7 @@ def direction(n: float) -> Vectors:
     return np.array([np.cos(n / 100), np.sin(n / 100)], dtype=np.float32)
 
 
-def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(store: Any) -> None:
+def test_vectors_are_stored_as_they_come_and_only_missing_ones_are_paid_for_again(store: Store) -> None:
     texts = [str(n) for n in range(200)]
     with pytest.raises(ModelError, match="no vectors"):
         Gateway(store).embedder(Paid(wrong="195"), Meter()).embed(texts)
@@ -431,7 +373,7 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
     assert [list(batch) for batch in paid.batches] == [["195"]]
 
 
-def test_a_text_that_cannot_be_embedded_fails_its_collection_and_those_before_it_are_kept(store: Any) -> None:
+def test_a_text_that_fails_fails_its_collection_and_the_vectors_before_it_are_stored(store: Store) -> None:
     texts = [str(n) for n in range(COLLECTION_TEXTS)]
     with pytest.raises(ModelError, match="no vectors"):
         Gateway(store).embedder(Paid(wrong="70"), Meter()).embed(texts)
@@ -441,7 +383,7 @@ def test_a_text_that_cannot_be_embedded_fails_its_collection_and_those_before_it
     assert len(texts) > BLOCK_TEXTS
 
 
-def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
+def test_vectors_that_another_process_asks_for_are_waited_for(store: Store) -> None:
     key = result_key("embedder", "paid", "7", "text")
     store.claim_many([key], "other", lease=Lease("other", "elsewhere:1"), is_gone=lambda owner, keys: False)
     vector = base64.b64encode(direction(70).tobytes()).decode()
@@ -455,7 +397,7 @@ def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> Non
 
 
 class Rows:
-    """An embedder that returns what it is told."""
+    """An embedder that returns prepared rows."""
 
     def __init__(self, name: str, rows: Any, *, slow: bool = False) -> None:
         self.id, self.rows, self.slow = name, rows, slow
@@ -465,7 +407,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_vectors_of_another_length_are_scaled_to_1_and_that_is_said_once(slow: bool, store: Any) -> None:
+def test_vectors_of_another_length_are_scaled_to_1_and_that_is_said_once(slow: bool, store: Store) -> None:
     unit = np.array([[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]], dtype=np.float32)
     longer = Rows(f"too long, {slow=}", unit * [[50.0], [1.0], [0.1]], slow=slow)
     with pytest.warns(Notice, match=r"too long.*were scaled to it") as said:
@@ -527,14 +469,14 @@ def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
     assert gateway.counts()[kind] == CallCounts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
 
 
-# --- what is learnt of models ----------------------------------------------------------------------------------------
+# --- capabilities of models ------------------------------------------------------------------------------------------
 
 
-def test_what_is_learnt_of_a_model_is_kept_and_known_to_the_next_process() -> None:
-    calls, first, second = Calls(), Chat(), Chat()
+def test_learned_capabilities_are_stored_for_the_next_process(store: Store) -> None:
+    first, second = Chat(), Chat()
     first.learner, second.learner = CapabilityLearner(), CapabilityLearner()  # type: ignore[attr-defined]
-    Gateway(calls).language_model(first, Meter())
+    Gateway(store).language_model(first, Meter())
     first.learner.learn(ModelCapabilities(frozenset({"seed"})))  # type: ignore[attr-defined]
     first.learner.learn(ModelCapabilities(thinking_tokens=512))  # type: ignore[attr-defined]
-    Gateway(calls).language_model(second, Meter())
-    assert second.learner.traits == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]
+    Gateway(store).language_model(second, Meter())
+    assert second.learner.capabilities == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def test_a_record_of_before_has_a_host_and_no_more() -> None:
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that is set by the test."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -75,7 +75,7 @@ def watch(clock: Clock) -> Watch:
 FAR = Lease("token", "far:12:1:there", 7)
 
 
-def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: Watch, clock: Clock) -> None:
+def test_a_silent_owner_is_replaced_with_one_notice(watch: Watch, clock: Clock) -> None:
     looks = 0
     while not watch.is_gone(FAR, ["k"]):
         clock.now += 1.0
@@ -83,14 +83,14 @@ def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: 
     assert looks == SILENT_SECONDS
     assert watch.is_gone(FAR, ["k"])
     assert watch.news() == [
-        "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; last heard of "
-        "5 s ago.",
-        "process 12 on far has not been heard of for 18 s and left calls unfinished: they are taken over.",
+        "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; "
+        "its last heartbeat was 5 s ago.",
+        "process 12 on far has sent no heartbeat for 18 s and left calls unfinished: they are taken over.",
     ]
     assert watch.news() == []
 
 
-def test_an_owner_that_is_only_slow_is_waited_for_and_that_is_said_seldom(watch: Watch, clock: Clock) -> None:
+def test_a_slow_owner_is_waited_for_with_few_notices(watch: Watch, clock: Clock) -> None:
     for second in range(600):
         assert not watch.is_gone(replace(FAR, heartbeat=second // 12), ["k"])  # every other beat is lost
         clock.now += 1.0
@@ -108,7 +108,7 @@ def test_an_owner_that_makes_one_call_after_the_other_is_not_said_to_be_waited_f
     assert watch.news() == []
 
 
-def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch, clock: Clock) -> None:
+def test_time_in_which_the_cache_could_not_be_read_is_not_silence(watch: Watch, clock: Clock) -> None:
     """The cache was locked, the machine slept, or its clock jumped."""
     assert not watch.is_gone(FAR, ["k"])
     clock.now += 3600

@@ -9,16 +9,16 @@ import pytest
 
 from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.completions import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.store.store import Store
 
-SAY = Task("say", "{word}", text, lambda model, **_: "", max_tokens=64)
-ANSWER = Task("answer", "{word}", text, lambda model, **_: "", max_tokens=64, usable_cut=True)
+SAY = Task("say", "{word}", parse_text, lambda model, **_: "", max_tokens=64)
+ANSWER = Task("answer", "{word}", parse_text, lambda model, **_: "", max_tokens=64, usable_cut=True)
 
 
 class Thinker:
@@ -34,7 +34,7 @@ class Thinker:
 
     @property
     def thinking_tokens(self) -> int:
-        return self.learner.traits.thinking_tokens
+        return self.learner.capabilities.thinking_tokens
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         if max_tokens > self.largest:
@@ -51,12 +51,12 @@ def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learn
     view = Gateway().language_model(model, meter)
     assert [view.run(SAY, word=word) for word in ("first", "second")] == ["first", "second"]
     assert model.limits == [64, 64 + LEAST_RAISE, 64 + 2048]  # 646 more were needed: twice that, as a power of two
-    assert model.learner.traits == ModelCapabilities(thinking_tokens=2048)
+    assert model.learner.capabilities == ModelCapabilities(thinking_tokens=2048)
     # both replies have the bill that they would have had, had it been known before
     assert (meter.calls, meter.output_tokens) == (2, 2 * 710)
 
 
-def test_what_is_learnt_grows_and_never_shrinks() -> None:
+def test_a_learned_allowance_never_shrinks() -> None:
     model = Thinker(60)
     view = Gateway().language_model(model, Meter())
     for thinks, allowed in ((60, LEAST_ALLOWANCE), (10, LEAST_ALLOWANCE), (3000, 4096), (5000, 8192), (60, 8192)):
@@ -76,7 +76,7 @@ def test_a_reply_that_is_always_cut_fails_and_says_what_to_do() -> None:
     assert (raised.value.calls, raised.value.output_tokens) == (2, 64 + 4160)
     with pytest.raises(CutReply, match="--score-cut-answers"):
         view.run(ANSWER, word="first")
-    assert model.learner.traits.thinking_tokens == 0  # nothing was seen to be enough
+    assert model.learner.capabilities.thinking_tokens == 0  # nothing was seen to be enough
 
 
 def test_a_server_that_takes_no_larger_limit_leaves_a_cut_reply() -> None:
@@ -96,7 +96,7 @@ def test_a_limit_of_the_models_own_is_named_and_not_tried_again() -> None:
     assert model.limits == [32]
 
 
-def test_room_to_think_that_the_server_does_not_grant_fails_no_reply_that_needs_none() -> None:
+def test_a_reply_without_thoughts_succeeds_where_the_server_grants_no_room_for_them() -> None:
     class Narrow(Thinker):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
             if len(prompt) + max_tokens > 1000:
@@ -114,7 +114,7 @@ def test_room_to_think_that_the_server_does_not_grant_fails_no_reply_that_needs_
     assert model.limits[2:] == [64 + 2048, 64]
 
 
-def test_thoughts_that_the_server_does_not_count_are_learnt_of_all_the_same() -> None:
+def test_thoughts_that_the_server_does_not_count_are_learned() -> None:
     class Silent(Thinker):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
             reply = super().complete(prompt, max_tokens=max_tokens, sample=sample)
@@ -134,7 +134,7 @@ def test_the_larger_limit_leaves_room_for_the_prompt_in_the_window() -> None:
     assert model.limits == [64, 510]  # 2 of 512 may be the prompt's
 
 
-def test_what_a_cut_reply_took_is_spent_and_room_to_think_is_reserved(tmp_path: Path) -> None:
+def test_a_cut_reply_is_paid_for_and_its_thinking_is_reserved(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         budget = Budget(store, "run")
         model = Thinker(700)
@@ -142,14 +142,14 @@ def test_what_a_cut_reply_took_is_spent_and_room_to_think_is_reserved(tmp_path: 
         assert budget.spent.tokens == model.used == 5 + 64 + 5 + 710
 
 
-def test_a_cut_reply_is_not_kept(tmp_path: Path) -> None:
+def test_a_cut_reply_is_not_stored(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         with pytest.raises(CutReply):
             Gateway(store).language_model(Thinker(10**6), Meter()).run(ANSWER, word="first")
         assert store.statistics()["tables"]["model_call"]["rows"] == 0
 
 
-def test_a_cut_answer_is_taken_where_that_is_asked_for_and_kept_apart(tmp_path: Path) -> None:
+def test_a_cut_answer_is_accepted_on_request_under_a_key_of_its_own(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cache.sqlite") as store:
         for sends in (2, 0):
             model, meter = Thinker(10**6, cut_answers=True), Meter()

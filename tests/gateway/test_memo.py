@@ -1,4 +1,4 @@
-"""The memo: every value is computed once, whoever asks and however many at a time."""
+"""The memo computes every value once, however many threads ask at a time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_many_threads_at_a_barrier_compute_each_key_once() -> None:
     assert len(computed) == 20
 
 
-def test_an_exception_reaches_all_who_wait_and_is_not_remembered() -> None:
+def test_an_exception_reaches_all_waiting_threads_and_is_not_remembered() -> None:
     memo: Memo[str] = Memo()
     entered, release = threading.Event(), threading.Event()
 
@@ -94,7 +94,7 @@ def test_an_exception_reaches_all_who_wait_and_is_not_remembered() -> None:
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(memo.get, "key", failing)
         assert entered.wait(WAIT)
-        # those who join before the release get its error; nobody else is given anything to compute before that
+        # threads that join before the release get its error; no other computes before that
         others = [pool.submit(memo.get, "key", failing) for _ in range(3)]
         release.set()
         errors = [future.exception(WAIT) for future in (first, *others)]
@@ -126,7 +126,7 @@ def test_a_computation_that_returns_too_few_values_is_an_error_and_nothing_is_re
     assert len(memo) == 0
 
 
-def test_two_callers_that_hold_each_others_keys_both_end() -> None:
+def test_two_callers_that_compute_keys_of_each_other_both_end() -> None:
     memo: Memo[str] = Memo()
     barrier = threading.Barrier(2)
 
@@ -169,7 +169,7 @@ def test_overlapping_requests_of_many_threads_never_wait_for_each_other(wanted: 
     assert not bad & set(memo.keys())
 
 
-def test_an_error_in_the_place_of_a_value_is_of_those_alone_who_need_it() -> None:
+def test_an_error_in_the_place_of_a_value_is_raised_only_where_it_is_needed() -> None:
     memo: Memo[str] = Memo()
     computing, waiting = threading.Event(), threading.Event()
 

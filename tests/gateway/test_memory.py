@@ -23,10 +23,10 @@ from ragsmith.gateway.memory import (
     MIB,
     Memory,
     Sizes,
-    a_process,
     available_bytes,
-    own_bytes,
-    read_size,
+    memory_per_process,
+    parse_size,
+    process_bytes,
 )
 from ragsmith.types import Chunk, Hit, Passage, Scale, Span
 
@@ -34,7 +34,7 @@ TEXT = "x" * KIB
 
 
 def full() -> Memory:
-    """Room for as little as there may be, as the process has more than its limit as soon as something is remembered."""
+    """Evicts as much as it may, as the process exceeds its limit as soon as something is remembered."""
     looks = chain([0], repeat(GIB))
     return Memory(1, in_use=lambda: next(looks))
 
@@ -50,23 +50,23 @@ def kept(
     return set(entries)
 
 
-def test_without_a_limit_all_is_kept() -> None:
+def test_without_a_limit_nothing_is_evicted() -> None:
     assert len(kept(Memory(), dict.fromkeys(range(5000), 1e-3))) == 5000
 
 
-def test_what_was_cheapest_to_make_is_dropped_first() -> None:
+def test_the_cheapest_values_are_evicted_first() -> None:
     memory = full()
     there = kept(memory, {n: 1.0 if n % 2 else 1e-3 for n in range(1200)})
     assert {n for n in range(1200) if n % 2} <= there
-    assert memory.dropped == 1200 - len(there) > 0
+    assert memory.evicted == 1200 - len(there) > 0
 
 
-def test_of_what_costs_the_same_the_larger_is_dropped_first() -> None:
+def test_of_values_of_equal_cost_the_larger_is_evicted_first() -> None:
     there = kept(full(), dict.fromkeys(range(400), 1e-2), lambda n: TEXT * (8 if n % 2 else 1))
     assert {n for n in range(400) if n % 2 == 0} <= there
 
 
-def test_what_was_used_is_worth_more() -> None:
+def test_uses_raise_the_worth() -> None:
     memo: Memo[str] = Memo(full())
     for n in range(5000):
         memo.get(n, lambda: TEXT)
@@ -82,7 +82,7 @@ def test_a_cost_that_is_not_known_is_the_least(cost: float) -> None:
     assert {n for n in range(1000) if n % 2} <= there
 
 
-def test_what_was_of_use_long_ago_falls_behind() -> None:
+def test_entries_age() -> None:
     memory = full()
     entries: dict[Hashable, MemoEntry[Any]] = {}
 
@@ -98,7 +98,7 @@ def test_what_was_of_use_long_ago_falls_behind() -> None:
     assert "old" not in entries
 
 
-def test_the_limit_is_on_what_the_process_really_has() -> None:
+def test_the_limit_is_on_the_real_memory_of_the_process() -> None:
     """Estimates are off by four here: the process has four times as many bytes as it says that values take."""
     entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * 64 * KIB * len(entries))
@@ -107,11 +107,11 @@ def test_the_limit_is_on_what_the_process_really_has() -> None:
         entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
         highest = max(highest, 100 * MIB + 4 * 64 * KIB * len(entries))
-    assert memory.dropped > 0
+    assert memory.evicted > 0
     assert highest <= 250 * MIB
 
 
-def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
+def test_entries_are_evicted_for_other_memory_of_the_process() -> None:
     """What was dropped stays with the process here, as if it could not be given back, and is used again."""
     entries: dict[Hashable, MemoEntry[Any]] = {}
     others = had = 0
@@ -155,7 +155,7 @@ def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
 
 
 @pytest.mark.parametrize(("limit", "needed"), [(40 * MIB, True), (200 * MIB, False)])
-def test_it_is_known_that_a_limit_is_below_what_is_needed_anyway(limit: int, needed: bool) -> None:
+def test_a_limit_below_what_is_needed_anyway_is_detected(limit: int, needed: bool) -> None:
     entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(limit, in_use=lambda: 50 * MIB + 64 * KIB * len(entries))
     for n in range(20_000):
@@ -164,17 +164,17 @@ def test_it_is_known_that_a_limit_is_below_what_is_needed_anyway(limit: int, nee
     assert (memory.needed > limit) is needed
 
 
-def test_what_a_process_had_before_is_not_counted() -> None:
+def test_memory_from_before_is_not_counted() -> None:
     """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
     entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(400 * MIB, in_use=lambda: 4 * GIB + 64 * KIB * len(entries))
     for n in range(1000):
         entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
         memory.admit(entries, n, entry)
-    assert memory.dropped == 0
+    assert memory.evicted == 0
 
 
-def test_values_stay_right_whatever_is_dropped() -> None:
+def test_values_stay_right_whatever_is_evicted() -> None:
     memo: Memo[str] = Memo(full())
     with ThreadPoolExecutor(4) as pool:
         asked = [n % 700 for n in range(4000)]
@@ -189,16 +189,16 @@ def test_several_at_once_are_there_even_if_they_do_not_fit(batches: list[list[in
         assert memo.get_many(keys, lambda missing: [f"{n:>8192}" for n in missing]) == [f"{n:>8192}" for n in keys]
 
 
-def test_sizes_are_those_of_what_is_held_and_not_of_the_corpus() -> None:
+def test_sizes_are_those_of_values_and_not_of_the_corpus() -> None:
     sizes = Sizes()
     chunk = Chunk("c", "d", 0, 0, 9, "word " * 1000)
     hits = tuple(Hit(chunk, 0.5, Scale.BM25) for _ in range(100))
-    assert 5_000 < sizes.of(hits) < 20_000
-    assert 9_000 < sizes.of((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
-    assert sizes.of(np.zeros(1000)) == 8112
-    assert sizes.of(TEXT) > KIB
-    assert sizes.of(()) < 100
-    assert 0 < sizes.of(object()) < 100
+    assert 5_000 < sizes.estimate(hits) < 20_000
+    assert 9_000 < sizes.estimate((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
+    assert sizes.estimate(np.zeros(1000)) == 8112
+    assert sizes.estimate(TEXT) > KIB
+    assert sizes.estimate(()) < 100
+    assert 0 < sizes.estimate(object()) < 100
 
 
 @pytest.mark.parametrize(
@@ -214,19 +214,19 @@ def test_sizes_are_those_of_what_is_held_and_not_of_the_corpus() -> None:
         (MIB, MIB),
     ],
 )
-def test_sizes_are_read(text: str | int, size: int) -> None:
-    assert read_size(text) == size
+def test_sizes_are_parsed(text: str | int, size: int) -> None:
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "G", "2X", "-2G", "1e3M", "nan", "inf", "0", "100K", "2 G G", 0, -5])
-def test_what_is_no_size_is_refused(text: str | int) -> None:
+def test_an_invalid_size_is_refused(text: str | int) -> None:
     with pytest.raises(WrongOption, match=r"memory is .*: give a size of at least 1M, such as 500M, 2G or 1\.5GiB"):
-        read_size(text)
+        parse_size(text)
 
 
 def test_a_limit_is_for_all_processes_together() -> None:
-    assert a_process(3 * GIB, 3) == GIB
-    assert 0 < a_process(None, 3) <= 3 * GIB // 2
+    assert memory_per_process(3 * GIB, 3) == GIB
+    assert 0 < memory_per_process(None, 3) <= 3 * GIB // 2
 
 
 def machine(root: Path, files: dict[str, str]) -> Path:
@@ -240,7 +240,7 @@ def machine(root: Path, files: dict[str, str]) -> Path:
 MEMINFO = {"proc/meminfo": "MemTotal: 8388608 kB\nMemFree: 100 kB\nMemAvailable: 4194304 kB\n"}
 
 
-def test_what_is_available_is_what_the_machine_says(tmp_path: Path) -> None:
+def test_available_memory_is_that_of_the_machine(tmp_path: Path) -> None:
     assert available_bytes(machine(tmp_path, MEMINFO)) == 4 * GIB
 
 
@@ -264,7 +264,7 @@ def test_containers_of_the_first_kind_have_a_limit_elsewhere(tmp_path: Path) -> 
 
 
 def test_a_process_has_some_memory() -> None:
-    before = own_bytes()
+    before = process_bytes()
     block = np.ones(8 * MIB)
-    assert own_bytes() - before >= 0
-    assert own_bytes() > block.nbytes // 8
+    assert process_bytes() - before >= 0
+    assert process_bytes() > block.nbytes // 8

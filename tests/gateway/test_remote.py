@@ -8,12 +8,12 @@ from fault_server import FaultServer
 from ragsmith.evaluation.actor_runner import asked_in_one_place
 from ragsmith.evaluation.actors import NodeSetup
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answered
+from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answer_remote
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Meter
 
-SAY = Task("say", "Say {word}.", text, lambda model, **_: "", max_tokens=64)
+SAY = Task("say", "Say {word}.", parse_text, lambda model, **_: "", max_tokens=64)
 
 
 def test_roles_with_one_id_and_other_options_each_have_their_own_model(
@@ -29,7 +29,7 @@ def test_roles_with_one_id_and_other_options_each_have_their_own_model(
         engine = setup.engine()
         remote, here = asked_in_one_place(setup, engine)
         node = NodeSetup(setup.dataset, models, setup.chunk_size, remote=remote).loaded_models
-        there = RemoteGateway(lambda request: answered(engine.gateway, here, request))
+        there = RemoteGateway(lambda request: answer_remote(engine.gateway, here, request))
         for model, word in ((node.language_model, "this"), (node.judge, "that")):
             assert there.language_model(model, Meter()).run(SAY, word=word)
     assert node.language_model.id == node.judge.id

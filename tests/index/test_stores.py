@@ -29,7 +29,7 @@ from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.vector_address import kind_of_machine
-from ragsmith.models.vector_stores import serves_one_process, shapes_results
+from ragsmith.models.vector_stores import serves_one_process, store_identity
 
 
 class Made:
@@ -457,12 +457,12 @@ def test_codes_and_results_belong_to_a_kind_of_machine(tmp_path: Path, monkeypat
     pytest.importorskip("faiss", reason="needs the extra large")
     keys, here, elsewhere = keys_of([1] * 9), Made(unit_rows(1, 9)), Made(unit_rows(1, 9))
     open_vectors(f"approximate:{tmp_path}", keys, here)
-    found = shapes_results("approximate")
+    found = store_identity("approximate")
     kind_of_machine.cache_clear()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert shapes_results("approximate") != found
-    assert ":riscv64" in shapes_results(f"approximate:{tmp_path}")
-    assert shapes_results("exact") == shapes_results("auto") == ""
+    assert store_identity("approximate") != found
+    assert ":riscv64" in store_identity(f"approximate:{tmp_path}")
+    assert store_identity("exact") == store_identity("auto") == ""
     open_vectors(f"approximate:{tmp_path}", keys, elsewhere)
     kind_of_machine.cache_clear()
     assert here.asked == elsewhere.asked == [(0, 9)]

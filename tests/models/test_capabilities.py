@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragsmith.models.capabilities import FIRST_SECONDS, CapabilityLearner, ModelCapabilities
+from ragsmith.models.capabilities import FIRST_REQUEST_SECONDS, CapabilityLearner, ModelCapabilities
 
 
 def test_traits_join_and_come_back_as_they_were_kept() -> None:
@@ -16,8 +16,8 @@ def test_traits_join_and_come_back_as_they_were_kept() -> None:
     assert both == ModelCapabilities(frozenset({"seed", "temperature"}), 512)
     assert (both | ModelCapabilities(begins_in_thought=True)) == ModelCapabilities(both.refuses, 512, True)
     for traits in (both, ModelCapabilities(begins_in_thought=True)):
-        assert ModelCapabilities.read(traits.plain()) == traits
-    assert ModelCapabilities.read(both.plain()) == both
+        assert ModelCapabilities.from_dict(traits.to_dict()) == traits
+    assert ModelCapabilities.from_dict(both.to_dict()) == both
 
 
 def test_only_what_is_new_is_kept() -> None:
@@ -79,4 +79,4 @@ def test_a_first_request_that_fails_holds_nobody_up(kind: type[BaseException]) -
         raise kind
     began = time.monotonic()
     with learner.request():
-        assert time.monotonic() - began < FIRST_SECONDS / 2
+        assert time.monotonic() - began < FIRST_REQUEST_SECONDS / 2

@@ -7,16 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from fault_kinds import Fault
 from fault_server import FaultServer
 
-from ragsmith.errors import MissingExtra, ModelError, ModelUnavailable, UsageError
-from ragsmith.models.calls import completes
+from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
+from ragsmith.models.calls import is_chat_model
 from ragsmith.models.loading import Shared, load_models
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.served.servers import Server, Servers, server_of
+from ragsmith.models.served.servers import Server, Servers, server_for
 
 KEY = "secret-0123456789"
 TEXTS = ("The ferry leaves at seven.", "Smoked eel is sold by weight.")
@@ -60,8 +58,8 @@ def test_every_role_gets_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
         "judge": ("extractive", models.ids()["judge"].partition(":")[2]),
         "controller": ("openai", "small"),
     }
-    assert completes(models.language_model)
-    assert not completes(models.judge)
+    assert is_chat_model(models.language_model)
+    assert not is_chat_model(models.judge)
     assert models.waits
     assert KEY not in str(models.ids())
 
@@ -95,7 +93,7 @@ def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     names = ModelNames(ModelName("openai:a", in_flight=3), judge=ModelName("openai:b", in_flight=4))
     with pytest.raises(
-        UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which are asked"
+        UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which are at one"
     ):
         load_models(names, TEXTS)
 
@@ -157,17 +155,17 @@ def test_where_servers_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in VARIABLES:
         monkeypatch.setenv(variable, f"{variable.lower()}-value")
     monkeypatch.delenv("OPENAI_BASE_URL")
-    assert server_of(ModelName("openai:x"), "judge") == Server("https://api.openai.com/v1", "openai_api_key-value")
-    assert server_of(ModelName("cohere:x"), "embedder") == Server("https://api.cohere.com", "co_api_key-value")
-    assert server_of(ModelName("jina:x"), "cross_encoder") == Server("https://api.jina.ai/v1", "jina_api_key-value")
+    assert server_for(ModelName("openai:x"), "judge") == Server("https://api.openai.com/v1", "openai_api_key-value")
+    assert server_for(ModelName("cohere:x"), "embedder") == Server("https://api.cohere.com", "co_api_key-value")
+    assert server_for(ModelName("jina:x"), "cross_encoder") == Server("https://api.jina.ai/v1", "jina_api_key-value")
     own = ModelName("rerank:x", base_url="http://127.0.0.1:8080/")
-    assert server_of(own, "cross_encoder") == Server("http://127.0.0.1:8080")
+    assert server_for(own, "cross_encoder") == Server("http://127.0.0.1:8080")
     keyed = ModelName("rerank:x", base_url="http://127.0.0.1:8080", api_key_env="MY_KEY")
-    assert server_of(keyed, "cross_encoder") == Server("http://127.0.0.1:8080", "my_key-value")
+    assert server_for(keyed, "cross_encoder") == Server("http://127.0.0.1:8080", "my_key-value")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
-    assert server_of(ModelName("openai:x"), "judge").base_url == "http://127.0.0.1:11434/v1"
+    assert server_for(ModelName("openai:x"), "judge").base_url == "http://127.0.0.1:11434/v1"
     monkeypatch.delenv("CO_API_KEY")
-    assert server_of(ModelName("cohere:x"), "embedder").key == "cohere_api_key-value"
+    assert server_for(ModelName("cohere:x"), "embedder").key == "cohere_api_key-value"
 
 
 @pytest.mark.parametrize(
@@ -191,14 +189,14 @@ def test_what_is_missing_is_said_before_anything_is_sent(role: str, model: Model
 def test_what_cannot_be_a_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("CO_API_KEY", value)
     with pytest.raises(UsageError, match="the value of CO_API_KEY cannot be a key") as raised:
-        server_of(ModelName("cohere:x"), "embedder")
+        server_for(ModelName("cohere:x"), "embedder")
     assert "secret" not in str(raised.value)
 
 
 def test_a_wrong_address_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "localhost:11434")
     with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL: the base URL must begin with http"):
-        server_of(ModelName("openai:x"), "judge")
+        server_for(ModelName("openai:x"), "judge")
 
 
 def test_a_key_is_not_shown() -> None:
@@ -224,7 +222,7 @@ def test_one_server_has_one_limit_whoever_is_asked_there() -> None:
 def test_closed_servers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"cross_encoder": ModelName("rerank:x", base_url="http://127.0.0.1:1")}
     servers = Servers(chosen, attempts=1)
-    provider = servers.provider(server_of(chosen["cross_encoder"], "cross_encoder"))
+    provider = servers.provider(server_for(chosen["cross_encoder"], "cross_encoder"))
     assert provider.policy.attempts == 1
     servers.close()
     with pytest.raises(ModelUnavailable, match="was closed"):
@@ -257,20 +255,6 @@ def test_names_travel_to_another_process_without_a_key(monkeypatch: pytest.Monke
     names = ModelNames(cross_encoder=ModelName("rerank:x", base_url="http://127.0.0.1:1", api_key_env="MY_KEY"))
     load_models(names, TEXTS)
     assert KEY.encode() not in pickle.dumps(names)
-
-
-def test_a_reranker_of_ones_own_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", KEY)
-    with FaultServer() as server:
-        reranker = ModelName("rerank:x", base_url=server.root, api_key_env="MY_KEY", attempts=1)
-        models: Any = load_models(ModelNames(cross_encoder=reranker), TEXTS)
-        assert np.argmax(models.cross_encoder.score("When does the ferry leave?", TEXTS)) == 0
-        assert server.log[0].headers["authorization"] == f"Bearer {KEY}"
-        server.always = Fault("key")
-        with pytest.raises(ModelError) as raised:
-            models.cross_encoder.score("Who sells eel?", TEXTS)
-        assert KEY not in str(raised.value)
-        models.cross_encoder.provider.close()
 
 
 def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:

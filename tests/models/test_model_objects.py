@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.loading import ModelName, ModelNames, load_models
-from ragsmith.models.model_objects import apart
+from ragsmith.models.model_objects import partition_models
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -25,7 +25,9 @@ TASKS = SimpleNamespace(id="my tasks", run=nothing, run_all=nothing)
 
 def test_names_and_objects_stand_side_by_side(embedder: WordLlamaEmbedder) -> None:
     named = ModelName("openai:tiny", in_flight=4)
-    names, objects = apart({"language_model": CHAT, "judge": named, "embedder": embedder, "cross_encoder": "none"})
+    names, objects = partition_models(
+        {"language_model": CHAT, "judge": named, "embedder": embedder, "cross_encoder": "none"}
+    )
     assert names == {
         "language_model": "given:my chat",
         "judge": named,
@@ -37,7 +39,9 @@ def test_names_and_objects_stand_side_by_side(embedder: WordLlamaEmbedder) -> No
 
 def test_objects_play_their_roles_and_those_that_follow(embedder: WordLlamaEmbedder) -> None:
     scorer = LateInteractionScorer(embedder, ["a text"])
-    names, objects = apart({"language_model": CHAT, "controller": TASKS, "embedder": embedder, "cross_encoder": scorer})
+    names, objects = partition_models(
+        {"language_model": CHAT, "controller": TASKS, "embedder": embedder, "cross_encoder": scorer}
+    )
     models = load_models(ModelNames().overridden(names), ["a text"], objects)
     assert (models.language_model, models.judge, models.asked) == (CHAT, CHAT, TASKS)
     assert (models.embedder, models.cross_encoder) == (embedder, scorer)
@@ -45,13 +49,13 @@ def test_objects_play_their_roles_and_those_that_follow(embedder: WordLlamaEmbed
 
 
 def test_where_an_object_is_nobody_knows() -> None:
-    names = ModelNames().overridden(apart({"judge": TASKS})[0])
+    names = ModelNames().overridden(partition_models({"judge": TASKS})[0])
     assert (names.embedded, names.waits) == (False, True)
-    assert ModelNames.recorded(names.plain()) == names
+    assert ModelNames.from_dict(names.to_dict()) == names
 
 
 def test_a_record_of_an_object_cannot_be_taken_for_another_model() -> None:
-    names, _ = apart({"language_model": SimpleNamespace(id="openai:tiny", complete=nothing)})
+    names, _ = partition_models({"language_model": SimpleNamespace(id="openai:tiny", complete=nothing)})
     with pytest.raises(UsageError, match=r"language model openai:tiny was an object.*models=\{'language_model': ...\}"):
         load_models(ModelNames().overridden(names), [])
 
@@ -76,16 +80,16 @@ def test_an_absent_object_does_not_answer() -> None:
 )
 def test_what_cannot_play_a_role_is_refused(role: str, model: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        apart({role: model})
+        partition_models({role: model})
 
 
 def test_models_of_llama_index_are_wrapped_once() -> None:
     core = pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
     chat, vectors = core.llms.MockLLM(max_tokens=8), core.MockEmbedding(embed_dim=4)
-    names, objects = apart({"language_model": chat, "judge": chat, "embedder": vectors})
+    names, objects = partition_models({"language_model": chat, "judge": chat, "embedder": vectors})
     assert objects["language_model"] is objects["judge"]
     assert str(names["language_model"]).startswith("given:llama_index:MockLLM:")
     assert objects["embedder"].embed(["a text"]).shape == (1, 4)
     for role, model in (("embedder", chat), ("language_model", vectors), ("cross_encoder", chat)):
         with pytest.raises(UsageError, match="which lacks"):
-            apart({role: model})
+            partition_models({role: model})

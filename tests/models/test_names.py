@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.registry import option_named, option_names
+from ragsmith.models.registry import find_option, option_names
 
 GOOD = [
     ("language_model", "extractive"),
@@ -39,7 +39,7 @@ GOOD = [
 def test_every_form_of_a_name(role: str, name: str) -> None:
     names = ModelNames().overridden({role: name})
     names.check()
-    assert names.of(role) == ModelName(name)
+    assert names.for_role(role) == ModelName(name)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
-    known = option_named(option, "")
+    known = find_option(option, "")
     assert known is not None
     problem = known.problem(option, value)
     assert problem is not None
@@ -156,7 +156,7 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
     ],
 )
 def test_a_right_value_is_taken(option: str, value: object) -> None:
-    known = option_named(option, "")
+    known = find_option(option, "")
     assert known is not None
     assert known.problem(option, value) is None
     assert ModelName("x", **{option: value}).options == {option: value}
@@ -187,7 +187,7 @@ def test_an_option_that_a_model_has_not_is_refused(role: str, model: ModelName, 
 
 def test_judge_and_controller_are_the_language_model_unless_named() -> None:
     names = ModelNames("openai:big", controller="openai:small")
-    assert [names.of(role).name for role in ("language_model", "controller", "judge")] == [
+    assert [names.for_role(role).name for role in ("language_model", "controller", "judge")] == [
         "openai:big",
         "openai:small",
         "openai:big",
@@ -200,7 +200,7 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
     names = ModelNames(
         "openai:a", "cohere:b", ModelName("rerank:c", base_url=there), ModelName("openai:d", base_url=there), here
     )
-    found = {role: names.of(role).options.get("base_url") for role in names.named}
+    found = {role: names.for_role(role).options.get("base_url") for role in names.named}
     assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
 
 
@@ -210,7 +210,7 @@ def test_where_vectors_lie_is_said_by_the_flag_then_by_the_embedder_and_recorded
     assert [names.vectors_at for names in (ModelNames(), filed)] == ["auto", "qdrant:here"]
     assert filed.overridden({}, vector_store="exact").vectors_at == "exact"
     assert filed.overridden({"embedder": "wordllama"}).vectors_at == "qdrant:here"
-    assert filed.overridden({}, "http://there/v1", "exact").plain() == ModelNames().plain()
+    assert filed.overridden({}, "http://there/v1", "exact").to_dict() == ModelNames().to_dict()
     with pytest.raises(UsageError, match="has no option 'vector_store'"):
         ModelNames(cross_encoder=ModelName("cohere:x", vector_store="exact")).check()
     with pytest.raises(UsageError, match="unknown vector store"):
@@ -221,16 +221,16 @@ def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:
     there, here = "http://there/v1", "http://here/v1"
     judge = ModelName("openai:d", base_url=there, in_flight=3)
     names = ModelNames(cross_encoder=ModelName("rerank:c", base_url=there), judge=judge).overridden({}, here)
-    assert names.of("judge").options == {"base_url": here, "in_flight": 3}
-    assert names.of("cross_encoder").options["base_url"] == there
+    assert names.for_role("judge").options == {"base_url": here, "in_flight": 3}
+    assert names.for_role("cross_encoder").options["base_url"] == there
 
 
 def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> None:
     names = ModelNames(embedder=ModelName("openai:e", dimensions=256))
-    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).of("embedder")
+    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).for_role("embedder")
     assert again == ModelName("openai:e", dimensions=256, base_url="http://here")
     assert names.overridden({"embedder": "openai:e"}) == names
-    assert names.overridden({"embedder": "openai:f"}).of("embedder") == ModelName("openai:f")
+    assert names.overridden({"embedder": "openai:f"}).for_role("embedder") == ModelName("openai:f")
 
 
 @pytest.mark.parametrize(
@@ -261,17 +261,12 @@ def test_a_record_says_what_determines_results_and_not_where_it_is_asked() -> No
         ModelName("sentence-transformers:b", device="cuda", batch_size=8, revision="main", query_prefix="q: "),
         judge=ModelName("openai:c", context_window=4096),
     )
-    assert names.plain() == {
+    assert names.to_dict() == {
         "language_model": "openai:a",
         "embedder": {"model": "sentence-transformers:b", "query_prefix": "q: ", "revision": "main"},
         "cross_encoder": "late_interaction",
         "judge": {"model": "openai:c", "context_window": 4096},
     }
-
-
-def test_a_record_of_before_there_were_options_is_read() -> None:
-    old = {"language_model": "openai:a", "embedder": "wordllama", "judge": None, "base_url": None}
-    assert ModelNames.recorded(old) == ModelNames("openai:a")
 
 
 VALUES = {
@@ -292,9 +287,9 @@ VALUES = {
 def test_a_record_is_read_as_it_was_written_and_a_name_travels(options: dict[str, object]) -> None:
     names = ModelNames(embedder=ModelName("openai:e", **options))
     shaping = {option: value for option, value in options.items() if option in option_names(shaping=True)}
-    kept = ModelNames.recorded(names.plain())
+    kept = ModelNames.from_dict(names.to_dict())
     assert kept == ModelNames(embedder=ModelName("openai:e", **shaping))
-    assert kept.plain() == names.plain()
+    assert kept.to_dict() == names.to_dict()
     assert pickle.loads(pickle.dumps(names)) == names
     assert hash(names) == hash(pickle.loads(pickle.dumps(names)))
 

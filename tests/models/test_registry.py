@@ -13,7 +13,7 @@ import yaml
 
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.options import NOT_SHAPING, Option, ThinkingTokens, option_of
+from ragsmith.models.options import NOT_SHAPING, Option, ThinkingTokens, option_from_hint
 from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
 from ragsmith.plugins import Range
 
@@ -107,7 +107,7 @@ def test_mistakes_with_it_are_named_as_with_any_other(text: str, said: str, rags
 def test_a_local_model_that_is_slow_is_shared_by_threads() -> None:
     names = ModelNames(embedder=ModelName("letters:latin", letters=12))
     assert (names.embedded, names.heavy, names.waits) == (True, True, True)
-    assert ModelNames.recorded(names.plain()) == names
+    assert ModelNames.from_dict(names.to_dict()) == names
 
 
 def test_a_name_is_registered_once_and_for_a_role_that_there_is() -> None:
@@ -129,12 +129,12 @@ def test_a_name_is_registered_once_and_for_a_role_that_there_is() -> None:
     ],
 )
 def test_an_option_is_read_from_the_type_of_an_argument(hint: Any, option: Option) -> None:
-    assert option_of(hint) == option
+    assert option_from_hint(hint) == option
 
 
 def test_an_option_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="an option cannot be of type <class 'list'>: use int, float, str, bool"):
-        option_of(list)
+        option_from_hint(list)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_option_of_another_type_is_refused() -> None:
     ],
 )
 def test_a_wrong_value_is_named(hint: Any, value: object, said: str) -> None:
-    assert option_of(hint).problem("x", value) == said
+    assert option_from_hint(hint).problem("x", value) == said
 
 
 EVERY = [pytest.param(declared, id=f"{role} {name}") for role in ROLES for name, declared in providers(role).items()]

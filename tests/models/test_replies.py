@@ -21,7 +21,7 @@ from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.tasks import Input, Task
 from ragsmith.serving.conversation import SELF_CONTAINED
-from ragsmith.techniques.generation import answering
+from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.passage_compress.llm_refine import REFINE
 from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
 from ragsmith.techniques.post_generation.abstain import HELD
@@ -43,7 +43,7 @@ from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import ranking_of
 from ragsmith.text.blocks import numbered
 
-ANSWER, REVISE, RANK, SUPPORT = answering(3), revising(3), ranking_of(3), supporting(2)
+ANSWER, REVISE, RANK, SUPPORT = answer_task(3), revising(3), ranking_of(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),

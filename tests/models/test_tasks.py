@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.models.tasks import Input, Task, lines, text
+from ragsmith.models.tasks import Input, Task, parse_lines, parse_text
 
 
 def task(prompt: str) -> Task[str]:
-    return Task("echo", prompt, text, lambda model, *, sample, **inputs: f"{model} {sample} {sorted(inputs)}")
+    return Task("echo", prompt, parse_text, lambda model, *, sample, **inputs: f"{model} {sample} {sorted(inputs)}")
 
 
 def test_inputs_are_filled_in() -> None:
@@ -43,10 +43,10 @@ def test_the_classical_method_gets_model_sample_and_inputs() -> None:
 
 
 def test_one_text_is_stripped_and_blank_is_refused() -> None:
-    assert text("  yes \n") == "yes"
+    assert parse_text("  yes \n") == "yes"
     for reply in ("", " \n\t"):
         with pytest.raises(ValueError, match="blank"):
-            text(reply)
+            parse_text(reply)
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_one_text_is_stripped_and_blank_is_refused() -> None:
     ],
 )
 def test_one_item_a_line(reply: str) -> None:
-    assert lines(reply) == ("first", "second", "third")
+    assert parse_lines(reply) == ("first", "second", "third")
 
 
 @pytest.mark.parametrize("number", ["1990 was the year", "3.5 metres", "-5 degrees"])
 def test_an_item_that_begins_with_a_number_keeps_it(number: str) -> None:
-    assert lines(number) == (number,)
+    assert parse_lines(number) == (number,)
 
 
 @pytest.mark.parametrize("reply", ["", "\n \n", "Here they are:"])
 def test_a_reply_without_items_is_refused(reply: str) -> None:
     with pytest.raises(ValueError, match="no items"):
-        lines(reply)
+        parse_lines(reply)
 
 
 @given(st.text(alphabet="a>[]1 \n\r\u2028\x85", max_size=30))
@@ -83,14 +83,14 @@ def test_a_quoted_input_begins_every_line_with_a_mark_and_loses_nothing(passage:
 
 
 def test_only_the_prompt_is_quoted() -> None:
-    echo = Task("echo", "{>passage}", text, lambda model, *, sample, passage: passage)
+    echo = Task("echo", "{>passage}", parse_text, lambda model, *, sample, passage: passage)
     assert echo.run_offline("model", 0, {"passage": "a\nb"}) == "a\nb"  # type: ignore[arg-type]
     assert echo.render({"passage": ("a\nb", "c")}) == "> [1] a\n> b\n> \n> [2] c"
 
 
 # --- what does not fit -----------------------------------------------------------------------------------------------
 
-LONG = Task(name="long", prompt="Q: {question}\n\n{passages}", parse=text, offline=lambda model, **_: "")
+LONG = Task(name="long", prompt="Q: {question}\n\n{passages}", parse=parse_text, offline=lambda model, **_: "")
 
 
 def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input() -> None:

@@ -14,7 +14,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.protocols import CrossEncoder, LanguageModel
 from ragsmith.models.roles import Models
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -29,7 +29,7 @@ OTHER = Question("What does the keeper do at low water?")
 Register = Callable[..., Technique]
 Build = Callable[..., Candidate]
 
-NOTE = Task("note", "Note {text}", text, lambda model, *, sample, text: text)
+NOTE = Task("note", "Note {text}", parse_text, lambda model, *, sample, text: text)
 
 
 @pytest.fixture(scope="module")

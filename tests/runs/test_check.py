@@ -21,7 +21,7 @@ from ragsmith.models.tasks import Task
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.task_lookup import tasks
+from ragsmith.techniques.task_lookup import find_tasks
 
 
 class Chat:
@@ -43,7 +43,7 @@ def test_every_task_of_every_technique_can_be_asked() -> None:
         for family in FAMILIES
         for technique in family.techniques.values()
         if not technique.analysis_only
-        for task in tasks(technique)
+        for task in find_tasks(technique)
     }
     assert known <= {task.task for task in checked.tasks}
     assert [task for task in checked.tasks if task.problem] == []

@@ -28,7 +28,7 @@ from ragsmith.exported.winner import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.model_objects import apart
+from ragsmith.models.model_objects import partition_models
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
@@ -130,7 +130,7 @@ def world(tiny_folder: Path) -> World:
 
 def made(folder: Path) -> World:
     chat, words, reranker = Chat(), Words(), Reranker()
-    names, given = apart({"language_model": chat, "embedder": words, "cross_encoder": reranker})
+    names, given = partition_models({"language_model": chat, "embedder": words, "cross_encoder": reranker})
     setup = Experiment(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
     return World(setup, chat, words, reranker)
 
@@ -413,7 +413,10 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
     assert measured("qdrant:http://a:6333") == measured("qdrant:http://b:6333") != measured("qdrant:here")
     assert measured("qdrant:here") == measured("qdrant:there")
     served = ModelName("openai:tiny", base_url="http://127.0.0.1:1/v1", deadline=3.0)
-    moved, faster = served.changed(base_url="http://127.0.0.1:2/v1", deadline=None), served.changed(in_flight=1)
+    moved, faster = (
+        served.with_options(base_url="http://127.0.0.1:2/v1", deadline=None),
+        served.with_options(in_flight=1),
+    )
     keys = [
         on_this_machine(SETTINGS, [Experiment(data, ModelNames(language_model=name), 100)]).measured_on
         for name in (served, moved, faster)

@@ -135,7 +135,7 @@ def test_money_stays_within_its_limit(
     assert ended.code == 0
     told = re.search(r"([\d.]+) in money", ended.out)
     assert told
-    assert float(told[1]) >= round(each * len(server.log), 4), "a request that was given up may have been billed"
+    assert float(told[1]) >= round(each * len(server.log), 4), "a failed request may have been billed"
     assert paid_twice(server) == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,15 +44,29 @@ families:
 """
 
 
-def asked(server: FaultServer, setup: Experiment) -> Experiment:
-    names = ModelNames(language_model=ModelName("openai:tiny", base_url=server.url))
-    return Experiment(setup.dataset, names, setup.chunk_size)
-
-
-def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Experiment, space: Space, store: Store) -> None:
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
     with FaultServer() as server:
-        found = plan(asked(server, tiny_setup), space, store, SETTINGS, sample=6)
-        assert server.log == []
+        yield server
+
+
+@pytest.fixture
+def setup(server: FaultServer, tiny_setup: Experiment) -> Experiment:
+    names = ModelNames(language_model=ModelName("openai:tiny", base_url=server.url))
+    return Experiment(tiny_setup.dataset, names, tiny_setup.chunk_size)
+
+
+@pytest.fixture
+def dear(tmp_path: Path) -> Space:
+    (tmp_path / "dear.yaml").write_text(DEAR)
+    return load_space(tmp_path / "dear.yaml")
+
+
+def test_nothing_is_sent_to_work_out_a_plan(
+    server: FaultServer, setup: Experiment, tiny_setup: Experiment, space: Space, store: Store
+) -> None:
+    found = plan(setup, space, store, SETTINGS, sample=6)
+    assert server.log == []
     assert found.totals["calls"]
     assert found.totals["cached"] == 0
     assert found.totals["cost"] is None
@@ -60,34 +75,28 @@ def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Experiment, space: Space
 
 
 def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat(
-    tiny_setup: Experiment, space: Space, store: Store
+    server: FaultServer, setup: Experiment, space: Space, store: Store
 ) -> None:
     settings = RunSettings(max_evaluations=12)
-    with FaultServer() as server:
-        server.answer = answer
-        setup = asked(server, tiny_setup)
-        found = plan(setup, space, store, settings, sample=1000)
-        Run(setup, space, store, settings, execution=Execution(workers=8)).go()
-        sent = Counter("judge" if is_judging(request) else "other" for request in server.log)
+    server.answer = answer
+    found = plan(setup, space, store, settings, sample=1000)
+    Run(setup, space, store, settings, execution=Execution(workers=8)).go()
+    sent = Counter("judge" if is_judging(request) else "other" for request in server.log)
     assert found.sampled == found.questions
     planned = {line.request: line.calls for line in found.lines}
     assert found.totals["calls"] == pytest.approx(sent.total(), rel=0.25), "replies decide who leaves the race"
     assert planned["judge"] == pytest.approx(sent["judge"], rel=0.25), "different prompts are answered differently"
 
 
-def test_a_sample_speaks_for_all_questions(tiny_setup: Experiment, space: Space, store: Store) -> None:
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        whole, part = (plan(setup, space, store, SETTINGS, sample=sample) for sample in (1000, 6))
+def test_a_sample_speaks_for_all_questions(setup: Experiment, space: Space, store: Store) -> None:
+    whole, part = (plan(setup, space, store, SETTINGS, sample=sample) for sample in (1000, 6))
     assert part.sampled < whole.sampled
     assert part.totals["calls"] == pytest.approx(whole.totals["calls"], rel=0.1)
 
 
-def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Experiment, space: Space, store: Store) -> None:
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        several = plan(setup, space, store, SETTINGS, sample=1000)
-        one = plan(setup, space, store, SETTINGS, sample=3)
+def test_the_rehearsals_say_how_far_searches_differ(setup: Experiment, space: Space, store: Store) -> None:
+    several = plan(setup, space, store, SETTINGS, sample=1000)
+    one = plan(setup, space, store, SETTINGS, sample=3)
     for name, (least, most) in several.ranges.items():
         assert least <= several.totals[name] <= most  # type: ignore[operator]
         assert least < most, "other questions lead elsewhere"
@@ -95,15 +104,10 @@ def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Experiment, spac
     assert one.ranges == {}
 
 
-def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
-) -> None:
-    (tmp_path / "dear.yaml").write_text(DEAR)
-    space = load_space(tmp_path / "dear.yaml")
+def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(setup: Experiment, dear: Space, store: Store) -> None:
     settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
-    with FaultServer() as server:
-        found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
-        whole = plan(asked(server, tiny_setup), space, store, replace(settings, racing=None), sample=1000)
+    found = plan(setup, dear, store, settings, sample=1000)
+    whole = plan(setup, dear, store, replace(settings, racing=None), sample=1000)
     least, most = found.ranges["calls"]
     total = found.totals["calls"]
     assert total is not None
@@ -112,53 +116,44 @@ def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(
 
 
 def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    setup: Experiment, dear: Space, store: Store
 ) -> None:
-    (tmp_path / "dear.yaml").write_text(DEAR)
-    space = load_space(tmp_path / "dear.yaml")
     settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
     settings = replace(settings, fitness=Fitness().about("retrieval"))
-    with FaultServer() as server:
-        found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
+    found = plan(setup, dear, store, settings, sample=1000)
     least, most = found.ranges["calls"]
     total = found.totals["calls"]
     assert total == calls_of(found, "imagine_passage")
-    assert least < total < most, "whoever leaves ranks no more questions"  # type: ignore[operator]
+    assert least < total < most, "a pruned pipeline ranks no more questions"  # type: ignore[operator]
 
 
 def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    server: FaultServer, setup: Experiment, dear: Space, tmp_path: Path, store: Store
 ) -> None:
-    (tmp_path / "dear.yaml").write_text(DEAR)
-    space = load_space(tmp_path / "dear.yaml")
     settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
 
-        def worst(path: str, body: Any) -> Any:
-            """The judge finds nothing good, and answers are those of before."""
-            good = answer(path, body)
-            if "Reference answer:" in str(body):
-                good["choices"][0]["message"]["content"] = "Score: 1"
-            return good
+    def worst(path: str, body: Any) -> Any:
+        """The judge finds nothing good, and answers are those of before."""
+        good = answer(path, body)
+        if "Reference answer:" in str(body):
+            good["choices"][0]["message"]["content"] = "Score: 1"
+        return good
 
-        server.answer = answer
-        with Store.open(tmp_path / "usual.sqlite") as usual:
-            Run(setup, space, usual, SETTINGS, execution=Execution(workers=8)).go()
-            found = plan(setup, space, usual, settings, sample=1000)
-        server.answer = worst
-        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
-        harsh = plan(setup, space, store, settings, sample=1000)
+    server.answer = answer
+    with Store.open(tmp_path / "usual.sqlite") as usual:
+        Run(setup, dear, usual, SETTINGS, execution=Execution(workers=8)).go()
+        found = plan(setup, dear, usual, settings, sample=1000)
+    server.answer = worst
+    Run(setup, dear, store, SETTINGS, execution=Execution(workers=8)).go()
+    harsh = plan(setup, dear, store, settings, sample=1000)
     assert calls_of(found, "judge") == calls_of(harsh, "judge")
 
 
 def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "hype.yaml").write_text(DEAR.replace("pre_embedding: [none]", "pre_embedding: [hype]"))
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        found = plan(setup, load_space(tmp_path / "hype.yaml"), store, SETTINGS, sample=1000)
+    found = plan(setup, load_space(tmp_path / "hype.yaml"), store, SETTINGS, sample=1000)
     once = calls_of(found, "hypothetical_questions")
     assert once == len(setup.corpus.chunks)
     for end in found.ranges["calls"]:
@@ -166,37 +161,30 @@ def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
 
 
 def test_before_any_reply_is_known_a_text_has_half_the_words_that_it_may_have(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     limits = {words: f"[{{llm_refine: {{max_words: {words}}}}}]" for words in (10, 20)}
     written = {}
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        for words, options in limits.items():
-            (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, llm_refine]", options))
-            found = plan(setup, load_space(tmp_path / "dear.yaml"), store, SETTINGS, sample=6)
-            (line,) = [line for line in found.lines if line.request == "refine_summary"]
-            written[words] = line.output_tokens / line.calls
+    for words, options in limits.items():
+        (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, llm_refine]", options))
+        found = plan(setup, load_space(tmp_path / "dear.yaml"), store, SETTINGS, sample=6)
+        (line,) = [line for line in found.lines if line.request == "refine_summary"]
+        written[words] = line.output_tokens / line.calls
     mark = 3  # tokens of the word that no other reply has
     assert written[20] - mark == pytest.approx(2 * (written[10] - mark), rel=0.25)
 
 
-def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Experiment, space: Space, store: Store) -> None:
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        before = plan(setup, space, store, SETTINGS, sample=1000)
-        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
-        after = plan(setup, space, store, SETTINGS, sample=1000)
+def test_what_the_cache_has_is_not_asked_for_again(setup: Experiment, space: Space, store: Store) -> None:
+    before = plan(setup, space, store, SETTINGS, sample=1000)
+    Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
+    after = plan(setup, space, store, SETTINGS, sample=1000)
     assert after.totals["cached"]
     assert after.totals["calls"] < before.totals["calls"] / 4  # type: ignore[operator]
 
 
-def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Experiment, space: Space, store: Store) -> None:
+def test_money_and_time_follow_from_calls_and_tokens(setup: Experiment, space: Space, store: Store) -> None:
     prices = Prices({"openai:tiny": Price(input=2.0, output=8.0)})
-    with FaultServer() as server:
-        found = plan(
-            asked(server, tiny_setup), space, store, SETTINGS, prices=prices, latency=0.5, in_flight=4, sample=6
-        )
+    found = plan(setup, space, store, SETTINGS, prices=prices, latency=0.5, in_flight=4, sample=6)
     for line in found.lines:
         assert line.cost == pytest.approx((2.0 * line.input_tokens + 8.0 * line.output_tokens) / 1e6)
         assert line.seconds == pytest.approx(line.calls * 0.5 / 4)
@@ -204,19 +192,18 @@ def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Experiment, spa
 
 
 def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
-    tiny_setup: Experiment, space: Space, store: Store
+    server: FaultServer, setup: Experiment, space: Space, store: Store
 ) -> None:
     more = replace(SETTINGS, max_evaluations=12)
-    with FaultServer(latency=0.02) as server:
-        server.answer = answer
-        setup = asked(server, tiny_setup)
-        assumed = plan(setup, space, store, SETTINGS)
-        Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
-        begun = len(server.log)
-        found = plan(setup, space, store, more, sample=1000)
-        spent = Run(setup, space, store, more, execution=Execution(workers=8)).go().spent
-        made = len(server.log) - begun
-        replies = store.some_calls("openai:tiny@temperature=0", 10_000)
+    server.latency = 0.02
+    server.answer = answer
+    assumed = plan(setup, space, store, SETTINGS)
+    Run(setup, space, store, SETTINGS, execution=Execution(workers=8)).go()
+    begun = len(server.log)
+    found = plan(setup, space, store, more, sample=1000)
+    spent = Run(setup, space, store, more, execution=Execution(workers=8)).go().spent
+    made = len(server.log) - begun
+    replies = store.some_calls("openai:tiny@temperature=0", 10_000)
     mean = sum(reply.output_tokens for reply in replies) / len(replies)
     assert assumed.totals["seconds"] == pytest.approx(assumed.totals["calls"] / 32)
     assert found.totals["seconds"] < found.totals["calls"] / 32, "a second a request was far too much"
@@ -241,16 +228,11 @@ def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Experiment, s
     assert any("500 tokens to think" in note for note in thinking.notes["mine"])
 
 
-def test_each_choice_says_what_it_costs_and_how_it_is_left_out(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
-) -> None:
-    (tmp_path / "dear.yaml").write_text(DEAR)
-    dear, settings = load_space(tmp_path / "dear.yaml"), replace(SETTINGS, max_evaluations=6, control="random")
-    with FaultServer() as server:
-        setup = asked(server, tiny_setup)
-        whole = plan(setup, dear, store, settings, sample=6)
-        alone = plan(setup, dear, store, replace(settings, control="none"), sample=6)
-        short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
+def test_each_choice_says_what_it_costs_and_how_it_is_left_out(setup: Experiment, dear: Space, store: Store) -> None:
+    settings = replace(SETTINGS, max_evaluations=6, control="random")
+    whole = plan(setup, dear, store, settings, sample=6)
+    alone = plan(setup, dear, store, replace(settings, control="none"), sample=6)
+    short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
     choices = {choice.flag: choice for choice in whole.choices}
     assert set(choices) == {
         "--control none",
@@ -267,39 +249,33 @@ def test_each_choice_says_what_it_costs_and_how_it_is_left_out(
 
 
 def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    server: FaultServer, setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
     strict = load_space(tmp_path / "dear.yaml")
     settings = RunSettings(max_evaluations=6, probes=False)
-    with FaultServer() as server:
-        server.answer = lambda path, body: finding_fault(answer(path, body))
-        setup = asked(server, tiny_setup)
-        Run(setup, strict, store, replace(settings, max_evaluations=1), execution=Execution(workers=8)).go()
-        found = plan(setup, strict, store, settings)
+    server.answer = lambda path, body: finding_fault(answer(path, body))
+    Run(setup, strict, store, replace(settings, max_evaluations=1), execution=Execution(workers=8)).go()
+    found = plan(setup, strict, store, settings)
     assert calls_of(found, "review_answer") > 0
     assert calls_of(found, "revise_answer") == pytest.approx(calls_of(found, "review_answer"), rel=0.1), (
         "no draft was good enough so far"
     )
 
 
-def test_before_any_verdict_is_known_half_of_them_ask_for_more(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
-) -> None:
+def test_before_any_verdict_is_known_half_of_them_ask_for_more(setup: Experiment, tmp_path: Path, store: Store) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
-    with FaultServer() as server:
-        found = plan(asked(server, tiny_setup), load_space(tmp_path / "dear.yaml"), store, SETTINGS)
+    found = plan(setup, load_space(tmp_path / "dear.yaml"), store, SETTINGS)
     assert calls_of(found, "revise_answer") >= calls_of(found, "review_answer") / 3
 
 
 def test_a_chat_model_writes_as_many_queries_as_it_is_asked_for(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    setup: Experiment, tmp_path: Path, store: Store
 ) -> None:
     (tmp_path / "srr.yaml").write_text(
         DEAR.replace("[none, hyde]", "[{srr: {candidates: decompose, stop_rule: none, reformulations: 1}}]")
     )
-    with FaultServer() as server:
-        found = plan(asked(server, tiny_setup), load_space(tmp_path / "srr.yaml"), store, SETTINGS)
+    found = plan(setup, load_space(tmp_path / "srr.yaml"), store, SETTINGS)
     first = calls_of(found, "sub_queries")
     assert first > 0
     verdicts = calls_of(found, "evidence_sufficient")
@@ -307,16 +283,12 @@ def test_a_chat_model_writes_as_many_queries_as_it_is_asked_for(
 
 
 def test_a_plan_knows_what_the_check_of_the_models_has_shown(
-    tiny_setup: Experiment, tmp_path: Path, store: Store
+    server: FaultServer, setup: Experiment, dear: Space, store: Store
 ) -> None:
-    (tmp_path / "dear.yaml").write_text(DEAR)
-    dear = load_space(tmp_path / "dear.yaml")
-    with FaultServer() as server:
-        server.answer = lambda path, body: at_length(answer(path, body), body)
-        setup = asked(server, tiny_setup)
-        before = plan(setup, dear, store, SETTINGS)
-        check_models(setup.models, dear, judge_cases=False, store=store)
-        after = plan(setup, dear, store, SETTINGS)
+    server.answer = lambda path, body: at_length(answer(path, body), body)
+    before = plan(setup, dear, store, SETTINGS)
+    check_models(setup.models, dear, judge_cases=False, store=store)
+    after = plan(setup, dear, store, SETTINGS)
     (unknown,) = [note for notes in before.notes.values() for note in notes if "models check" in note]
     assert unknown.startswith("no reply to answer, ")
     assert not any("models check" in note for notes in after.notes.values() for note in notes)
@@ -354,22 +326,14 @@ def test_embedded_models_need_no_plan(tiny_setup: Experiment, space: Space, stor
     assert (found.genomes, found.sampled) == (None, 0), "nothing is rehearsed to say so"
 
 
-def test_the_command_prints_it(ragsmith, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_prints_it(  # type: ignore[no-untyped-def]
+    ragsmith, server: FaultServer, tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
     (tmp_path / "prices.yaml").write_text("openai:tiny: {input: 1, output: 2}\n")
-    with FaultServer() as server:
-        command = (
-            "plan",
-            "--dataset",
-            tiny_folder,
-            "--space",
-            tiny_space,
-            "--llm",
-            "openai:tiny",
-            "--base-url",
-            server.url,
-        )
-        shown = ragsmith(*command, "--prices", tmp_path / "prices.yaml", "--max-evaluations", 3, "--sample", 4)
-        assert server.log == []
+    places = ("--dataset", tiny_folder, "--space", tiny_space)
+    command = ("plan", *places, "--llm", "openai:tiny", "--base-url", server.url)
+    shown = ragsmith(*command, "--prices", tmp_path / "prices.yaml", "--max-evaluations", 3, "--sample", 4)
+    assert server.log == []
     assert shown.code == 0
     assert "openai:tiny" in shown.out
     assert "--judge extractive" in shown.out

@@ -70,5 +70,5 @@ def test_a_race_of_such_pipelines_ends_the_same_after_every_stop(
         [run] = store.runs()
         [again] = stopped.runs()
         assert RunRecord.read(run.value).dropped == RunRecord.read(again.value).dropped
-        assert RunRecord.read(run.value).dropped, "somebody has to leave"
+        assert RunRecord.read(run.value).dropped, "some pipelines must be pruned"
         assert whole.winner

@@ -276,7 +276,7 @@ def test_a_key_in_an_address_is_refused_and_not_said(
 
 
 class Careless:
-    """Somebody's own client, whose errors quote its key."""
+    """A client of the user, whose errors quote its key."""
 
     id = "careless"
 
@@ -321,7 +321,7 @@ cli.main()
 """
 
 
-def test_a_traceback_that_nobody_expected_has_no_trace() -> None:
+def test_an_unexpected_traceback_has_no_trace() -> None:
     done = subprocess.run(
         [sys.executable, "-c", UNEXPECTED],
         cwd=Path(__file__).resolve().parents[2],

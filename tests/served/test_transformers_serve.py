@@ -24,7 +24,7 @@ from ragsmith.models.served.policy import Policy
 pytestmark = pytest.mark.processes
 
 WORDS = ("[UNK]", "one", "two", "three", "four", "five", "six", "seven", "[END]")
-"""After each of them the model says the next; the first stands for all words that it does not know."""
+"""After each of them the model says the next; the first represents all unknown words."""
 NEEDED = ("torch", "transformers", "accelerate", "fastapi", "uvicorn")
 
 

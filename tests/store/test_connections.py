@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from postgres_server import Server
@@ -12,7 +11,7 @@ from stored import put_call
 from ragsmith.errors import StoreError
 from ragsmith.store.store import ResultRow, Store
 
-open_store = partial(Store.open, validators={})  # values as short as can be
+pytestmark = pytest.mark.usefixtures("any_values")
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def url(postgres_server: Server) -> str:
 
 @pytest.fixture
 def outside(url: str) -> Iterator[Engine]:
-    """A way into the database beside the store's."""
+    """A second connection to the database."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
@@ -38,7 +37,7 @@ def connections(outside: Engine) -> int:
 
 def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
     most = 0
-    with open_store(url) as store:
+    with Store.open(url) as store:
 
         def work(n: int) -> None:
             for i in range(20):
@@ -55,7 +54,7 @@ def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
 
 
 def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, outside: Engine) -> None:
-    with open_store(url) as store:
+    with Store.open(url) as store:
         database = store._database
         together = threading.Barrier(4)
 
@@ -77,8 +76,8 @@ def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, ou
         assert connections(outside) == 1
 
 
-def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> None:
-    with open_store(url) as store:
+def test_an_urgent_write_does_not_wait_for_other_threads(url: str, outside: Engine) -> None:
+    with Store.open(url) as store:
         database = store._database
         done = threading.Event()
 
@@ -94,10 +93,10 @@ def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> 
         assert connections(outside) == 1
 
 
-def test_equal_results_wait_for_nobody(url: str) -> None:
+def test_equal_results_do_not_wait(url: str) -> None:
     """Searches side by side find the same: they would stand in one row, result by result."""
     row = ResultRow("evaluation", "question", "ok", {"fitness": 1.0})
-    with open_store(url) as store, open_store(url, timeout=0.05) as another:
+    with Store.open(url) as store, Store.open(url, timeout=0.05) as another:
         assert store.put_results([row]) == [row]
         with store._database.writing_alone("result"):
             assert another.put_results([row]) == [row]
@@ -119,17 +118,17 @@ def crowded(postgres_server: Server, outside: Engine, url: str) -> Iterator[str]
 
 
 def test_a_connection_is_waited_for(crowded: str) -> None:
-    first = open_store(crowded)
+    first = Store.open(crowded)
     timer = threading.Timer(0.5, first.close)
     timer.start()
-    with open_store(crowded) as store:
+    with Store.open(crowded) as store:
         put_call(store, "k", "m", "t", 1)
         assert store.get_call("k") is not None
     timer.join()
 
 
-def test_what_is_urgent_needs_no_connection_more_where_others_are_soon_done(crowded: str) -> None:
-    with open_store(crowded) as store:
+def test_an_urgent_write_needs_no_second_connection_where_other_threads_end_soon(crowded: str) -> None:
+    with Store.open(crowded) as store:
         database, done = store._database, threading.Event()
 
         def beat() -> None:
@@ -144,8 +143,8 @@ def test_what_is_urgent_needs_no_connection_more_where_others_are_soon_done(crow
         thread.join()
 
 
-def test_a_process_that_needs_more_than_its_connections_says_so_in_one_sentence(url: str) -> None:
-    with open_store(url) as store:
+def test_a_process_without_a_free_connection_fails_with_one_sentence(url: str) -> None:
+    with Store.open(url) as store:
         database, said = store._database, list[str]()
         database._engine.pool._timeout = 0.1  # type: ignore[attr-defined]
 
@@ -164,15 +163,15 @@ def test_a_process_that_needs_more_than_its_connections_says_so_in_one_sentence(
 
 
 def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None:
-    with open_store(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
-        open_store(crowded, timeout=0.05)
+    with Store.open(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
+        Store.open(crowded, timeout=0.05)
 
 
 # Numbers
 
 
-def test_numbers_beyond_32_bits_are_kept(url: str) -> None:
-    with open_store(url) as store:
+def test_numbers_beyond_32_bits_are_stored(url: str) -> None:
+    with Store.open(url) as store:
         put_call(store, "k", "m", "t", "reply", calls=3_000_000_000, input_tokens=10**12, output_tokens=6 * 10**9)
         call = store.get_call("k")
         assert call is not None
@@ -180,8 +179,8 @@ def test_numbers_beyond_32_bits_are_kept(url: str) -> None:
 
 
 def test_a_server_database_of_another_format_is_refused(url: str, outside: Engine) -> None:
-    open_store(url).close()
+    Store.open(url).close()
     with outside.begin() as connection:
         connection.execute(text("UPDATE ragsmith_schema SET version = 16"))
     with pytest.raises(StoreError, match="has format 16, and this version of ragsmith reads format 1"):
-        open_store(url)
+        Store.open(url)

@@ -16,8 +16,8 @@ import pytest
 from stored import Locked
 
 from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, StoreError, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_spent
-from ragsmith.gateway.claims import Grouped
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, parse_spent
+from ragsmith.gateway.claims import BatchedStore
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
@@ -66,8 +66,8 @@ def without_log(path: Path) -> Path:
     return path
 
 
-def keep_reply(grouped: Grouped, key: str) -> None:
-    grouped.put_calls([StoredCall(key, "openai:tiny", "task", "a reply")])
+def keep_reply(batched: BatchedStore, key: str) -> None:
+    batched.put_calls([StoredCall(key, "openai:tiny", "task", "a reply")])
 
 
 # What is intact
@@ -104,14 +104,14 @@ def send_requests(path: Path, limits: Limits, sent: Pipe) -> None:
     """Send as many requests as the limits allow, and say of each that it is sent just before it is."""
     with Store.open(path) as store:
         budget = Budget(store, "run", limits, PRICES)
-        grouped = Grouped(store, budget)
+        batched = BatchedStore(store, budget)
         try:
             for number in range(1000):
                 with budget.request("openai:tiny", "xxx", 8) as used:
                     budget.before_attempt()
                     sent.send("sent")
                     used.append(Usage(1, 0, 0, 2, 8))
-                keep_reply(grouped, f"{multiprocessing.current_process().pid} {number}")
+                keep_reply(batched, f"{multiprocessing.current_process().pid} {number}")
         except BudgetExhausted:
             budget.close()
             sent.send("exhausted")
@@ -154,17 +154,17 @@ def test_a_limit_holds_over_processes_that_are_killed_at_any_moment(path: Path, 
 def test_a_kill_between_sending_and_replying_forgets_nothing(path: Path, tmp_path: Path, limits: Limits) -> None:
     with Store.open(path) as store:
         budget = Budget(store, "run", limits, PRICES)
-        grouped = Grouped(store, budget)
+        batched = BatchedStore(store, budget)
         with budget.request("openai:tiny", "", 10) as used:
             budget.before_attempt()
             before = copy_as_killed(path, tmp_path / "before the reply")
             used.append(Usage(1, 0, 0, 0, 4))
-        settled = copy_as_killed(path, tmp_path / "before it is kept")
-        keep_reply(grouped, "k")
+        replied = copy_as_killed(path, tmp_path / "before it is kept")
+        keep_reply(batched, "k")
         after = copy_as_killed(path, tmp_path / "after it is kept")
         budget.close()
     reserved = 11 if limits.tokens else 0
-    for copy, tokens in ((before, reserved), (settled, reserved), (after, 4)):
+    for copy, tokens in ((before, reserved), (replied, reserved), (after, 4)):
         with Store.open(copy) as store:
             found = store.spending("run")
             assert (found.damage, found.spent.tokens, found.spent.calls >= 1) == ("", tokens, True)
@@ -210,13 +210,13 @@ def test_what_replies_cost_is_settled_when_they_are_kept(path: Path, tmp_path: P
     """Many requests that went off together are answered together; then comes the kill."""
     with Store.open(path) as store:
         budget = Budget(store, "run", prices=PRICES)
-        grouped = Grouped(store, budget)
+        batched = BatchedStore(store, budget)
         for _ in range(replies):
             budget.before_attempt()
         for number in range(replies):
             with budget.request("openai:tiny", "prompt", 10) as used:
                 used.append(Usage(1, 0, 0, 5, 10))
-            keep_reply(grouped, f"{number}")
+            keep_reply(batched, f"{number}")
             assert budget.spent.tokens == 15 * (number + 1)
         copy = copy_as_killed(path, tmp_path / "copy")
     with Store.open(copy) as store:
@@ -228,28 +228,28 @@ def test_what_a_reply_cost_that_cannot_be_kept_is_settled_with_it(path: Path, li
     with Store.open(path) as store:
         locked = Locked(store)
         budget = Budget(store, "run", limits)
-        grouped = Grouped(locked, budget)
+        batched = BatchedStore(locked, budget)
         with budget.request("openai:tiny", "prompt", 20) as used:
             used.append(Usage(1, 0, 0, 5, 10))
         with pytest.raises(StoreError):
-            keep_reply(grouped, "first")
-        assert not grouped.all_written
+            keep_reply(batched, "first")
+        assert not batched.all_written
         assert budget.spent.tokens == 15
         assert store.spending("run").spent.tokens == (23 if limits.tokens else 0)
         locked.locked = False
-        grouped.write_rest()
-        assert grouped.all_written
+        batched.write_rest()
+        assert batched.all_written
         assert budget.spent.tokens == store.spending("run").spent.tokens == 15
 
 
 def test_replies_are_kept_though_the_record_of_what_was_spent_is_damaged(path: Path) -> None:
     with Store.open(path) as store:
         budget = Budget(store, "run")
-        grouped = Grouped(store, budget)
+        batched = BatchedStore(store, budget)
         with budget.request("openai:tiny", "prompt", 10) as used:
             used.append(Usage(1, 0, 0, 5, 10))
         execute(path, "UPDATE spending SET tokens = 7")
-        keep_reply(grouped, "first")
+        keep_reply(batched, "first")
         assert store.get_call("first") is not None
         with pytest.raises(SpendingDamaged, match="while it went on"):
             budget.before_attempt()
@@ -266,7 +266,7 @@ WAYS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_damaged_record_holds_no_limit_until_somebody_says_what_was_spent(path: Path, way: str) -> None:
+def test_a_damaged_record_holds_no_limit_until_the_user_states_the_spending(path: Path, way: str) -> None:
     spend(path)
     with Store.open(path) as store:
         store.put_run("run", "data", {})
@@ -367,10 +367,10 @@ def test_no_damage_to_the_file_of_a_run_lets_it_spend_more(path: Path, seed: int
     [("352", Spent(352)), ("calls=3,tokens=5", Spent(3, 5)), ("cost=0.5, calls=2", Spent(2, 0, 0.5)), ("0", Spent())],
 )
 def test_what_is_accepted_is_read(text: str, spent: Spent) -> None:
-    assert read_spent(text) == spent
+    assert parse_spent(text) == spent
 
 
 @pytest.mark.parametrize("text", ["", "x", "calls=", "calls=-1", "requests=3", "cost=nan", "cost=inf", "1.5", "3;4"])
 def test_what_cannot_be_accepted_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as calls="):
-        read_spent(text)
+        parse_spent(text)

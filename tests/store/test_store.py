@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,14 @@ from stored import put_call
 
 from ragsmith.errors import StoreError
 from ragsmith.models.capabilities import ModelCapabilities
-from ragsmith.store.rows import insertion, settled
+from ragsmith.store.rows import newer_result, upsert
 from ragsmith.store.schema import RESULT, TABLES
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, Store, StoredCall
 
 VALUE = {"scores": {"f1": 0.1 + 0.2}, "answer": "Straße \0 \ud83d", "cited": [0, 2]}
 
 
-open_store = partial(Store.open, validators={})  # values as short as can be
+pytestmark = pytest.mark.usefixtures("any_values")
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(place: Path | str) -> Iterator[Store]:
-    with open_store(place) as opened:
+    with Store.open(place) as opened:
         yield opened
 
 
@@ -56,7 +55,7 @@ def test_a_call_comes_back_with_its_cost(store: Store) -> None:
     assert store.get_call("other") is None
 
 
-def test_traits_of_a_model_join(store: Store) -> None:
+def test_capabilities_of_a_model_add_up(store: Store) -> None:
     assert store.traits("m") is None
     store.put_traits("m", ModelCapabilities(frozenset({"seed"}), 64))
     store.put_traits("m", ModelCapabilities(frozenset({"temperature"}), 32))
@@ -135,7 +134,7 @@ def test_proposals_are_replayed_in_place(store: Store) -> None:
 # A result that is there is never undone
 
 
-def test_a_failure_gives_way_and_a_result_does_not(store: Store) -> None:
+def test_a_failure_is_replaced_and_a_result_is_not(store: Store) -> None:
     def put(state: Any, value: object) -> ResultRow:
         store.put_results([ResultRow("e", "q", state, value)])
         return store.results("e")["q"]
@@ -155,8 +154,8 @@ def test_it_does_not_matter_how_rows_are_grouped_into_transactions(
     rows = [ResultRow("e", question, state, n) for n, (question, state) in enumerate(outcomes)]
     expected: dict[str, ResultRow] = {}
     for row in rows:
-        expected[row.question] = settled(expected.get(row.question), row) or expected[row.question]
-    with open_store(tmp_path_factory.mktemp("store") / "cache.sqlite") as store:
+        expected[row.question] = newer_result(expected.get(row.question), row) or expected[row.question]
+    with Store.open(tmp_path_factory.mktemp("store") / "cache.sqlite") as store:
         for start in range(0, len(rows), size):
             store.put_results(rows[start : start + size])
         assert store.results("e") == expected
@@ -195,14 +194,14 @@ def test_a_cost_that_is_no_number_is_refused(store: Store, wrong: Any) -> None:
     ],
 )
 def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, damage: object) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", "reply", seconds=1.0)
         put_call(store, "good", "m", "t", "reply")
     value = "CAST(? AS TEXT)" if isinstance(damage, bytes) else "?"
     edit(path, f"UPDATE model_call SET {column} = {value} WHERE key = 'k'", damage)
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert [row.row for row in store.verify()] == ["model_call:k"]
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert list(store.get_calls(["k", "good"])) == ["good"]
         assert store.get_call("k") is None
         assert store.damaged == ["model_call:k"]
@@ -216,21 +215,21 @@ def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, dam
 
 
 def test_a_row_moved_to_another_key_is_refused(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q1", "ok", 1)])
     edit(path, "UPDATE result SET question = 'q2'")
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert store.results("e") == {}
         assert store.damaged == ["result:e/q2"]
         store.put_results([ResultRow("e", "q1", "ok", 2)])
         assert store.results("e") == {"q1": ResultRow("e", "q1", "ok", 2)}
 
 
-def test_a_damaged_result_gives_way_even_to_a_failure(path: Path) -> None:
-    with open_store(path) as store:
+def test_a_damaged_result_is_replaced_even_by_a_failure(path: Path) -> None:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q", "ok", 1)])
     edit(path, "UPDATE result SET value = '2'")
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results([ResultRow("e", "q", "failed", "x")])
         assert store.results("e")["q"] == ResultRow("e", "q", "failed", "x")
         assert store.damaged == ["result:e/q"]
@@ -239,7 +238,7 @@ def test_a_damaged_result_gives_way_even_to_a_failure(path: Path) -> None:
 def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) -> None:
     """Rows come back as they were, not at all, or the whole file is refused: never as something else."""
     written = {f"q{i}": ResultRow("e", f"q{i}", "ok", {"answer": f"text {i} " * 9, "f1": i / 7}) for i in range(150)}
-    with open_store(path) as store:
+    with Store.open(path) as store:
         store.put_results(list(written.values()))
     intact = path.read_bytes()
     draw = random.Random(0)
@@ -249,7 +248,7 @@ def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) ->
         flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
         path.write_bytes(flipped)
         try:
-            with open_store(path) as store:
+            with Store.open(path) as store:
                 found = store.results("e")
                 assert found.items() <= written.items()
                 outcomes["same" if found == written else "fewer"] += 1
@@ -269,7 +268,7 @@ def test_statistics_count_rows_and_bytes(store: Store, place: Path | str) -> Non
     assert statistics["tables"]["result"] == {"rows": 2, "bytes": len("[1]" + "[]")}
     assert statistics["tables"]["run"] == {"rows": 0, "bytes": 0}
     store.close()
-    with open_store(place, read_only=True) as again:
+    with Store.open(place, read_only=True) as again:
         assert again.statistics() == {
             **statistics,
             "file_bytes": place.stat().st_size if isinstance(place, Path) else None,
@@ -296,7 +295,7 @@ def test_many_threads_share_a_store(store: Store) -> None:
 
 
 def test_a_closed_store_is_one_private_file(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", 1)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
@@ -309,13 +308,13 @@ def test_a_closed_store_is_one_private_file(path: Path) -> None:
 
 
 def test_two_stores_of_one_process_may_close_in_any_order(path: Path) -> None:
-    first = open_store(str(path))
-    with open_store(f"sqlite:///{path}") as second:
+    first = Store.open(str(path))
+    with Store.open(f"sqlite:///{path}") as second:
         put_call(second, "k", "m", "t", 1)
         first.close()
         put_call(second, "l", "m", "t", 1)
     assert list(path.parent.iterdir()) == [path]
-    with open_store(path) as third:
+    with Store.open(path) as third:
         assert len(third.get_calls("kl")) == 2
 
 
@@ -328,24 +327,24 @@ def test_statements_compile_for_postgresql(table: Any) -> None:
     ddl = str(CreateTable(table).compile(dialect=dialect))
     assert "WITHOUT ROWID" not in ddl
     assert "PRIMARY KEY" in ddl
-    kept = str(insertion(table, "postgresql", replacing=False).compile(dialect=dialect))
+    kept = str(upsert(table, "postgresql", replacing=False).compile(dialect=dialect))
     assert kept.endswith("DO NOTHING")
-    replaced = str(insertion(table, "postgresql", replacing=True).compile(dialect=dialect))
+    replaced = str(upsert(table, "postgresql", replacing=True).compile(dialect=dialect))
     assert "DO UPDATE SET" in replaced
     assert "checksum = excluded.checksum" in replaced
 
 
 def test_an_ok_result_is_protected_by_the_statement_too() -> None:
     for name, dialect in (("postgresql", make_url("postgresql+psycopg://").get_dialect()()), ("sqlite", None)):
-        statement = insertion(RESULT, name, replacing=True, final=("state", "ok"))
+        statement = upsert(RESULT, name, replacing=True, final=("state", "ok"))
         assert "WHERE result.state != " in str(statement.compile(dialect=dialect))
     with pytest.raises(StoreError, match="mysql"):
-        insertion(RESULT, "mysql", replacing=True)
+        upsert(RESULT, "mysql", replacing=True)
 
 
-def test_results_can_be_read_again_after_it_was_closed(tmp_path: Path) -> None:
+def test_results_can_be_read_after_the_store_was_closed(tmp_path: Path) -> None:
     row = ResultRow("e", "q1", "ok", {"answer": "seven"})
-    with open_store(tmp_path / "cache.sqlite") as store:
+    with Store.open(tmp_path / "cache.sqlite") as store:
         store.put_results([row])
         assert store.results_again("e") == {"q1": row}
     assert store.results_again("e") == {"q1": row}

@@ -8,7 +8,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from ragsmith.store.store import ResultRow, Store
 SPAWN = multiprocessing.get_context("spawn")
 
 
-open_store = partial(Store.open, validators={})  # values as short as can be
+pytestmark = pytest.mark.usefixtures("any_values")
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def make_store(path: Path) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", 1)
 
 
@@ -81,11 +80,11 @@ def another_format(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("read_only", [False, True])
-def test_what_is_not_ours_is_refused_and_left_untouched(path: Path, make, message: str, read_only: bool) -> None:  # type: ignore[no-untyped-def]
+def test_other_files_are_refused_and_left_untouched(path: Path, make, message: str, read_only: bool) -> None:  # type: ignore[no-untyped-def]
     make(path)
     before = contents(path.parent) if path.is_file() else None
     with pytest.raises(StoreError, match=message if path.exists() or not read_only else "no cache"):
-        open_store(path, read_only=read_only)
+        Store.open(path, read_only=read_only)
     assert (contents(path.parent) if path.is_file() else None) == before
 
 
@@ -114,14 +113,14 @@ def test_a_place_that_cannot_be_used_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message) as caught:
-        open_store(location)
+        Store.open(location)
     assert "secret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     with pytest.raises((StoreError, MissingExtra), match="postgres") as caught:
-        open_store("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=1")
+        Store.open("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=1")
     assert "secret" not in str(caught.value)
 
 
@@ -136,7 +135,7 @@ def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
 
 @contextmanager
 def as_ordinary_user() -> Iterator[None]:
-    """Root may write anywhere, so be somebody else for a while."""
+    """Act as another user, as root may write anywhere."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
@@ -158,11 +157,11 @@ def open_folder() -> Iterator[Path]:
 
 def test_read_only_reads_and_does_not_write(path: Path) -> None:
     with pytest.raises(StoreError, match="no cache at"):
-        open_store(path, read_only=True)
+        Store.open(path, read_only=True)
     assert not path.exists()
     make_store(path)
     before = contents(path.parent)
-    with open_store(path, read_only=True) as store:
+    with Store.open(path, read_only=True) as store:
         assert store.get_call("k") is not None
         assert store.verify() == []
         with pytest.raises(StoreError, match="opened for reading only"):
@@ -171,7 +170,7 @@ def test_read_only_reads_and_does_not_write(path: Path) -> None:
 
 
 def test_read_only_sees_what_a_writer_in_use_has_committed(path: Path) -> None:
-    with open_store(path) as writer, open_store(path, read_only=True) as reader:
+    with Store.open(path) as writer, Store.open(path, read_only=True) as reader:
         put_call(writer, "k", "m", "t", 1)
         assert reader.get_call("k") is not None
 
@@ -185,25 +184,25 @@ def test_read_only_works_in_a_read_only_folder(open_folder: Path, wal: bool) -> 
     path.chmod(0o444)
     open_folder.chmod(0o555)
     with as_ordinary_user():
-        with open_store(path, read_only=True) as store:
+        with Store.open(path, read_only=True) as store:
             assert store.get_call("k") is not None
         with pytest.raises(StoreError, match=r"cannot be (written|opened).*writable"):
-            open_store(path)
+            Store.open(path)
     assert list(open_folder.iterdir()) == [path]
 
 
-def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None:
+def test_a_log_that_cannot_be_read_is_an_error(open_folder: Path) -> None:
     path = open_folder / "cache.sqlite"
     copy = open_folder / "copy"
     copy.mkdir()
-    with open_store(path) as store:
+    with Store.open(path) as store:
         put_call(store, "k", "m", "t", 1)
         for name in ("cache.sqlite", "cache.sqlite-wal"):
             shutil.copy(open_folder / name, copy / name)
             (copy / name).chmod(0o444)
     copy.chmod(0o555)
     with as_ordinary_user(), pytest.raises(StoreError, match="rows in its log"):
-        open_store(copy / "cache.sqlite", read_only=True)
+        Store.open(copy / "cache.sqlite", read_only=True)
 
 
 # Trouble
@@ -211,7 +210,7 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None
 
 def test_a_database_held_by_another_process_is_named(path: Path) -> None:
     make_store(path)
-    with open_store(path, timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with Store.open(path, timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="held by another process"):
             put_call(store, "l", "m", "t", 1)
@@ -225,7 +224,7 @@ def fill_the_disk(path: Path, answers: Pipe) -> None:
     most = 460_000  # room for the tables, and for what the log holds to go into the file when the process ends
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     stored = 0
-    store = open_store(path)
+    store = Store.open(path)
     try:
         for stored in range(1000):
             put_call(store, str(stored), "m", "t", "x" * 3000)
@@ -243,17 +242,17 @@ def test_a_full_disk_is_named_and_keeps_what_was_stored(path: Path) -> None:
     assert "the disk is full" in message
     assert stored == readable > 10
     with pytest.warns(Notice, match="was not closed by its last user"):
-        store = open_store(path)
+        store = Store.open(path)
     with store:
         assert len(store.get_calls(map(str, range(1000)))) == stored
         put_call(store, "more", "m", "t", 1)
 
 
 def write_rows(path: Path, name: str, rows: int, acknowledge: Pipe | None) -> None:
-    with open_store(path) as store:
+    with Store.open(path) as store:
         for i in range(rows):
             put_call(store, f"{name}-{i}", "m", "t", "x" * 500)
-            store.put_results([ResultRow("shared", f"q{i}", "failed", name)])
+            store.put_results([ResultRow("shared", f"q{i}", "failed", {"stage": "s", "error": name})])
             if acknowledge is not None:
                 acknowledge.send(i)
 
@@ -267,7 +266,7 @@ def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writer
         process.join()
     assert [process.exitcode for process in processes] == [0] * writers
     assert list(path.parent.iterdir()) == [path]
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert store.verify() == []
         assert len(store.get_calls([f"{n}-{i}" for n in range(writers) for i in range(500)])) == writers * 500
         results = store.results("shared")
@@ -276,7 +275,7 @@ def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writer
 
 
 def killed_writer(path: Path) -> int:
-    """Kill a writer in the middle of its work; how many rows it was told are stored."""
+    """Kill a writer in the middle of its work; how many rows were reported as stored."""
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=write_rows, args=(path, "w", 100_000, theirs))
     process.start()
@@ -292,10 +291,10 @@ def killed_writer(path: Path) -> int:
     return acknowledged
 
 
-def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) -> None:
+def test_a_killed_writer_loses_nothing_that_was_reported_as_stored(path: Path) -> None:
     acknowledged = killed_writer(path)
     assert acknowledged >= 300
-    with open_store(path) as store:
+    with Store.open(path) as store:
         assert len(store.get_calls([f"w-{i}" for i in range(acknowledged)])) == acknowledged
         assert len(store.results("shared")) >= acknowledged
         assert store.verify() == []
@@ -304,15 +303,15 @@ def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) ->
 
 def test_the_main_file_is_enough_after_closing(path: Path, tmp_path: Path) -> None:
     killed_writer(path)
-    with open_store(path) as store:
+    with Store.open(path) as store:
         rows = len(store.results("shared"))
     shutil.copy(path, tmp_path / "copy.sqlite")
-    with open_store(tmp_path / "copy.sqlite") as store:
+    with Store.open(tmp_path / "copy.sqlite") as store:
         assert len(store.results("shared")) == rows
 
 
 @pytest.mark.parametrize(("raised", "logged"), [(KeyboardInterrupt, 0), (ValueError, 1)])
-def test_an_interruption_while_a_connection_is_taken_back_is_raised_and_not_logged(
+def test_an_interruption_during_the_return_of_a_connection_is_raised_and_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, raised: type[BaseException], logged: int
 ) -> None:
     engine = file_engine(tmp_path / "new.sqlite", timeout=1, options="mode=rwc")

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 from stored import put_call
 
-from ragsmith.store.rows import add_checksum, insertion
+from ragsmith.store.rows import add_checksum, upsert
 from ragsmith.store.schema import METADATA
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
 
@@ -57,7 +57,7 @@ def put_wrong(path: Path) -> Callable[..., None]:
         sealed = add_checksum(METADATA.tables[table], row)
         engine = create_engine(f"sqlite:///{path}")
         with engine.begin() as connection:
-            connection.execute(insertion(METADATA.tables[table], "sqlite", replacing=True), [sealed])
+            connection.execute(upsert(METADATA.tables[table], "sqlite", replacing=True), [sealed])
         engine.dispose()
 
     return put
@@ -70,7 +70,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
     ("run", ("r", "d", "running", [RUN], None, None), "run:r", "record of run r on data set law"),
     ("run", ("r", "d", "running", {**RUN, "space": "s"}, None, None), "run:r", "record of run r on data set law"),
     ("proposal", ("r", 0, 0, "12", "e", {"fitness": 1}), "proposal:r/0", "candidate 0 of run r on data set law"),
-    ("fit", ("f", "d", {"numbers": []}), "fit:f", "what techniques learned on data set law"),
+    ("fit", ("f", "d", {"numbers": []}), "fit:f", "numbers that techniques learned on data set law"),
     ("evaluation", ("e", "d", {"pipeline": {"retrieval": 3}}), "evaluation:e", "evaluation e on data set law"),
     ("dataset", ("d", "law", []), "dataset:d", "data set law"),
     ("model_call", ("reply", "chat", "answer", None, 1, 1, 1, 0.0), "model_call:reply", "reply of chat to answer"),
@@ -84,7 +84,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
 ]
 
 
-def test_what_is_of_the_right_form_is_no_damage(path: Path) -> None:
+def test_rows_of_the_right_form_are_no_damage(path: Path) -> None:
     with Store.open(path) as store:
         assert store.verify() == []
         assert len(store.get_calls(["reply", "score", "vector0", "vector1", "vector2"])) == 5
@@ -113,7 +113,7 @@ def test_a_row_of_another_form_is_damage(
         assert store.damaged == [name]
 
 
-def test_what_is_damaged_is_put_right_by_what_is_computed_again(path: Path, put_wrong: Callable[..., None]) -> None:
+def test_damaged_rows_are_replaced_by_computed_ones(path: Path, put_wrong: Callable[..., None]) -> None:
     put_wrong("result", "e", "q1", "ok", json.loads('{"answer": 1}'), 1)
     with Store.open(path) as store:
         assert "q1" not in store.results("e")

@@ -147,6 +147,15 @@ def test_choices_are_values_of_parameters_and_hold_the_default_word(technique: T
 
 
 @every_technique
+def test_a_technique_with_signals_learns_their_weights_on_request(technique: Technique) -> None:
+    if technique.signals:
+        assert technique.fitting is not None
+        assert tuple(technique.fitting.names) == technique.signals
+        assert not technique.learns(technique.defaults)
+        assert technique.learns(technique.resolved({"weights": "fitted"}))
+
+
+@every_technique
 def test_the_docstring_begins_with_one_sentence(technique: Technique) -> None:
     first = technique.summary
     assert first.endswith(".")

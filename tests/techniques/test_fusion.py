@@ -13,10 +13,10 @@ from ragsmith.techniques.fusion import (
     best_per_chunk,
     borda,
     convex_combination,
-    fused,
+    fuse,
     highest_score,
-    normalised,
-    ranked,
+    normalize,
+    rank,
     reciprocal_rank_fusion,
 )
 from ragsmith.types import Chunk, Hit, Hits, LazyHits, Scale
@@ -39,12 +39,12 @@ EACH: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, convex_combi
 
 
 def test_order_is_by_score_and_then_by_chunk_id() -> None:
-    assert [hit.chunk.id for hit in ranked(hits(c=1, b=2, a=1))] == ["b", "a", "c"]
-    assert ranked([]) == ()
+    assert [hit.chunk.id for hit in rank(hits(c=1, b=2, a=1))] == ["b", "a", "c"]
+    assert rank([]) == ()
 
 
 def test_two_scales_are_never_compared() -> None:
-    for function in (ranked, best_per_chunk, lambda found: normalised(found, "minmax")):
+    for function in (rank, best_per_chunk, lambda found: normalize(found, "minmax")):
         with pytest.raises(ScaleError, match=r"bm25 and cosine .* normalise"):
             function(MIXED)
 
@@ -55,8 +55,8 @@ def test_a_chunk_counts_by_its_best_hit() -> None:
 
 
 def test_published_dbsf_values() -> None:
-    assert normalised(A, "dbsf") == pytest.approx((0.640488, 0.593659, 0.265854), abs=1e-6)
-    assert normalised(B, "dbsf") == pytest.approx((0.663430, 0.565372, 0.271198), abs=1e-6)
+    assert normalize(A, "dbsf") == pytest.approx((0.640488, 0.593659, 0.265854), abs=1e-6)
+    assert normalize(B, "dbsf") == pytest.approx((0.663430, 0.565372, 0.271198), abs=1e-6)
 
 
 def test_published_fusion_values() -> None:
@@ -102,12 +102,12 @@ def test_the_highest_score_is_the_one_that_stands_out_most_from_its_list() -> No
 
 
 def test_each_way_of_fusing_is_named() -> None:
-    assert fused([A, B], "convex", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3])
-    assert fused([A, B], "dbsf", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3], "dbsf")
-    assert fused([A, B], "rrf", [0.7, 0.3]) == reciprocal_rank_fusion([A, B])
-    assert fused([A, B], "borda", [0.7, 0.3]) == borda([A, B])
+    assert fuse([A, B], "convex", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3])
+    assert fuse([A, B], "dbsf", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3], "dbsf")
+    assert fuse([A, B], "rrf", [0.7, 0.3]) == reciprocal_rank_fusion([A, B])
+    assert fuse([A, B], "borda", [0.7, 0.3]) == borda([A, B])
     with pytest.raises(ValueError, match=f"'sum': use one of {', '.join(FUSIONS)}"):
-        fused([A, B], "sum")
+        fuse([A, B], "sum")
 
 
 def test_chunks_with_the_same_ranks_in_other_lists_tie() -> None:
@@ -124,29 +124,29 @@ def test_fused_hits_carry_the_scale_of_the_fusion() -> None:
 
 
 def test_rank_normalisation_ignores_the_size_of_the_scores() -> None:
-    assert normalised(hits(b=7, a=7, c=100, d=-1), "rank") == (0.5, 0.75, 1.0, 0.25)
+    assert normalize(hits(b=7, a=7, c=100, d=-1), "rank") == (0.5, 0.75, 1.0, 0.25)
 
 
 def test_no_normalisation_keeps_the_scores() -> None:
-    assert normalised(A, "none") == (0.9, 0.8, 0.1)
+    assert normalize(A, "none") == (0.9, 0.8, 0.1)
 
 
 @pytest.mark.parametrize(("how", "equal", "zero"), [("minmax", 1, 0), ("dbsf", 1, 0), ("zscore", 0, 0), ("none", 3, 0)])
 def test_equal_scores(how: Norm, equal: float, zero: float) -> None:
-    assert normalised(hits(a=3, b=3), how) == (equal, equal)
-    assert normalised(hits(a=3), how) == (equal,)
-    assert normalised(hits(a=0, b=0), how) == (zero, zero)
-    assert normalised((), how) == ()
+    assert normalize(hits(a=3, b=3), how) == (equal, equal)
+    assert normalize(hits(a=3), how) == (equal,)
+    assert normalize(hits(a=0, b=0), how) == (zero, zero)
+    assert normalize((), how) == ()
 
 
 def test_differences_too_small_to_square_are_no_error() -> None:
-    assert normalised(hits(a=0, b=5e-324), "dbsf") == (1, 1)
-    assert normalised(hits(a=0, b=5e-324), "zscore") == (0, 0)
+    assert normalize(hits(a=0, b=5e-324), "dbsf") == (1, 1)
+    assert normalize(hits(a=0, b=5e-324), "zscore") == (0, 0)
 
 
 def test_an_unknown_normalisation_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'softmax': use one of minmax, dbsf, zscore, rank, none"):
-        normalised((), "softmax")  # type: ignore[arg-type]
+        normalize((), "softmax")  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)
@@ -155,12 +155,12 @@ def test_normalised_scores_keep_the_order_and_their_range(scores: list[float]) -
     found = hits(**{f"c{i:02}": score for i, score in enumerate(scores)})
     hows: tuple[Norm, ...] = ("minmax", "dbsf", "rank")
     for how in hows:
-        values = normalised(found, how)
+        values = normalize(found, how)
         assert all(0 <= value <= 1 for value in values)
         assert all(
             values[i] >= values[j] for i, j in itertools.permutations(range(len(scores)), 2) if scores[i] > scores[j]
         )
-    standard = normalised(found, "zscore")
+    standard = normalize(found, "zscore")
     if any(standard):
         assert math.fsum(standard) == pytest.approx(0, abs=1e-5)
         assert math.fsum(value**2 for value in standard) == pytest.approx(len(standard))
@@ -180,7 +180,7 @@ def test_the_order_of_lists_and_hits_does_not_matter(
     given_order = [hits(**scores) for scores in lists]
     reversed_order = [tuple(reversed(found)) for found in reversed(given_order)]
     fused = fuse(given_order)
-    assert fused == fuse(reversed_order) == ranked(fused)
+    assert fused == fuse(reversed_order) == rank(fused)
     assert {hit.chunk.id for hit in fused} == set().union(*lists)
 
 
@@ -237,5 +237,5 @@ def test_rankings_as_columns_fuse_to_the_same_to_the_last_bit(
 def test_a_ranking_as_columns_is_ordered_and_normalised_as_its_hits_are(scores: dict[str, float]) -> None:
     found = columns(scores)
     hows: tuple[Norm, ...] = ("minmax", "dbsf", "zscore", "rank", "none")
-    assert ranked(found) == ranked(tuple(found)) == best_per_chunk(found) == best_per_chunk(tuple(found))
-    assert [normalised(found, how) for how in hows] == [normalised(tuple(found), how) for how in hows]
+    assert rank(found) == rank(tuple(found)) == best_per_chunk(found) == best_per_chunk(tuple(found))
+    assert [normalize(found, how) for how in hows] == [normalize(tuple(found), how) for how in hows]

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.techniques.generation import answer_offline, answering, cited_text, generate
+from ragsmith.techniques.generation import answer_offline, answer_task, generate, parse_citations
 from ragsmith.testing import ScriptedModel, example_chunks
 from ragsmith.text.blocks import blocks, numbered
 from ragsmith.text.declining import NOT_FOUND
@@ -62,13 +62,13 @@ def test_only_block_marks_at_the_beginning_of_a_line_are_changed():
     ],
 )
 def test_takes_citations_out_of_a_reply(reply, text, cited):
-    assert cited_text(reply, 4) == (text, cited)
+    assert parse_citations(reply, 4) == (text, cited)
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", "[1] [2]"])
 def test_refuses_a_reply_without_text(reply):
     with pytest.raises(ValueError, match="no text"):
-        cited_text(reply, 2)
+        parse_citations(reply, 2)
 
 
 # --- the stage -------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_without_passages_no_model_is_asked():
 
 
 def test_the_request_holds_question_and_blocks_and_nothing_is_filled_twice():
-    shown = answering(1).render({"question": "What is {context}?", "context": numbered(["{question}"])})
+    shown = answer_task(1).render({"question": "What is {context}?", "context": numbered(["{question}"])})
     assert "What is {context}?" in shown
     assert "[1] {question}" in shown
 

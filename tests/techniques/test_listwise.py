@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learned_ranking import Array, loss_of, random_questions
-from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy import optimize  # type: ignore[import-untyped]
 
 from ragsmith.techniques.listwise import (
     FEWEST,
@@ -18,13 +18,13 @@ from ragsmith.techniques.listwise import (
     TIMES,
     General,
     Lists,
-    adapted,
-    how_often,
-    minimised,
-    scores_of,
+    adapt,
+    choose_times,
+    is_informative,
+    minimize,
+    score_rows,
     solve,
-    standardised,
-    teaches,
+    standardize,
 )
 
 NAMES = ("a", "b", "c", "d")
@@ -51,7 +51,7 @@ def found_by_scipy(
             total, gradient = total + count * value, gradient + count * slope
         return total, gradient
 
-    found: Array = minimize(loss, np.zeros(len(centre)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    found: Array = optimize.minimize(loss, np.zeros(len(centre)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
     return found
 
 
@@ -68,21 +68,21 @@ def test_the_minimum_is_where_another_minimiser_finds_it(seed: int) -> None:
     draw = np.random.default_rng(seed)
     observations = random_questions(seed, TRUE, 15)
     counts, centre, curvature = draw.uniform(0.1, 5, 15), draw.normal(size=4), positive_definite(seed, 4)
-    found = minimised(Lists.of(observations), counts, centre, curvature)
+    found = minimize(Lists.from_observations(observations), counts, centre, curvature)
     assert found == pytest.approx(found_by_scipy(observations, counts.tolist(), centre, curvature), abs=5e-7)
 
 
 def test_the_minimum_is_found_from_far_away() -> None:
     observations = random_questions(3, TRUE, 15)
     centre, curvature = np.array([60.0, -80.0, 70.0, 90.0]), 0.01 * np.eye(4)
-    found = minimised(Lists.of(observations), np.ones(15), centre, curvature)
+    found = minimize(Lists.from_observations(observations), np.ones(15), centre, curvature)
     assert found == pytest.approx(found_by_scipy(observations, [1.0] * 15, centre, curvature), abs=1e-5)
 
 
 @pytest.mark.parametrize("times", TIMES[1:])
 def test_general_questions_weigh_as_many_as_they_are(times: int) -> None:
     observations, known = random_questions(7, TRUE, 12), general()
-    found = adapted(Lists.of(observations), known, times)
+    found = adapt(Lists.from_observations(observations), known, times)
     expected = found_by_scipy(observations, [float(times)] * 12, known.weights, known.questions * known.curvature)
     assert found == pytest.approx(expected, abs=5e-7)
 
@@ -91,7 +91,7 @@ def test_general_questions_weigh_as_many_as_they_are(times: int) -> None:
 def test_gradient_and_hessian_are_the_differences_of_the_loss(seed: int) -> None:
     draw = np.random.default_rng(seed)
     observations, counts, at = random_questions(seed, TRUE, 6), draw.uniform(0.5, 3, 6), draw.normal(size=4)
-    lists = Lists.of(observations)
+    lists = Lists.from_observations(observations)
     assert lists.losses(at) == pytest.approx([loss_of(at, one)[0] for one in observations])
 
     def total(weights: Array) -> float:
@@ -144,7 +144,7 @@ def test_a_question_without_relevant_and_other_candidates_teaches_nothing(
         {"question": "", "signals": signals[:1], "relevant": [True], "group": "new"},
         {"question": "", "signals": [], "relevant": [], "group": ""},
     ]
-    assert not any(map(teaches, idle))
+    assert not any(map(is_informative, idle))
     padded = [*observations[:place], *idle, *observations[place:]]
     assert solve(padded, general=general(), without="") == solve(observations, general=general(), without="")
 
@@ -155,15 +155,17 @@ def test_a_constant_signal_weighs_nothing(constant: float) -> None:
     for one in observations:
         for row in one["signals"]:
             row[1] = constant
-    found = minimised(Lists.of(observations), np.ones(20), np.zeros(4), 0.1 * np.eye(4))
+    found = minimize(Lists.from_observations(observations), np.ones(20), np.zeros(4), 0.1 * np.eye(4))
     assert found[1] == pytest.approx(0, abs=1e-9)
     assert np.abs(found[[0, 2]]).min() > 0.1
 
 
 def test_a_question_counted_twice_is_two_questions() -> None:
     observations, known = random_questions(5, TRUE, 10), general()
-    twice = adapted(Lists.joined([Lists.of(observations)] * 2), known, 1)
-    doubled = minimised(Lists.of(observations), np.full(10, 2.0), known.weights, known.questions * known.curvature)
+    twice = adapt(Lists.concatenate([Lists.from_observations(observations)] * 2), known, 1)
+    doubled = minimize(
+        Lists.from_observations(observations), np.full(10, 2.0), known.weights, known.questions * known.curvature
+    )
     assert twice == pytest.approx(doubled, abs=1e-8)
 
 
@@ -174,8 +176,8 @@ def test_without_questions_the_general_weights_are_taken() -> None:
     known, observations = general(), random_questions(1, TRUE)
     named = dict(zip(NAMES, known.weights.tolist(), strict=True))
     assert solve([], general=known, without="") == {"times": 0, "weights": named}
-    assert adapted(Lists.of(observations), known, 0).tolist() == known.weights.tolist()
-    assert adapted(Lists.of([]), known, 30).tolist() == known.weights.tolist()
+    assert adapt(Lists.from_observations(observations), known, 0).tolist() == known.weights.tolist()
+    assert adapt(Lists.from_observations([]), known, 30).tolist() == known.weights.tolist()
 
 
 @pytest.mark.parametrize(("count", "groups", "told"), [(FEWEST - 1, 4, False), (40, 1, False), (40, 4, True)])
@@ -184,7 +186,7 @@ def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_
 ) -> None:
     wrong = general(weights=(-1.5, 1.0, -0.5, 0.0))
     observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), count, groups=groups)
-    assert (how_often(observations, wrong) > 0) is told
+    assert (choose_times(observations, wrong) > 0) is told
     found = solve(observations, general=wrong, without="")
     assert (found["times"] > 0) is told
     assert (found["weights"]["a"] > 0) is told
@@ -195,7 +197,7 @@ def test_own_questions_do_not_count_where_they_say_nothing() -> None:
     observations = random_questions(12, (0.0,) * 4, 40)
     for one in observations:
         one["relevant"] = (np.arange(len(one["relevant"])) == draw.integers(len(one["relevant"]))).tolist()
-    assert how_often(observations, general(weights=(0.0,) * 4, questions=200)) == 0
+    assert choose_times(observations, general(weights=(0.0,) * 4, questions=200)) == 0
 
 
 # --- without a signal ------------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_a_signal_may_be_moved_and_stretched(found: Any, stretch: float, shift: 
     one, other = found.T.astype(float)
     weights = {"one": 0.7, "other": -0.3}
     plain, moved = (
-        scores_of(standardised([column, other]), ("one", "other"), weights) for column in (one, stretch * one + shift)
+        score_rows(standardize([column, other]), ("one", "other"), weights) for column in (one, stretch * one + shift)
     )
     assert moved == pytest.approx(plain, abs=2e-6)
     apart = np.abs(np.subtract.outer(plain, plain)) > 1e-5
@@ -252,7 +254,7 @@ def test_a_signal_may_be_moved_and_stretched(found: Any, stretch: float, shift: 
 @settings(max_examples=60)
 @given(columns, st.floats(-1e4, 1e4))
 def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found: Any, constant: float) -> None:
-    signals = standardised([*found.T.astype(float), np.full(len(found), constant)])
+    signals = standardize([*found.T.astype(float), np.full(len(found), constant)])
     assert signals.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
     spread = [float(len(set(column)) > 1) for column in found.T.tolist()]
     assert signals.std(axis=0) == pytest.approx(np.array([*spread, 0.0]), abs=1e-6)
@@ -260,9 +262,9 @@ def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found: Any,
 
 def test_the_signal_that_is_left_out_counts_nothing() -> None:
     signals, names = np.array([[1.0, 2.0], [3.0, -1.0]]), ("one", "other")
-    assert scores_of(signals, names, {"one": 2.0, "other": 0.5}).tolist() == [3.0, 5.5]
-    assert scores_of(signals, names, {"other": 0.5}, "one").tolist() == [1.0, -0.5]
-    assert scores_of(np.zeros((0, 2)), names, {"other": 0.5, "one": 0.0}).tolist() == []
+    assert score_rows(signals, names, {"one": 2.0, "other": 0.5}).tolist() == [3.0, 5.5]
+    assert score_rows(signals, names, {"other": 0.5}, "one").tolist() == [1.0, -0.5]
+    assert score_rows(np.zeros((0, 2)), names, {"other": 0.5, "one": 0.0}).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -278,20 +280,20 @@ def test_the_signal_that_is_left_out_counts_nothing() -> None:
 def test_weights_of_other_signals_are_refused(weights: dict[str, float], without: str) -> None:
     expected = "other" if without else "one, other"
     with pytest.raises(ValueError, match=rf"of the signals {', '.join(weights)}, and it orders by {expected}: search"):
-        scores_of(np.zeros((2, 2)), ("one", "other"), weights, without)
+        score_rows(np.zeros((2, 2)), ("one", "other"), weights, without)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_a_signal_has_to_be_a_finite_number(value: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        standardised([np.array([1.0, 2.0]), np.array([0.0, value])])
+        standardize([np.array([1.0, 2.0]), np.array([0.0, value])])
 
 
 def test_how_much_a_signal_varies_is_judged_by_how_large_it_is() -> None:
     small = np.array([1.0, 2.0, 3.0]) * 1e-12
     large = np.array([1e15, 1e15, 1e15 + 1])  # differences of such are rounding errors
-    found = standardised([small, large])
-    assert found[:, 0] == pytest.approx(standardised([small * 1e12])[:, 0])
+    found = standardize([small, large])
+    assert found[:, 0] == pytest.approx(standardize([small * 1e12])[:, 0])
     assert found[:, 1].tolist() == [0, 0, 0]
 
 
@@ -314,7 +316,9 @@ def test_what_questions_of_one_group_say_alike_is_said_once() -> None:
     for seed in range(30):
         observations = random_questions(seed, (0.5, -0.3, 0.0, 0.0), 15, groups=15)
         known = general(weights=(0.0,) * 4)
-        told.append((how_often(observations, known), how_often([one for one in observations for _ in range(3)], known)))
+        told.append(
+            (choose_times(observations, known), choose_times([one for one in observations for _ in range(3)], known))
+        )
     # each thrice at times 1 is each once at times 3, so that nothing but the standard error could differ
     assert [(once, thrice) for once, thrice in told if not once and 3 * thrice in TIMES[1:]] == []
     assert 5 < sum(not once for once, _ in told) < 25

@@ -15,10 +15,10 @@ from ragsmith.techniques.reflection import (
     Reflection,
     Round,
     confidence,
-    converged,
-    kept,
+    has_converged,
     most_probable,
     reflect,
+    select_hits,
 )
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Hits, Scale
@@ -72,7 +72,7 @@ def test_sufficient_evidence_ends_the_loop_later() -> None:
 
 def test_hits_that_do_not_change_end_the_loop() -> None:
     script = Script([False] * 4, [ranked_from(0), ranked_from(3), ranked_from(3), ranked_from(0)])
-    reflection = reflect("Q", script.look, numbered, partial(converged, rule="corrected", beta=0.5, tau=0.1), 3)
+    reflection = reflect("Q", script.look, numbered, partial(has_converged, rule="corrected", beta=0.5, tau=0.1), 3)
     assert (script.queries, reflection.stop) == (["Q", "Q+", "Q++"], "converged")
 
 
@@ -124,7 +124,7 @@ def test_confidence_is_the_mean_of_the_five_best_normalised_scores() -> None:
 
 def test_the_printed_rule_stops_on_change_and_the_corrected_one_on_convergence() -> None:
     same, other = ranked_from(0), ranked_from(3)  # equal scores, so Conf does not change
-    holds = partial(converged, beta=0.5, tau=0.1)
+    holds = partial(has_converged, beta=0.5, tau=0.1)
     # Sim = 1: as printed Delta = 1, corrected Delta = 0;  Sim = 0: the other way round
     assert not holds(same, same, rule="as_printed")
     assert holds(same, same, rule="corrected")
@@ -137,13 +137,13 @@ def test_delta_by_hand() -> None:
     before, now = ranked_from(0, [1.0, 0.5, 0.0]), ranked_from(1, [1.0, 0.8, 0.0])
     # Jaccard 2 / 4; Conf 0.5 and 0.6; corrected Delta = 0.5 + 0.5 * 0.1 = 0.55, as printed too
     for rule in ("corrected", "as_printed"):
-        assert converged(now, before, rule=rule, beta=0.5, tau=0.551)
-        assert not converged(now, before, rule=rule, beta=0.5, tau=0.549)
-        assert converged(now, before, rule=rule, beta=0.0, tau=0.501)
+        assert has_converged(now, before, rule=rule, beta=0.5, tau=0.551)
+        assert not has_converged(now, before, rule=rule, beta=0.5, tau=0.549)
+        assert has_converged(now, before, rule=rule, beta=0.0, tau=0.501)
 
 
 def test_two_searches_that_find_nothing_have_converged() -> None:
-    assert converged((), (), rule="corrected", beta=0.5, tau=0.1)
+    assert has_converged((), (), rule="corrected", beta=0.5, tau=0.1)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def test_two_searches_that_find_nothing_have_converged() -> None:
 def test_what_is_kept_without_sufficient_evidence() -> None:
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
     reflection = Reflection((Round("Q", flat, (), False), Round("Q+", steep, (), False)), "budget")
-    assert kept(reflection, "last") == steep
-    assert kept(reflection, "best_conf") == flat
-    union = kept(reflection, "rrf_union")
+    assert select_hits(reflection, "last") == steep
+    assert select_hits(reflection, "best_conf") == flat
+    union = select_hits(reflection, "rrf_union")
     # chunk 2 is third, then first: 1 / 63 + 1 / 61
     assert (union[0].chunk, union[0].scale) == (CHUNKS[2], Scale.RRF)
     assert union[0].score == pytest.approx(1 / 63 + 1 / 61)
@@ -164,8 +164,10 @@ def test_what_is_kept_without_sufficient_evidence() -> None:
 @pytest.mark.parametrize("keep", ["last", "best_conf", "rrf_union"])
 def test_sufficient_evidence_is_kept_as_it_is(keep: str) -> None:
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
-    assert kept(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
-    assert kept(Reflection((Round("Q", flat, (), False),), "no candidate"), keep) == flat
+    assert (
+        select_hits(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
+    )
+    assert select_hits(Reflection((Round("Q", flat, (), False),), "no candidate"), keep) == flat
 
 
 # --- the next query --------------------------------------------------------------------------------------------------

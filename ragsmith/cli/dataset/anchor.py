@@ -13,7 +13,7 @@ from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.datasets.anchoring.repaired_folder import RewordedEvidence
+    from ragsmith.datasets.anchoring.repair_dataset import RewordedEvidence
 
 
 @commands.command()
@@ -45,7 +45,7 @@ def anchor(
 ) -> None:
     """Find where the documents answer an existing list of questions, and write both as a data set."""
     import ragsmith
-    from ragsmith.datasets.anchoring.anchored_folder import UNANCHORED
+    from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
     from ragsmith.errors import WrongOption
 
     given = {"question": question_column, "answer": answer_column, "evidence": evidence_column, "doc": doc_column}
@@ -77,7 +77,7 @@ def anchor(
 
 def _repair(folder: Path, as_json: bool) -> None:
     import ragsmith
-    from ragsmith.datasets.anchoring.repaired_folder import REWORDED, UNREPAIRED
+    from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
 
     found = ragsmith.repair(folder)
     hows = {"unchanged" if how == "given" else how: count for how, count in found.hows.items()}
@@ -85,7 +85,9 @@ def _repair(folder: Path, as_json: bool) -> None:
     if as_json:
         left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
         counts = {"found": hows, "questions_changed": found.changed}
-        say_json({"output": str(folder), **counts, "reworded": [each.plain() for each in found.reworded], "left": left})
+        say_json(
+            {"output": str(folder), **counts, "reworded": [each.to_dict() for each in found.reworded], "left": left}
+        )
     else:
         said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
         if found.reworded:

@@ -109,7 +109,7 @@ def _say_files(taken: IngestResult) -> None:
             f"take care: {doc} changed, where evidence of {_count(questions, 'question')} lies: "
             f"ragsmith dataset anchor --repair {shlex.quote(str(taken.output))}  finds it again"
         )
-    counts = [f"{len(those)} {outcome}" for outcome in FileOutcome if (those := taken.of(outcome))]
+    counts = [f"{len(those)} {outcome}" for outcome in FileOutcome if (those := taken.with_outcome(outcome))]
     say(f"{_count(len(taken.files), 'file')}: {', '.join(counts)}")
 
 

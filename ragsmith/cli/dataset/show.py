@@ -42,9 +42,9 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Check a data set and list every mistake."""
-    from ragsmith.datasets.anchoring.repaired_folder import REWORDED, reworded_unseen
+    from ragsmith.datasets.anchoring.repair_dataset import REWORDED, count_reworded
     from ragsmith.datasets.bundled import bundled_path
-    from ragsmith.datasets.coarse import warnings_about
+    from ragsmith.datasets.coarse import dataset_warnings
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.offsets import write_offsets
     from ragsmith.datasets.splits import leaks, split
@@ -61,8 +61,8 @@ def validate(
     written = write_offsets(folder) if write else 0
     found = leaks(data, divided := split(data))
     warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
-    warned += warnings_about(data)
-    if unseen := reworded_unseen(folder):
+    warned += dataset_warnings(data)
+    if unseen := count_reworded(folder):
         pieces = f"{unseen} {'piece' if unseen == 1 else 'pieces'} of evidence"
         warned += [f"{REWORDED} lists {pieces} that a repair found in other words: look at it, then remove the file"]
     if as_json:

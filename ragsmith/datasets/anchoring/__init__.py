@@ -1,4 +1,4 @@
-"""Anchoring finds the place of a quotation, or of an answer, in the documents, and says how sure it is.
+"""Anchoring locates quotations and answers in documents, with an estimate of certainty.
 
-What stands in several places, or nowhere, is said to do so, with the places that come into question.
+Ambiguous and missing ones are reported with candidates.
 """

@@ -1,4 +1,4 @@
-"""Where a quotation stands best when words of it were changed, left out or added: approximate search (Sellers 1980)."""
+"""Approximate search of a quotation in a text by word edits (Sellers 1980)."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 Words = NDArray[np.int64]
-"""A text as the numbers of its words."""
+"""A text as word ids, shape ``(words,)``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
-    """The words ``[start, end)`` of a text are a quotation with ``edits`` words changed, added or left out."""
+class Alignment:
+    """The words ``[start, end)`` of a text, which are ``edits`` changed, added or deleted words from a quotation."""
 
     start: int
     end: int
     edits: int
 
 
-def align(wanted: Words, text: Words) -> Aligned | None:
-    """Return a stretch of ``text`` that the fewest edits make ``wanted``; None if nothing is like it.
+def align(wanted: Words, text: Words) -> Alignment | None:
+    """Return the part of ``text`` with the fewest edits to ``wanted``; None if no word matches.
 
-    Of several, the first that ends as ``wanted`` does, and begins so, if there is one.
-    Takes ``len(wanted)`` operations on arrays as long as ``text``.
+    Ties go to the first that ends, and begins, with the same word. Takes ``len(wanted)`` operations on arrays of the
+    length of ``text``.
     """
     if not len(wanted) or not len(text):
         return None
-    costs = _costs(wanted, text)
+    costs = _edit_costs(wanted, text, np.zeros(len(text) + 1, dtype=np.int64))
     end = _first(costs, wanted, text)
     if end == 0:
         return None
-    # read backwards from its end, the stretch is the one that begins where as few edits are reached
+    # searched backwards from the end, the start is where the number of edits is least
     before = text[max(0, end - 2 * len(wanted)) : end][::-1]
-    back = _costs_from_start(wanted[::-1], before)
-    return Aligned(end - _first(back, wanted[::-1], before), end, int(costs[end]))
+    back = _edit_costs(wanted[::-1], before, np.arange(len(before) + 1, dtype=np.int64))
+    return Alignment(end - _first(back, wanted[::-1], before), end, int(costs[end]))
 
 
 def _first(costs: NDArray[np.int64], wanted: Words, text: Words) -> int:
-    """The first of the cheapest ends, of those that end with the last word of ``wanted`` if there are any.
+    """Return the first of the cheapest ends, preferably one with the last word of ``wanted``.
 
-    Otherwise the last word was changed rather than left out: what stands in its place belongs to the stretch.
+    Otherwise the last word was changed rather than deleted: the word in its place is included.
     """
     cheapest = np.flatnonzero(costs == costs.min())
     alike = cheapest[(cheapest > 0) & (text[cheapest - 1] == wanted[-1])]
@@ -52,25 +52,19 @@ def _first(costs: NDArray[np.int64], wanted: Words, text: Words) -> int:
     return int(cheapest[gaps[0] if len(gaps) else -1])
 
 
-def _costs(wanted: Words, text: Words) -> NDArray[np.int64]:
-    """For each end in ``text``, shape ``(len(text) + 1,)``: the edits of the best stretch that ends there."""
-    return _table(wanted, text, np.zeros(len(text) + 1, dtype=np.int64))
+def _edit_costs(wanted: Words, text: Words, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the edits of the best part that ends at each position, shape ``(len(text) + 1,)``.
 
-
-def _costs_from_start(wanted: Words, text: Words) -> NDArray[np.int64]:
-    """For each end in ``text``: the edits between ``wanted`` and all of ``text`` before it."""
-    return _table(wanted, text, np.arange(len(text) + 1, dtype=np.int64))
-
-
-def _table(wanted: Words, text: Words, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    ``row`` are the costs of starting at each position: zeros to start anywhere, 0, 1, ... to start at the beginning.
+    """
     steps = np.arange(len(text) + 1, dtype=np.int64)
     for word in wanted:
-        changed = row + 1  # the word was left out
-        np.minimum(changed[1:], row[:-1] + (text != word), out=changed[1:])  # it stands there, or another does
-        row = np.minimum.accumulate(changed - steps) + steps  # words were added
+        changed = row + 1  # deleted
+        np.minimum(changed[1:], row[:-1] + (text != word), out=changed[1:])  # equal or changed
+        row = np.minimum.accumulate(changed - steps) + steps  # added
     return row
 
 
-def numbered(words: Sequence[str], vocabulary: dict[str, int]) -> Words:
-    """Return the numbers of ``words``, and add those that are new to ``vocabulary``."""
+def word_numbers(words: Sequence[str], vocabulary: dict[str, int]) -> Words:
+    """Return the ids of ``words``; new ones are added to ``vocabulary``."""
     return np.fromiter((vocabulary.setdefault(word, len(vocabulary)) for word in words), np.int64, len(words))

@@ -1,4 +1,4 @@
-"""An existing list of questions gets its evidence: quotations first, then answers; what is not sure is listed."""
+"""Find evidence for an existing list of questions by their quotations, else by their answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from ragsmith.datasets.anchoring.answers import AT_LEAST, Answers
+from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
@@ -19,23 +19,23 @@ from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Example
 
-QUOTED = 8
-"""Words of an answer that is first looked for as a quotation."""
+MIN_QUOTED_WORDS = 8
+"""Least words of an answer that is searched for as a quotation first."""
 UNANSWERABLE = "unanswerable"
-"""What is said of a question in place of how it was anchored, if the documents do not answer it."""
+"""Stands for a match type where the documents do not answer the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """A question whose evidence was found, or that has none to be found; ``lost`` says which quotations were not."""
+    """A question with its evidence, or without if it is unanswerable; ``lost`` lists quotations not found."""
 
     asked: ListedQuestion
-    places: tuple[Place, ...]
+    places: tuple[EvidenceMatch, ...]
     lost: tuple[str, ...] = ()
 
     @property
     def example(self) -> Example:
-        """The question as a data set has it."""
+        """The question as an example of a data set."""
         spans = {place.span for place in self.places}
         ordered = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
         asked = self.asked
@@ -43,9 +43,8 @@ class Anchored:
 
     @property
     def how(self) -> str:
-        """How the least sure of its places was found."""
-        order = list(MatchType)
-        return max((place.how for place in self.places), key=order.index) if self.places else UNANSWERABLE
+        """The least certain match type of its places."""
+        return least_certain(self.places) if self.places else UNANSWERABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +52,31 @@ class Unanchored:
     """A question whose evidence was not found, and why."""
 
     asked: ListedQuestion
-    why: Unplaced
+    why: NoMatch
 
 
 @dataclass(frozen=True)
 class Anchoring:
-    """What became of a list of questions, each in its order."""
+    """Result of anchoring a list of questions, in the order of the list."""
 
     anchored: tuple[Anchored, ...]
     unanchored: tuple[Unanchored, ...]
 
     @cached_property
     def hows(self) -> dict[str, int]:
-        """How many questions were anchored how, by the least sure of their places, the surest first."""
+        """Anchored questions by their least certain match type, the most certain first."""
         counts = Counter(each.how for each in self.anchored)
         return {str(how): counts[how] for how in (*MatchType, UNANSWERABLE) if counts[how]}
 
     @cached_property
     def missing(self) -> dict[str, int]:
-        """How many questions were not anchored, by why."""
+        """Questions not anchored, by reason."""
         counts = Counter(each.why.status for each in self.unanchored)
-        return {str(status): counts[status] for status in MissingPlace if counts[status]}
+        return {str(status): counts[status] for status in NoMatchReason if counts[status]}
 
 
 class Anchor:
-    """Finds the evidence of questions in ``documents``; ``merged`` has ids of others, by which one of these stands."""
+    """Finds the evidence of questions in ``documents``; ``merged`` maps ids of dropped duplicates to kept ones."""
 
     def __init__(self, documents: Sequence[Document], merged: Mapping[str, str] | None = None) -> None:
         self.documents = documents
@@ -86,14 +85,14 @@ class Anchor:
         self._names = {**_names(documents), **{id_.casefold(): kept for id_, kept in (merged or {}).items()}}
 
     @cached_property
-    def answers(self) -> Answers:
-        """What finds answers: made when the first is looked for."""
-        return Answers(self.documents)
+    def answers(self) -> AnswerFinder:
+        """The finder of answers, made on first use."""
+        return AnswerFinder(self.documents)
 
-    def anchor(self, asked: Iterable[ListedQuestion], at_least: float = AT_LEAST) -> Anchoring:
-        """Anchor questions; ``at_least`` is the estimated probability from which an answer's place is taken.
+    def anchor(self, asked: Iterable[ListedQuestion], at_least: float = MIN_PROBABILITY) -> Anchoring:
+        """Anchor questions; ``at_least`` is the least estimated probability of a match by answer.
 
-        Where some have answers, one without is listed: a data set has answers for all of its questions or for none.
+        If some have answers, one without is not anchored: a data set has answers for all questions or for none.
         """
         asked = list(asked)
         answered = any(each.answer for each in asked if each.answerable)
@@ -102,86 +101,91 @@ class Anchor:
         unanchored: list[Unanchored] = []
         for each in asked:
             line = first.setdefault((fold(each.question).text, fold(each.answer).text), each.line)
-            found: tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced
+            found: tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch
             if line != each.line:
-                found = Unplaced(MissingPlace.REPEATED, f"line {line} asks and answers the same")
+                found = NoMatch(NoMatchReason.REPEATED, f"line {line} asks and answers the same")
             elif not each.answerable:
                 found = (), ()
             elif answered and not each.answer:
-                found = Unplaced(MissingPlace.NOT_FOUND, "it has no answer, and other questions have one")
+                found = NoMatch(NoMatchReason.NOT_FOUND, "it has no answer, and other questions have one")
             else:
                 found = self._evidence(each, at_least)
-            if isinstance(found, Unplaced):
+            if isinstance(found, NoMatch):
                 unanchored.append(Unanchored(each, found))
             else:
                 anchored.append(Anchored(each, *found))
         return Anchoring(tuple(anchored), tuple(unanchored))
 
-    def _evidence(self, asked: ListedQuestion, at_least: float) -> tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced:
-        """The places of a question, with what was not found of its quotations, or why it has none."""
+    def _evidence(
+        self, asked: ListedQuestion, at_least: float
+    ) -> tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch:
+        """Return the matches of a question and sentences on quotations not found, or why there is no match."""
         docs: set[str] | None = None
         if asked.docs:
             known = [self.document(name) for name in asked.docs]
             if not any(known):
-                said = f"there is no document {shown(asked.docs[0])}; {did_you_mean(asked.docs[0], self._names)}"
-                return Unplaced(MissingPlace.NOT_FOUND, said)
+                return self._no_document(asked.docs[0])
             docs = {id_ for id_ in known if id_}
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
-        places = tuple(dict.fromkeys(place for place in found if isinstance(place, Place)))
+        places = tuple(dict.fromkeys(place for place in found if isinstance(place, EvidenceMatch)))
         lost = tuple(
             f"{shown(quotation.text or dict(quotation.place or {}))}: {place.reason}"
             for quotation, place in zip(asked.quotations, found, strict=True)
-            if isinstance(place, Unplaced)
+            if isinstance(place, NoMatch)
         )
         if places:
             return places, lost
-        ambiguous = [why for why in found if isinstance(why, Unplaced) and why.status is MissingPlace.AMBIGUOUS]
+        missing = [each for each in found if isinstance(each, NoMatch)]
+        ambiguous = next((each for each in missing if each.status is NoMatchReason.AMBIGUOUS), None)
         if ambiguous:
-            return ambiguous[0]
+            return ambiguous
         if not asked.answer:
-            missing = [why for why in found if isinstance(why, Unplaced)]
-            return (
-                missing[0] if missing else Unplaced(MissingPlace.NOT_FOUND, "it has neither an answer nor a quotation")
-            )
+            no_evidence = NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
+            return missing[0] if missing else no_evidence
         answer = self._answered(asked, docs, at_least)
-        if isinstance(answer, Place):
+        if isinstance(answer, EvidenceMatch):
             return (answer,), lost
         return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
 
-    def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> Place | Unplaced:
+    def _no_document(self, name: str) -> NoMatch:
+        reason = f"there is no document {shown(name)}; {did_you_mean(name, self._names)}"
+        return NoMatch(NoMatchReason.NOT_FOUND, reason)
+
+    def _quoted(self, quotation: QuotedEvidence, docs: Collection[str] | None) -> EvidenceMatch | NoMatch:
         if quotation.doc is not None:
             id_ = self.document(quotation.doc)
             if id_ is None:
-                said = f"there is no document {shown(quotation.doc)}; {did_you_mean(quotation.doc, self._names)}"
-                return Unplaced(MissingPlace.NOT_FOUND, said)
+                return self._no_document(quotation.doc)
             docs = {id_}
             if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
                 span, problems = self._checker.span({**quotation.place, "doc": id_})
                 if span is not None:
-                    return Place(span, MatchType.GIVEN)
+                    return EvidenceMatch(span, MatchType.GIVEN)
                 if not quotation.text:
-                    return Unplaced(MissingPlace.NOT_FOUND, problems[0])
+                    return NoMatch(NoMatchReason.NOT_FOUND, problems[0])
         return self._allowed(self.quotations.find(quotation.text, docs))
 
-    def _answered(self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float) -> Place | Unplaced:
-        if len(fold(asked.answer).words()) >= QUOTED:
+    def _answered(
+        self, asked: ListedQuestion, docs: Collection[str] | None, at_least: float
+    ) -> EvidenceMatch | NoMatch:
+        if len(fold(asked.answer).words()) >= MIN_QUOTED_WORDS:
             quoted = self._allowed(self.quotations.find(asked.answer, docs, edited=False))
-            if isinstance(quoted, Place):
+            if isinstance(quoted, EvidenceMatch):
                 return quoted
         return self._allowed(self.answers.find(asked.question, asked.answer, docs, at_least))
 
-    def _allowed(self, found: Place | Unplaced) -> Place | Unplaced:
-        """``found``, unless it cannot be evidence, as what is mostly a heading cannot."""
-        if isinstance(found, Place):
+    def _allowed(self, found: EvidenceMatch | NoMatch) -> EvidenceMatch | NoMatch:
+        """Return ``found`` unless it is not valid evidence, such as a span that is mostly a heading."""
+        if isinstance(found, EvidenceMatch):
             span = found.span
             text = self.quotations.pages[span.doc].document.text[span.start : span.end]
             _, problems = self._checker.span({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
             if problems:
-                return Unplaced(MissingPlace.NOT_FOUND, problems[0], (found,))
+                return NoMatch(NoMatchReason.NOT_FOUND, problems[0], (found,))
         return found
 
     def document(self, name: str) -> str | None:
-        """The document that a list calls ``name``: by its identifier, its file's name, or its title."""
+        """Return the id of the document called ``name``: an identifier, a file name or a title."""
         wanted = unicodedata.normalize("NFC", name)
         file = PurePath(wanted.replace("\\", "/")).name
         tried = (wanted, file, PurePath(file).stem)
@@ -189,7 +193,7 @@ class Anchor:
 
 
 def _names(documents: Sequence[Document]) -> Mapping[str, str]:
-    """Documents by what they may be called, small letters; a name that several have is none."""
+    """Map case-folded names to document ids, without ambiguous names."""
     names: dict[str, str] = {}
     taken: Counter[str] = Counter(document.title.casefold() for document in documents)
     stems: Counter[str] = Counter(PurePath(document.id).stem.casefold() for document in documents)

@@ -1,10 +1,10 @@
-"""Where an answer was taken from, when nobody quotes the documents: the sentence or row that it and the question fit.
+"""Find the sentence or table row that an answer was taken from, without a quotation.
 
-Each part of the documents gets a score that is linear in what it shares with the answer and the question, and "nowhere"
-has a score of its own; the softmax of all of them is a probability (a conditional logit, McFadden 1974). Whether the
-likeliest part is right is then estimated from how much of the probability lies there and around it, with a logistic
-function (Platt 1999). `RANKING`, `NOWHERE` and `TRUST` were learned by ``benchmarks/bench_anchor.py --learn`` on
-questions that nothing is judged on: the search questions of the bundled data sets, half of HotpotQA and of TAT-QA.
+Each part of the documents has a score linear in `FEATURES`, and "nowhere" has a constant one; their softmax gives
+probabilities (a conditional logit, McFadden 1974). The confidence in the most likely part is a logistic function of the
+probability on it and around it (Platt 1999). `RANKING`, `NOWHERE` and `TRUST` were learned by
+``benchmarks/bench_anchor.py --learn`` on training questions only: the search questions of the bundled data sets, and
+half of HotpotQA and of TAT-QA.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.parts import DocumentPart, bag, number_words, parts
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.parts import DocumentPart, comparison_terms, document_parts, number_words
 from ragsmith.text.words import terms_among
 from ragsmith.types import Document, Span
 
-AT_LEAST = 0.9
-"""The estimated probability from which a place is taken."""
-RIVAL = 0.8
-"""A part with this share of the likeliest one's probability makes it ambiguous, however near it is."""
-LOOKED_AT = 60
-"""Parts that are compared with each other."""
-SHOWN = 5
-"""Candidates that are listed."""
-SHORT = 4
-"""Terms of an answer that is looked for as it is written."""
+MIN_PROBABILITY = 0.9
+"""Least estimated probability of an accepted match."""
+AMBIGUITY_RATIO = 0.8
+"""Share of the largest probability from which a second part makes the match ambiguous."""
+MAX_PARTS = 60
+"""Parts that are scored for a question."""
+MAX_CANDIDATES = 5
+"""Candidates listed for an ambiguous answer."""
+SHORT_ANSWER_TERMS = 4
+"""Most terms of a short answer, which is matched verbatim."""
 
 FEATURES = (
     "share of the answer in the part",
@@ -42,7 +42,7 @@ FEATURES = (
     "share of the answer in the neighbours alone",
     "share of the question in the neighbours alone",
     "share of both in the document",
-    "the answer stands there",
+    "the answer occurs in the part",
     "share of the answer's numbers",
     "logarithm of the number of terms",
 )
@@ -54,21 +54,21 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """The parts that a question was compared with: positions, and features of shape ``(parts, len(FEATURES))``."""
+class RankedParts:
+    """Scored parts of a question: positions, and features of shape ``(parts, len(FEATURES))``."""
 
     positions: NDArray[np.int64]
     features: Numbers
 
 
-class Answers:
+class AnswerFinder:
     """Finds answers in ``documents``."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._bag = partial(bag, read=terms_among(document.language for document in documents))
+        self._bag = partial(comparison_terms, read=terms_among(document.language for document in documents))
         self.parts: list[tuple[int, DocumentPart]] = [
-            (n, part) for n, doc in enumerate(documents) for part in parts(doc)
+            (n, part) for n, doc in enumerate(documents) for part in document_parts(doc)
         ]
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
         self._own = [self._bag(text) for text in texts]
@@ -83,28 +83,34 @@ class Answers:
         self._wholes = Postings(whole)
 
     def find(
-        self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = AT_LEAST
-    ) -> Place | Unplaced:
-        """Return the place of ``answer`` in ``docs`` (by default all), or why there is none that is sure enough."""
+        self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = MIN_PROBABILITY
+    ) -> EvidenceMatch | NoMatch:
+        """Return the match of ``answer`` in ``docs`` (by default all), or why none is certain enough."""
         ranked = self.ranked(question, answer, docs)
         if not len(ranked.positions):
-            return Unplaced(MissingPlace.NOT_FOUND, "no document shares a word with the question and the answer")
-        shares, nowhere = chances(ranked.features, RANKING, NOWHERE)
+            return NoMatch(NoMatchReason.NOT_FOUND, "no document shares a word with the question and the answer")
+        shares, nowhere = part_probabilities(ranked.features, RANKING, NOWHERE)
         order = np.argsort(-shares, kind="stable")
-        probability = trust(self.signs(ranked, shares), TRUST)
-        best, *others = [self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:SHOWN]]
+        probability = estimate_confidence(self.signs(ranked, shares), TRUST)
+        best, *others = [
+            self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:MAX_CANDIDATES]
+        ]
         candidates = (best, *others)
-        if len(order) > 1 and shares[order[1]] >= RIVAL * shares[order[0]]:
-            return Unplaced(MissingPlace.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
+        if len(order) > 1 and shares[order[1]] >= AMBIGUITY_RATIO * shares[order[0]]:
+            return NoMatch(NoMatchReason.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
         if probability >= at_least:
-            return Place(best.span, best.how, round(probability, 4))
+            return EvidenceMatch(best.span, best.how, round(probability, 4))
         if nowhere > shares.max():
-            return Unplaced(MissingPlace.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
+            return NoMatch(
+                NoMatchReason.NOT_FOUND, "no part shares enough with the answer and the question", candidates
+            )
         percent = math.floor(100 * probability)
-        return Unplaced(MissingPlace.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
+        return NoMatch(
+            NoMatchReason.AMBIGUOUS, f"the most likely place is right with a probability of {percent} %", candidates
+        )
 
-    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> Ranked:
-        """Return the parts that share most with ``question`` and ``answer``, the best first, with their features."""
+    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> RankedParts:
+        """Return the parts that share most with ``question`` and ``answer`` and their features, the best first."""
         asked, said = self._bag(question), self._bag(answer)
         both = self._wholes.shares(asked | said)
         in_answer, in_question = self._postings.shares(said), self._postings.shares(asked)
@@ -113,7 +119,7 @@ class Answers:
         rough[(in_answer == 0) & (in_question == 0)] = 0
         if docs is not None:
             rough[~np.array([document.id in docs for document in self._documents])[self._of]] = 0
-        positions = np.argsort(-rough, kind="stable")[:LOOKED_AT]
+        positions = np.argsort(-rough, kind="stable")[:MAX_PARTS]
         positions = positions[rough[positions] > 0]
         written, numbers = f" {fold(answer).text} ", number_words(said)
         rows = []
@@ -133,12 +139,13 @@ class Answers:
                     math.log1p(len(own)),
                 )
             )
-        return Ranked(positions, np.array(rows).reshape(-1, len(FEATURES)))
+        return RankedParts(positions, np.array(rows).reshape(-1, len(FEATURES)))
 
-    def signs(self, ranked: Ranked, shares: Numbers) -> Numbers:
-        """Return what tells whether the likeliest part is right, as `trust` reads it.
+    def signs(self, ranked: RankedParts, shares: Numbers) -> Numbers:
+        """Return the inputs of `estimate_confidence`, shape ``(7,)``.
 
-        One, the log odds of the probability within one part of it, within four and in its document, and three features.
+        They are 1, the log odds of the probability within one part, within four and in the document, and three features
+        of the most likely part.
         """
         best = int(np.argmax(shares))
         same = self._of[ranked.positions] == self._of[ranked.positions[best]]
@@ -147,7 +154,7 @@ class Answers:
         return np.array([1.0, *mass, *ranked.features[best, [0, 2, 6]]])
 
     def span(self, position: int) -> Span:
-        """Where a part lies."""
+        """Return the span of the part at ``position``."""
         n, part = self.parts[position]
         return Span(self._documents[n].id, part.start, part.end)
 
@@ -155,21 +162,21 @@ class Answers:
         around = (position - 1, position + 1)
         return [at for at in around if 0 <= at < len(self.parts) and self._of[at] == self._of[position]]
 
-    def _place(self, position: int, answer: str, score: float) -> Place:
+    def _place(self, position: int, answer: str, score: float) -> EvidenceMatch:
         _, part = self.parts[position]
         written = f" {fold(answer).text} " in self._folded[position]
         how = (
             MatchType.ROW
             if part.is_row
             else MatchType.SENTENCE
-            if written and len(self._bag(answer)) <= SHORT
+            if written and len(self._bag(answer)) <= SHORT_ANSWER_TERMS
             else MatchType.WORDS
         )
-        return Place(self.span(position), how, round(score, 4))
+        return EvidenceMatch(self.span(position), how, round(score, 4))
 
 
 class Postings:
-    """Which of some texts hold a term, and how rare it is."""
+    """An inverted index of texts: terms, the texts that have them, and their idf."""
 
     def __init__(self, texts: Sequence[Collection[str]]) -> None:
         self._size = len(texts)
@@ -181,17 +188,17 @@ class Postings:
         self._counts = Counter({term: len(held) for term, held in holders.items()})
 
     def idf(self, term: str) -> float:
-        """The inverse document frequency as Lucene's BM25 has it."""
+        """Return the inverse document frequency as in Lucene's BM25."""
         held = self._counts[term]
         return math.log(1 + (self._size - held + 0.5) / (held + 0.5))
 
     def share(self, wanted: Collection[str], held: Collection[str]) -> float:
-        """How much of ``wanted`` is ``held``, by idf."""
+        """Return the idf of the terms ``held`` as a share of the idf of those ``wanted``."""
         total = sum(map(self.idf, sorted(wanted)))
         return sum(map(self.idf, sorted(held))) / total if total else 0.0
 
     def shares(self, wanted: Collection[str], weights: Postings | None = None) -> Numbers:
-        """`share` for every text, shape ``(texts,)``; ``weights`` has the idf to count by, if it is another's."""
+        """Return `share` for every text, shape ``(texts,)``; ``weights`` is the index with the idf, by default this."""
         idf = (weights or self).idf
         found = np.zeros(self._size)
         total = 0.0
@@ -202,16 +209,16 @@ class Postings:
         return found / total if total else found
 
 
-def chances(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
-    """Return the probability of each part, and of none of them."""
+def part_probabilities(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
+    """Return the probability of each part, and that of none."""
     scores = np.append(features @ ranking, nowhere)
     raised = np.exp(scores - scores.max())
     raised /= raised.sum()
     return raised[:-1], float(raised[-1])
 
 
-def trust(signs: Numbers, weights: Numbers) -> float:
-    """Return the estimated probability that the likeliest part is right."""
+def estimate_confidence(signs: Numbers, weights: Numbers) -> float:
+    """Return the estimated probability that the most likely part is right."""
     return float(1 / (1 + math.exp(-float(signs @ weights))))
 
 

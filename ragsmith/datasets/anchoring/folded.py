@@ -1,8 +1,8 @@
-"""A text as quotations are compared with it: without case, typography, punctuation and line breaks, but with offsets.
+"""Fold texts for comparison: no case, typography, punctuation or line breaks, with offsets into the source.
 
-Folding takes compatibility forms apart (NFKD), so that composed and decomposed letters, ligatures and full-width digits
-agree; drops what is not seen (soft hyphens, zero-width marks); and makes one space of any run of white space,
-punctuation and signs of currency. What belongs to a number stays: its point, its commas, and the minus in front.
+Folding decomposes compatibility forms (NFKD), so that composed and decomposed letters, ligatures and full-width digits
+are equal; drops invisible characters (soft hyphens, zero-width marks); and turns runs of white space, punctuation and
+currency signs into one space. Decimal points, commas within numbers and minus signs stay.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ _UNSPACED = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai and Lao, Burmese, Khmer
     *((0x2E80, 0x2FDF), (0x3040, 0x30FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3134F)),  # Han and kana
 )
-"""Scripts that put no space between words."""
+"""Code points of scripts without spaces between words."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedText:
-    """A folded text; its character ``i`` was made of the characters ``[starts[i], ends[i])`` of the source."""
+    """A folded text; its character ``i`` comes from the characters ``[starts[i], ends[i])`` of the source."""
 
     text: str
     starts: tuple[int, ...]
     ends: tuple[int, ...]
 
     def find(self, wanted: str) -> Iterator[tuple[int, int]]:
-        """Yield where in the source ``wanted``, which is folded, stands between the borders of words."""
+        """Yield the offsets in the source of the folded text ``wanted`` where it has word boundaries."""
         at = self.text.find(wanted) if wanted else -1
         while at >= 0:
             after = at + len(wanted)
-            if not _joined(self.text[at - 1 : at + 1]) and not _joined(self.text[after - 1 : after + 1]):
+            if not _is_inside_word(self.text[at - 1 : at + 1]) and not _is_inside_word(
+                self.text[after - 1 : after + 1]
+            ):
                 yield self.starts[at], self.ends[after - 1]
             at = self.text.find(wanted, at + 1)
 
     def words(self) -> tuple[tuple[str, int, int], ...]:
-        """Return the words, and where in the source they stand; in scripts without spaces, every character is one."""
+        """Return the words with their offsets in the source; in scripts without spaces each character is a word."""
         found: list[tuple[str, int, int]] = []
         for at, character in enumerate(self.text):
             if character == " ":
@@ -74,14 +76,14 @@ def fold(text: str) -> FoldedText:
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script that puts no space between words."""
+    """Whether a character belongs to a script without spaces between words."""
     code = ord(character)
     return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
 
 
 @bounded_cache(1 << 14, key="a character")
 def _letters(character: str) -> str:
-    """What a character is folded to: letters and digits, one space, or nothing."""
+    """Return the folded form of a character: letters and digits, one space, or nothing."""
     category = unicodedata.category(character)
     if category == "Cf":
         return ""
@@ -92,14 +94,14 @@ def _letters(character: str) -> str:
 
 
 def _in_number(before: str, character: str, after: str) -> bool:
-    """Whether a point or comma stands between digits, or a dash is the sign of a number."""
+    """Whether a point or comma is between digits, or a dash is the minus of a number."""
     if not after.isdecimal():
         return False
     return before.isdecimal() if character in ".," else character in _DASHES and (not before or before in " \t\n(|$€£")
 
 
-def _joined(pair: str) -> bool:
-    """Whether two neighbours belong to one word or number."""
+def _is_inside_word(pair: str) -> bool:
+    """Whether two adjacent characters belong to one word or number."""
     if len(pair) < 2 or " " in pair or is_unspaced(pair[0]) or is_unspaced(pair[1]):
         return False
     return pair[0].isalnum() == pair[1].isalnum() or bool({*pair} & set(".,")) or unicodedata.combining(pair[1]) > 0

@@ -1,4 +1,4 @@
-"""The parts of documents that an answer may stand in: sentences of prose, rows of tables, lines of code."""
+"""The parts of documents that may answer a question: sentences, table rows and lines of code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsmith.types import Document, Modality
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """The characters ``[start, end)`` of a document, and the ``context`` they are read in: headings, a table's head."""
+    """The characters ``[start, end)`` of a document with their ``context``: headings and the header of a table."""
 
     start: int
     end: int
@@ -21,8 +21,8 @@ class DocumentPart:
     is_row: bool
 
 
-def parts(document: Document) -> Iterator[DocumentPart]:
-    """Yield the parts of ``document`` that evidence may lie in, in order: no headings, no rules of tables."""
+def document_parts(document: Document) -> Iterator[DocumentPart]:
+    """Yield the parts of ``document`` that can be evidence, in order: no headings or separator rows of tables."""
     found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
     headings = [block for block in found if block.kind is BlockType.HEADING]
     tables = [block for block in found if block.kind is BlockType.TABLE]
@@ -40,12 +40,12 @@ def parts(document: Document) -> Iterator[DocumentPart]:
         yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
-def bag(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
-    """Return what texts are compared by: the terms that ``read`` finds, and numbers as written, without commas."""
+def comparison_terms(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
+    """Return the terms of a text as ``read`` finds them, and its numbers without commas."""
     numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
     return frozenset(term for term in read(text) if not term.isdecimal()) | numbers
 
 
 def number_words(words: frozenset[str]) -> frozenset[str]:
-    """Those of ``words`` that have a digit."""
+    """Return the ``words`` that have a digit."""
     return frozenset(word for word in words if any(map(str.isdecimal, word)))

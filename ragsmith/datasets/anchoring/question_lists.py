@@ -1,4 +1,4 @@
-"""Questions of an existing list: which of its columns are the question, the answer, the quotation, and so on."""
+"""Read an existing list of questions: find its columns of questions, answers, quotations and so on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.anchoring.sheets import Row, read_rows
+from ragsmith.datasets.anchoring.question_tables import Row, read_rows
 from ragsmith.datasets.evidence import KEYS
 from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID, SPLITS
@@ -20,7 +20,7 @@ from ragsmith.text.jsonl import kind, parse_json
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import UNSPECIFIED
 
-NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+COLUMN_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "question": ("question", "query", "user input", "q", "prompt", "input", "questions", "user question"),
         "answer": (
@@ -42,17 +42,17 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "answerable": ("answerable",),
     }
 )
-"""What columns are called, by what they hold: the first name that a list has is taken."""
+"""Common column names by role, in order of preference."""
 
-TRUTH: Mapping[str, bool] = MappingProxyType(
+BOOLEANS: Mapping[str, bool] = MappingProxyType(
     {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 )
-"""What cells say of whether a question can be answered."""
+"""Values of the column ``answerable``."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedEvidence:
-    """A text of the documents, in ``doc`` if that is known; ``place`` is evidence as a data set has it, if it is."""
+    """A quotation, its document if known, and ``place``, the evidence in the form of ``questions.jsonl``, if given."""
 
     text: str
     doc: str | None = None
@@ -61,11 +61,7 @@ class QuotedEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ListedQuestion:
-    """A question as somebody wrote it down, on ``line`` of a list.
-
-    ``docs`` are names of documents that hold the answer; ``answer`` is blank, and ``type`` unspecified, where the list
-    has none.
-    """
+    """A question of a list; ``docs`` are names of documents with the answer, and ``answer`` is blank if missing."""
 
     line: int
     id: str
@@ -78,19 +74,21 @@ class ListedQuestion:
     answerable: bool = True
 
 
-def read_asked(path: Path, columns: Mapping[str, str] | None = None) -> list[ListedQuestion]:
+def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> list[ListedQuestion]:
     """Return the questions of the list at ``path``, in order.
 
-    ``columns`` names columns by what they hold (the keys of `NAMES`) where they are called otherwise. Raises
-    ``DatasetError`` with every mistake of the list.
+    ``columns`` maps roles (the keys of `COLUMN_NAMES`) to column names; others are recognised.
+
+    Raises:
+        DatasetError: the list has mistakes; it lists all of them.
     """
     rows = read_rows(path)
-    named = recognised([name for _, row in rows for name in row], columns or {}, path)
+    named = recognise_columns([name for _, row in rows for name in row], columns or {}, path)
     asked: list[ListedQuestion] = []
     mistakes: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            asked.append(_asked(row, named, f"q{number:0{max(3, len(str(len(rows))))}d}"))
+            asked.append(_question_from_row(row, named, f"q{number:0{max(3, len(str(len(rows))))}d}"))
         except TextError as error:
             mistakes.append(f"{path.name}:{row[0]}: {error.reason}")
     mistakes += _repeated_ids(asked, path)
@@ -102,14 +100,14 @@ def read_asked(path: Path, columns: Mapping[str, str] | None = None) -> list[Lis
     return asked
 
 
-def recognised(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the columns of a list by what they hold: as ``given``, else by the names they usually have.
+def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the columns of a list by role: as ``given``, else by their usual names.
 
-    Raises ``DatasetError`` when a column that is given is not there, when there are no questions, or neither answers
-    nor quotations.
+    Raises:
+        DatasetError: a given column is missing, or there is none of questions, or none of answers and quotations.
     """
     columns = list(dict.fromkeys(found))
-    by_name = {_plain(column): column for column in reversed(columns)}
+    by_name = {_normalise_name(column): column for column in reversed(columns)}
     listed = ", ".join(map(repr, columns))
     mistakes = [
         f"{path.name}: has no column {shown(column)} for --{role}-column; {did_you_mean(column, columns)}"
@@ -117,56 +115,56 @@ def recognised(found: Collection[str], given: Mapping[str, str], path: Path) -> 
         if column not in columns
     ]
     named = dict(given)
-    for role, names in NAMES.items():
+    for role, names in COLUMN_NAMES.items():
         free = [by_name[name] for name in names if name in by_name and by_name[name] not in named.values()]
         if role not in named and free:
             named[role] = free[0]
     if "question" not in named:
-        mistakes.append(f"{path.name}: no column is seen to hold the questions ({listed}); name it: --question-column")
+        mistakes.append(f"{path.name}: no column of questions was recognised ({listed}); name it: --question-column")
     elif "answer" not in named and "evidence" not in named:
-        said = "no column is seen to hold answers or quotations"
+        said = "no column of answers or quotations was recognised"
         mistakes.append(f"{path.name}: {said} ({listed}); name one: --answer-column or --evidence-column")
     if mistakes:
         raise DatasetError(mistakes)
     return named
 
 
-def _plain(name: str) -> str:
-    """A column's name as it is compared: ``Ground_Truth`` is ``ground truth``."""
+def _normalise_name(name: str) -> str:
+    """Normalise a column name: ``Ground_Truth`` is ``ground truth``."""
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name).casefold()))
 
 
-def _asked(row: Row, named: Mapping[str, str], unnamed: str) -> ListedQuestion:
+def _question_from_row(row: Row, named: Mapping[str, str], unnamed: str) -> ListedQuestion:
     line, record = row
     values = {role: record.get(column) for role, column in named.items()}
-    question = _one(values.get("question"), "question")
+    question = _single_text(values.get("question"), "question")
     if not question:
         raise TextError("the question is blank; write it, or remove the row")
-    split = _one(values.get("split"), "split") or None
+    split = _single_text(values.get("split"), "split") or None
     if split is not None and split not in SPLITS:
         raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
-    id_ = _one(values.get("id"), "id") or unnamed
+    id_ = _single_text(values.get("id"), "id") or unnamed
     if not id_.isprintable() or len(id_) > MAX_ID:
         raise TextError(f"the id must be one line of at most {MAX_ID} printable characters")
     answerable = values.get("answerable")
     said = "" if answerable is None else str(answerable).strip().casefold()
-    if said not in TRUTH:
+    if said not in BOOLEANS:
         raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
     return ListedQuestion(
         line,
         id_,
         question,
-        _one(values.get("answer"), "answer"),
-        _one(values.get("type"), "type") or UNSPECIFIED,
+        _single_text(values.get("answer"), "answer"),
+        _single_text(values.get("type"), "type") or UNSPECIFIED,
         tuple(_quotations(values.get("evidence"))),
-        tuple(text for entry in _entries(values.get("doc")) if (text := _one(entry, "document"))),
+        tuple(text for entry in _entries(values.get("doc")) if (text := _single_text(entry, "document"))),
         split,
-        TRUTH[said],
+        BOOLEANS[said],
     )
 
 
-def _one(value: object, called: str) -> str:
-    """A text without white space around it; of a list with one entry, that; "" for nothing."""
+def _single_text(value: object, called: str) -> str:
+    """Return a stripped text, or that of a list with one entry; "" for a missing value."""
     if isinstance(value, list) and len(value) <= 1:
         value = value[0] if value else None
     if value is None:
@@ -180,7 +178,7 @@ def _one(value: object, called: str) -> str:
 
 
 def _entries(value: object) -> Sequence[object]:
-    """The entries of a list, also of one that a table's cell has as JSON or as Python writes it."""
+    """Return the entries of a list, which may be a text in JSON or Python syntax, as in a CSV cell."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
         for read in (parse_json, ast.literal_eval):
             try:
@@ -197,11 +195,11 @@ def _entries(value: object) -> Sequence[object]:
 def _quotations(value: object) -> Iterator[QuotedEvidence]:
     for entry in _entries(value):
         if isinstance(entry, dict):
-            text, doc = _one(entry.get("text"), "evidence"), _one(entry.get("doc"), "document")
+            text, doc = _single_text(entry.get("text"), "evidence"), _single_text(entry.get("doc"), "document")
             place = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}
             found = QuotedEvidence(text, doc or None, place if doc else None)
         else:
-            found = QuotedEvidence(_one(entry, "evidence"))
+            found = QuotedEvidence(_single_text(entry, "evidence"))
         if found.text or found.place:
             yield found
 

@@ -1,4 +1,4 @@
-"""Where a quotation stands: to the letter, else without regard to typography, else with some of its words changed."""
+"""Locate quotations in documents: exactly, else normalised, else with edited words."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ragsmith.datasets.anchoring.alignment import Words, align, numbered
+from ragsmith.datasets.anchoring.alignment import Words, align, word_numbers
 from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced, apart
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, without_overlaps
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.types import Document, Span
 
-FUZZY = 0.7
-"""The least share of a quotation's words that need no edit."""
-MARGIN = 0.15
-"""By how much of that share the best place must be ahead of the next, in another part of the documents."""
-MIN_WORDS = 5
-"""A shorter quotation is not looked for with changes: too much would be like it."""
-SHOWN = 5
-"""Candidates that are listed."""
-LOOKED_AT = 16
-"""Documents that are aligned with a quotation: those that share the most of its rarer words."""
+MIN_FUZZY_SCORE = 0.7
+"""Least share of a quotation's words that must be unedited."""
+MIN_SCORE_MARGIN = 0.15
+"""Least difference of that share between the best match and the next one elsewhere."""
+MIN_FUZZY_WORDS = 5
+"""Least words of a quotation for a fuzzy search: shorter ones resemble too much."""
+MAX_LISTED_MATCHES = 5
+"""Candidates listed for an ambiguous quotation."""
+MAX_ALIGNED_DOCUMENTS = 16
+"""Documents a quotation is aligned with: those that share most of its rare words."""
 
 
 @dataclass(frozen=True)
 class FoldedDocument:
-    """A document, folded when that is first needed."""
+    """A document with its folded text, computed on first use."""
 
     document: Document
 
     @cached_property
     def folded(self) -> FoldedText:
-        """Its text without typography."""
+        """The folded text."""
         return fold(self.document.text)
 
     @cached_property
     def words(self) -> tuple[tuple[str, int, int], ...]:
-        """Its words, and where they stand."""
+        """The folded words with their offsets."""
         return self.folded.words()
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """Its distinct words."""
+        """The distinct folded words."""
         return frozenset(word for word, _, _ in self.words)
 
 
@@ -54,28 +54,28 @@ class QuotationFinder:
         self.pages: Mapping[str, FoldedDocument] = {document.id: FoldedDocument(document) for document in documents}
         self._vocabulary: dict[str, int] = {}
 
-    def find(self, text: str, docs: Collection[str] | None = None, *, edited: bool = True) -> Place | Unplaced:
-        """Return the one place of ``text`` in ``docs`` (by default all), or why there is none.
+    def find(self, text: str, docs: Collection[str] | None = None, *, edited: bool = True) -> EvidenceMatch | NoMatch:
+        """Return the only match of ``text`` in ``docs`` (by default all), or why there is none.
 
-        It is looked for to the letter, then folded, then with edits: the first that finds something decides, and what
-        it finds twice is ambiguous. With edits only where ``edited``.
+        Tried in turn: exact, normalised and, if ``edited``, fuzzy. The first with a match decides; two matches are
+        ambiguous.
         """
         text = text.strip()
         pages = [page for id_, page in self.pages.items() if docs is None or id_ in docs]
         if not any(character.isalnum() for character in text):
-            return Unplaced(MissingPlace.NOT_FOUND, "the quotation has no words")
+            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation has no words")
         for how, found in (
             (MatchType.EXACT, self._exact(text, pages)),
             (MatchType.NORMALISED, self._folded(text, pages)),
         ):
-            places = apart([Place(span, how) for span in found])
+            places = without_overlaps([EvidenceMatch(span, how) for span in found])
             if len(places) == 1:
                 return places[0]
             if places:
-                reason = f"the quotation stands in {len(places)} places"
-                return Unplaced(MissingPlace.AMBIGUOUS, reason, places[:SHOWN])
+                reason = f"the quotation occurs {len(places)} times"
+                return NoMatch(NoMatchReason.AMBIGUOUS, reason, places[:MAX_LISTED_MATCHES])
         if not edited:
-            return Unplaced(MissingPlace.NOT_FOUND, "the quotation stands nowhere")
+            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation was not found")
         return self._fuzzy(text, pages)
 
     def _exact(self, text: str, pages: Sequence[FoldedDocument]) -> list[Span]:
@@ -89,40 +89,44 @@ class QuotationFinder:
     def _folded(self, text: str, pages: Sequence[FoldedDocument]) -> list[Span]:
         wanted = fold(text).text
         found = [(Span(page.document.id, *place), page) for page in pages for place in page.folded.find(wanted)]
-        return [bordered(span, text, page) for span, page in found]
+        return [with_punctuation(span, text, page) for span, page in found]
 
-    def _fuzzy(self, text: str, pages: Sequence[FoldedDocument]) -> Place | Unplaced:
+    def _fuzzy(self, text: str, pages: Sequence[FoldedDocument]) -> EvidenceMatch | NoMatch:
         wanted = [word for word, _, _ in fold(text).words()]
-        if len(wanted) < MIN_WORDS:
-            return Unplaced(MissingPlace.NOT_FOUND, "the quotation stands nowhere")
+        if len(wanted) < MIN_FUZZY_WORDS:
+            return NoMatch(NoMatchReason.NOT_FOUND, "the quotation was not found")
         places = sorted(
             (place for page in self._likely(wanted, pages) for place in self.aligned(wanted, page)),
             key=lambda place: (-place.score, place.span.doc, place.span.start),
         )
-        if not places or places[0].score < FUZZY:
-            return Unplaced(
-                MissingPlace.NOT_FOUND, "the quotation stands nowhere, nor anything like it", tuple(places[:1])
+        if not places or places[0].score < MIN_FUZZY_SCORE:
+            return NoMatch(
+                NoMatchReason.NOT_FOUND, "neither the quotation nor a similar text was found", tuple(places[:1])
             )
-        close = [place for place in places if place.score > places[0].score - MARGIN]
+        close = [place for place in places if place.score > places[0].score - MIN_SCORE_MARGIN]
         if len(close) > 1:
-            return Unplaced(MissingPlace.AMBIGUOUS, f"{len(close)} places are like the quotation", tuple(close[:SHOWN]))
+            return NoMatch(
+                NoMatchReason.AMBIGUOUS,
+                f"{len(close)} places are similar to the quotation",
+                tuple(close[:MAX_LISTED_MATCHES]),
+            )
         page = self.pages[places[0].span.doc]
-        return replace(places[0], span=bordered(places[0].span, text, page))
+        return replace(places[0], span=with_punctuation(places[0].span, text, page))
 
     def _likely(self, wanted: Sequence[str], pages: Sequence[FoldedDocument]) -> list[FoldedDocument]:
-        """The pages that hold the most of the words that few pages hold."""
-        if len(pages) <= LOOKED_AT:
+        """Return the pages with most of the words that are rare among all pages."""
+        if len(pages) <= MAX_ALIGNED_DOCUMENTS:
             return list(pages)
         held = [(page.vocabulary & set(wanted), page) for page in pages]
         common = Counter(word for words, _ in held for word in words)
         weights = [sum(1 / common[word] for word in sorted(words)) for words, _ in held]
         order = sorted(range(len(held)), key=lambda at: (-weights[at], held[at][1].document.id))
-        return [held[at][1] for at in order[:LOOKED_AT]]
+        return [held[at][1] for at in order[:MAX_ALIGNED_DOCUMENTS]]
 
-    def aligned(self, wanted: Sequence[str], page: FoldedDocument) -> list[Place]:
-        """The two best places in a page, apart from each other: the second tells whether the first is the only one."""
-        numbers = numbered(wanted, self._vocabulary)
-        text = numbered([word for word, _, _ in page.words], self._vocabulary)
+    def aligned(self, wanted: Sequence[str], page: FoldedDocument) -> list[EvidenceMatch]:
+        """Return the best match in a page and the best one that does not overlap it, if any."""
+        numbers = word_numbers(wanted, self._vocabulary)
+        text = word_numbers([word for word, _, _ in page.words], self._vocabulary)
         found = []
         best = self._align(numbers, text, page, 0)
         if best is not None:
@@ -132,17 +136,19 @@ class QuotationFinder:
             found += [max((part[0] for part in parts if part), key=lambda place: place.score)] if any(parts) else []
         return found
 
-    def _align(self, wanted: Words, text: Words, page: FoldedDocument, offset: int) -> tuple[Place, int, int] | None:
+    def _align(
+        self, wanted: Words, text: Words, page: FoldedDocument, offset: int
+    ) -> tuple[EvidenceMatch, int, int] | None:
         found = align(wanted, text)
         if found is None or found.start >= found.end:
             return None
         start, end = found.start + offset, found.end + offset
         span = Span(page.document.id, page.words[start][1], page.words[end - 1][2])
-        return Place(span, MatchType.FUZZY, round(1 - found.edits / len(wanted), 4)), start, end
+        return EvidenceMatch(span, MatchType.FUZZY, round(1 - found.edits / len(wanted), 4)), start, end
 
 
 def _whole_words(text: str, start: int, end: int) -> bool:
-    """Whether no word goes on over the borders: ``1987`` does not stand in ``19875``."""
+    """Whether the span begins and ends at word boundaries: ``1987`` is not in ``19875``."""
     return not any(
         at and text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_unspaced(text[at])
         for at in (start, end)
@@ -150,8 +156,8 @@ def _whole_words(text: str, start: int, end: int) -> bool:
     )
 
 
-def bordered(span: Span, text: str, page: FoldedDocument) -> Span:
-    """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
+def with_punctuation(span: Span, text: str, page: FoldedDocument) -> Span:
+    """Extend ``span`` by the punctuation that ``text`` has around its words, where the page has it, too."""
     words = fold(text).words()
     now = page.document.text
     before, behind = text[: words[0][1]], text[words[-1][2] :]

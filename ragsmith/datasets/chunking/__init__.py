@@ -1,4 +1,4 @@
-"""A cutter divides the text of a document into parts of bounded size, along the structure that such texts have.
+"""Split documents into chunks of bounded size along their structure.
 
-There is one for Markdown and plain text, one for source code and one for tables; they share the tools in `pieces`.
+There is one splitter for Markdown and plain text, one for source code and one for tables; they share `pieces`.
 """

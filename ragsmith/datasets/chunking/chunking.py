@@ -1,7 +1,4 @@
-"""Cut documents into chunks: contiguous slices that follow the document's own structure.
-
-How depends on what a document is: there is a cutter for text, one for source code and one for tables.
-"""
+"""Split documents into chunks: contiguous slices along the structure of text, source code or tables."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ _WORD_START = re.compile(r"(?<!\S)\S")
 def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) -> tuple[Chunk, ...]:
     """Return the chunks of all documents, in the order of documents and text.
 
-    ``size`` is the most characters a chunk may have. Chunks do not overlap, and every visible character lies in exactly
-    one, but for the headings of a text. The identifier is ``document#0003``. Raises ``UsageError`` for a size below 1.
+    A chunk has at most ``size`` characters. Chunks do not overlap, and every visible character is in exactly one,
+    except headings of a text. Identifiers are like ``document#0003``. Raises ``UsageError`` for a size below 1.
     """
     if size < 1:
         raise UsageError(f"a chunk size of {size} characters is too small; give at least 1")
@@ -34,9 +31,9 @@ def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) 
 
 
 def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) -> tuple[Chunk, ...]:
-    """Return what ``chunk_documents`` does, each chunk with up to ``overlap`` characters more, of the one before it.
+    """Return the chunks of ``chunk_documents``, each extended by up to ``overlap`` characters of the one before.
 
-    Chunks that overlap begin with a whole word, and reach into no other section, nor beyond the chunk before.
+    Extended chunks begin with a whole word of the same section, and do not start before the previous chunk.
     """
     chunks = chunk_documents(documents, size=size)
     if not overlap:
@@ -53,7 +50,7 @@ def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) ->
 
 
 def section_starts(document: Document) -> list[int]:
-    """Return where the sections of a document begin, in order, as chunks of the default size number them."""
+    """Return the offsets of the sections of a document, sorted, as chunks of the default size number them."""
     starts: dict[int, int] = {}
     for part in _parts(document, DEFAULT_SIZE):
         starts.setdefault(part.section, part.start)

@@ -1,4 +1,4 @@
-"""Where the definitions of a source file begin and end, and which lie in which: by `ast` for Python, else by layout."""
+"""Find the nested definitions of a source file: with `ast` for Python, else by layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsmith.datasets.chunking.names import MAX_LINE, TABLED, called, defined
 MAX_DEPTH = 12
 MAX_PARSED = 1 << 19
 HEAD = 8
-"""Lines that the head of a function may have, from its name to the brace that opens it."""
+"""Most lines of the head of a function, from its name to its opening brace."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _CLOSER = re.compile(
@@ -22,12 +22,12 @@ _CLOSER = re.compile(
 _LEADING = re.compile(r"//|/\*|\*|#(?!(?:endif|el))|--|;|@|\[[A-Z]\w*.*\]$|%")
 _IGNORED = re.compile(
     r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'(?:[^'\\]|\\.){0,80}+'|//.*|/\*(?:.*?\*/|.*)|(?:^|\s)#.*"
-)  # strings and comments; a quote alone may be a lifetime of Rust
+)  # strings and comments; a single quote may be a lifetime in Rust
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line's text without white space around it, its indentation in columns, and where it begins and ends."""
+    """A stripped line, its indentation in columns, and its offsets."""
 
     text: str
     indent: int
@@ -37,7 +37,7 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The lines ``[first, last)``, with the comments and decorators right above; ``inner`` are those within."""
+    """The lines ``[first, last)`` of a definition with the comments and decorators right above it."""
 
     name: str
     first: int
@@ -46,7 +46,7 @@ class Definition:
 
 
 def lines_of(text: str) -> list[CodeLine]:
-    """Return the lines of ``text``; ``end`` lies behind the last visible character."""
+    """Return the lines of ``text``; ``end`` is after the last visible character."""
     found = []
     for match in _LINE.finditer(text):
         visible = match.group().rstrip()
@@ -57,15 +57,15 @@ def lines_of(text: str) -> list[CodeLine]:
 
 
 def definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple[Definition, ...]:
-    """Return the outermost definitions of a source file with this ending, in order, disjoint, in whole lines."""
+    """Return the outermost definitions of a source file with this suffix, in order."""
     if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED:
         try:
-            with warnings.catch_warnings():  # of the file's own escapes and comparisons
+            with warnings.catch_warnings():  # about escapes and comparisons in the file
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
             return tuple(_parsed(body, lines, 0))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # Python 2, a template, a newer syntax: its layout still says much
+            pass  # Python 2, a template or newer syntax: use its layout
     return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
 
 
@@ -86,7 +86,7 @@ def _parsed(body: Sequence[ast.AST], lines: Sequence[CodeLine], floor: int, dept
 
 
 def _with_comments(lines: Sequence[CodeLine], head: int, floor: int) -> int:
-    """Return the first of the comment and decorator lines right above line ``head``, not before line ``floor``."""
+    """Return the first comment or decorator line right above line ``head``, not before line ``floor``."""
     first = head
     while first > floor and _leads(lines[first - 1], lines[head].indent):
         first -= 1
@@ -98,12 +98,12 @@ def _leads(line: CodeLine, indent: int) -> bool:
 
 
 def _code(line: CodeLine) -> str:
-    """The line without strings and comments; nothing of a line that no person wrote."""
+    """Return the line without strings and comments; "" for a long line, which is generated."""
     return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE else ""
 
 
 class _Layout:
-    """Finds definitions by their first line, and their ends by indentation and braces."""
+    """Finds the starts of definitions by patterns, and their ends by indentation and braces."""
 
     def __init__(self, lines: Sequence[CodeLine], suffix: str) -> None:
         self.lines = lines
@@ -132,7 +132,7 @@ class _Layout:
         return called(text) if self._opens(at, last) else None
 
     def _opens(self, at: int, last: int) -> bool:
-        """Whether a brace opens behind the head of a function, before any statement ends."""
+        """Whether a brace opens after the head of a function, before a statement ends."""
         for line in self.lines[at : min(at + HEAD, last)]:
             code = _code(line)
             if "{" in code:
@@ -155,7 +155,7 @@ class _Layout:
         close = next((self.closing[j] for j in range(at, min(at + HEAD, i)) if j in self.closing), None)
         if close is None or close >= last:
             return self._visible(at, i)
-        unindented = close >= i  # the body ends with its brace, whatever the layout says
+        unindented = close >= i  # the body ends with its brace, regardless of layout
         outer = close < i and all(line.text[:1] in ("", "}") for line in self.lines[close + 1 : i])
         return close + 1 if unindented or outer else self._visible(at, i)
 
@@ -172,7 +172,7 @@ class _Layout:
 
 
 def _closing_lines(lines: Sequence[CodeLine]) -> dict[int, int]:
-    """Return, for each line whose last open brace is closed on a later one, that later line."""
+    """Map lines with an open brace to the later line that closes it."""
     opened: list[int] = []
     closing: dict[int, int] = {}
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Cut Markdown and plain text: headings delimit sections, and whole blocks are packed within them while they fit."""
+"""Split Markdown and plain text: headings delimit sections, in which whole blocks are merged up to the size."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MODALITY: Mapping[BlockType, Modality] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class MarkdownSection:
-    """The blocks under one heading; ``headings`` is the path below the document's title."""
+    """The blocks below a heading; ``headings`` is the path without the title of the document."""
 
     headings: tuple[str, ...]
     blocks: tuple[MarkdownBlock, ...]
 
 
 def cut_markdown(text: str, size: int) -> Iterator[ChunkSlice]:
-    """Yield the parts of a Markdown text; headings are in none of them."""
+    """Yield the chunks of a Markdown text, without headings."""
     for number, section in enumerate(sections(text)):
         pieces = (
             TextSlice(start, end, _MODALITY.get(block.kind, Modality.PROSE))
@@ -50,7 +50,7 @@ def sections(text: str) -> Iterator[MarkdownSection]:
         while path and path[-1][0] >= block.level:
             path.pop()
         if block.level == 1 and not titled:
-            titled = True  # the document's title is on every chunk already
+            titled = True  # every chunk has the title of the document
         else:
             path.append((block.level, block.heading))
     if content:
@@ -58,7 +58,7 @@ def sections(text: str) -> Iterator[MarkdownSection]:
 
 
 def _extents(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
-    """Return a block whole if it fits, else cut where that kind of block is hurt least."""
+    """Return a block whole if it fits, else split as suits its type."""
     if block.end - block.start <= size:
         return [(block.start, block.end)]
     cut = {BlockType.PROSE: prose, BlockType.CODE: code}.get(block.kind, lines)

@@ -1,7 +1,6 @@
-"""What a line of source code begins to define: ``class Pump``, ``fn prime``, ``CREATE TABLE parts``, ``[tool.ruff]``.
+"""Recognise definitions in lines of source code: ``class Pump``, ``fn prime``, ``CREATE TABLE parts``, ``[tool.ruff]``.
 
-One set of patterns for all languages, on purpose: a definition that goes unnoticed costs a heading and a better place
-to cut, never text.
+One set of patterns serves all languages: a missed definition costs a heading and a better split, never text.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CONTROL = re.compile(
 
 
 def defined(line: str, suffix: str) -> str | None:
-    """Return what ``line``, without its indentation, begins to define in a file with this ending, if anything."""
+    """Return the name of the definition that ``line``, without indentation, begins in a file with this suffix."""
     if len(line) > MAX_LINE:
         return None
     if suffix in DATA:
@@ -63,7 +62,7 @@ def defined(line: str, suffix: str) -> str | None:
 
 
 def called(line: str) -> str | None:
-    """Return ``name()`` if ``line`` reads as the head of a function that no keyword marks: ``int prime(pump *p)``."""
+    """Return ``name()`` if ``line`` looks like the head of a function without keyword: ``int prime(pump *p)``."""
     head, paren, _ = line.partition("(")
     words = head.replace("*", " ").replace("&", " ").split()
     if not paren or not words or len(line) > MAX_LINE or any(map(_CONTROL.fullmatch, (words[0], words[-1]))):

@@ -1,4 +1,4 @@
-"""Pieces of a text, and how they are cut smaller and put together again up to a size."""
+"""Split texts into pieces and merge pieces up to a size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ragsmith.text.words import sentences
 from ragsmith.types import Modality
 
 Extent = tuple[int, int]
-"""The characters ``[start, end)``."""
+"""Offsets ``[start, end)``."""
 
 CRUMB = 8
-"""A part below this share (one in ...) of the size is better off beside something it does not belong to."""
+"""A part below 1 / `CRUMB` of the size is merged with unrelated text."""
 
 _INLINE_HEADING = re.compile(r"(={2,6}) .+ \1")
 _LINE = re.compile(r"[^\r\n]+")
@@ -23,7 +23,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class TextSlice:
-    """A slice that is not cut further; ``whole`` unless it is a part of something that was too long."""
+    """A slice that is not split further; ``whole`` unless it is a part of a longer unit."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class TextSlice:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSlice:
-    """What becomes a chunk: a slice, the number of its section, the headings above it, and what most of it is."""
+    """The offsets of a chunk, the number of its section, its headings and its most frequent modality."""
 
     start: int
     end: int
@@ -44,9 +44,9 @@ class ChunkSlice:
 
 
 def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> Iterator[list[TextSlice]]:
-    """Join neighbours greedily while they fit into ``size`` characters together.
+    """Merge neighbours greedily up to ``size`` characters.
 
-    With ``apart``, parts of something long are joined with what is not under the same path only where one is a crumb.
+    With ``apart``, parts of a long unit are merged with pieces of another path only if one is a crumb.
     """
     group: list[TextSlice] = []
     for piece in pieces:
@@ -62,7 +62,7 @@ def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> I
 
 
 def majority(pieces: Iterable[TextSlice]) -> Modality:
-    """Return the modality with most characters; the earlier of `Modality` where two have as many."""
+    """Return the modality with most characters; ties go to the earlier of `Modality`."""
     counts: Counter[Modality] = Counter()
     for piece in pieces:
         counts[piece.modality] += piece.end - piece.start
@@ -70,29 +70,29 @@ def majority(pieces: Iterable[TextSlice]) -> Modality:
 
 
 def common_path(pieces: Sequence[TextSlice]) -> tuple[str, ...]:
-    """Return the headings that all pieces lie under."""
+    """Return the common headings of all pieces."""
     first, last = min(piece.path for piece in pieces), max(piece.path for piece in pieces)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:length]
 
 
 def prose(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
-    """Cut a paragraph at the ends of sentences, then at spaces, then anywhere, into pieces of about equal length."""
+    """Split a paragraph at sentence ends, then at spaces, then anywhere, into pieces of similar length."""
     return level(within(text, _sentences(text, start, end), size), end, size)
 
 
 def lines(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
-    """Cut a block at the ends of lines, and a line that is too long as prose, into pieces of about equal length."""
+    """Split a block at line ends, and long lines as prose, into pieces of similar length."""
     return level(within(text, _lines(text, start, end, size), size), end, size)
 
 
 def code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
-    """Cut source code at blank lines, then at line ends, then at spaces, then anywhere; keep lines' indentation."""
+    """Split source code at blank lines, then at line ends, then at spaces, then anywhere; keep indentation."""
     return packed((extent for run in _runs(text, start, end) for extent in _shortened(text, run, size)), size)
 
 
 def level(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
-    """Join units to pieces of about equal length up to ``last``: a block just over the size leaves no crumb."""
+    """Merge units to pieces of similar length up to ``last``, so that a block just over the size leaves no crumb."""
     current: Extent | None = None
     aim = 0.0
     for start, end in units:
@@ -109,7 +109,7 @@ def level(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
 
 
 def within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
-    """Cut units that are too long at spaces, and words that are too long after ``size`` characters."""
+    """Split long units at spaces, and long words after ``size`` characters."""
     for start, end in units:
         if end - start <= size:
             yield start, end
@@ -121,13 +121,13 @@ def within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
 
 
 def packed(extents: Iterable[Extent], size: int) -> Iterator[Extent]:
-    """Join neighbours greedily while they fit."""
+    """Merge neighbours greedily up to ``size`` characters."""
     for group in grouped((TextSlice(start, end) for start, end in extents), size):
         yield group[0].start, group[-1].end
 
 
 def visible_lines(text: str, start: int, end: int) -> Iterator[Extent]:
-    """Yield the lines that are not blank, from their first character to their last visible one."""
+    """Yield the lines that are not blank, without trailing white space."""
     for line in _LINE.finditer(text, start, end):
         if visible := line.group().rstrip():
             yield line.start(), line.start() + len(visible)
@@ -146,7 +146,7 @@ def _lines(text: str, first: int, last: int, size: int) -> Iterator[Extent]:
 
 
 def _sentences(text: str, first: int, last: int) -> Iterator[Extent]:
-    """Yield the sentences; a heading inside the line (``== So ==``) goes with the sentence after it."""
+    """Yield the sentences; an inline heading (``== So ==``) belongs to the sentence after it."""
     heading: int | None = None
     for start, end in sentences(text[first:last]):
         begin = first + start if heading is None else heading

@@ -1,4 +1,4 @@
-"""Cut source code: definitions stay whole while they fit, small neighbours are packed, long ones are cut within."""
+"""Split source code: definitions that fit stay whole, small neighbours are merged, long definitions are split."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ragsmith.types import Modality
 
 
 def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
-    """Yield the parts of a source file with this ending.
+    """Yield the chunks of a source file with this suffix.
 
-    A unit is a top-level definition with what stands right above it, or other lines up to a blank one. A part's
-    headings name the definitions that it lies in, and its section numbers the units that were packed together.
+    A unit is a top-level definition with the comments right above it, or other lines up to a blank one. The headings of
+    a chunk are the names of its enclosing definitions, its section the number of a group of merged units.
     """
     for number, group in enumerate(_groups(text, size, suffix)):
         for pieces in grouped(group, size, apart=True):
@@ -21,13 +21,13 @@ def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
 
 
 def _headings(text: str, pieces: Sequence[TextSlice]) -> tuple[str, ...]:
-    """The path to what has words: a brace that closes what is around a method does not make it less of that method."""
+    """Return the common path of the pieces with words: a closing brace after a method does not shorten its path."""
     worded = [piece for piece in pieces if any(character.isalnum() for character in text[piece.start : piece.end])]
     return common_path(worded or pieces)
 
 
 def _groups(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
-    """Yield the units that fit together into ``size``, each long one by itself."""
+    """Yield groups of units that fit into ``size``; each long unit is a group."""
     group: list[TextSlice] = []
     for unit in _units(text, size, suffix):
         if group and (len(unit) > 1 or not unit[0].whole or unit[0].end - group[0].start > size):
@@ -72,7 +72,7 @@ def _pieces(
 def _loose(
     text: str, lines: Sequence[CodeLine], path: tuple[str, ...], size: int, *, indented: bool
 ) -> Iterator[list[TextSlice]]:
-    """Yield the runs of lines that define nothing: up to a blank one, outside definitions before an unindented."""
+    """Yield runs of lines without definitions, up to a blank line; outside definitions only before unindented lines."""
     run: list[CodeLine] = []
     blank = False
     for line in lines:

@@ -1,4 +1,4 @@
-"""Cut a table: rows stay whole; a row longer than the size is cut between its cells."""
+"""Split tables: rows stay whole; a row longer than the size is split between its cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CELL = re.compile(rf"\S.*?(?:{CELL_BORDER.rstrip()}(?=\s)|$)", re.DOTALL)
 
 
 def cut_table(text: str, size: int) -> Iterator[ChunkSlice]:
-    """Yield the parts of a table that was read from a file: rows, one a line, ``column: value; column: value``."""
+    """Yield the chunks of a table, which has a row a line: ``column: value; column: value``."""
     for group in grouped(_rows(text, size), size, apart=True):
         yield ChunkSlice(group[0].start, group[-1].end, 0, (), Modality.TABLE)
 

@@ -1,6 +1,6 @@
-"""A document kind says which files belong to it, how they become text, and what sort of text that is.
+"""Document types: their files, how these are converted to text, and the modality of the text.
 
-Everything downstream sees the text alone: offsets of evidence and chunks are places in it, whatever the file was.
+Offsets of evidence and chunks refer to the converted text.
 """
 
 from ragsmith.datasets.document_types.document_types import (

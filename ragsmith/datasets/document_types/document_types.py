@@ -1,4 +1,4 @@
-"""The kinds of document, told apart by the ending of the file's name."""
+"""Document types by file suffix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from ragsmith.datasets.document_types.pdf import joined, page_starts, read_pages
+from ragsmith.datasets.document_types.pdf import read_pdf
 from ragsmith.datasets.document_types.tables import rendered, separator
 from ragsmith.text.files import MIB, read_text
 from ragsmith.text.markdown import title
@@ -25,7 +25,7 @@ SOURCE_SUFFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The text of a file, the title that the file gives itself, if any, and where its pages begin, if it has pages."""
+    """The text of a file, its title if it has one, and the offsets of its pages if it has pages."""
 
     text: str
     title: str | None = None
@@ -36,7 +36,7 @@ class Loaded:
 class DocumentKind:
     """Files with one of ``suffixes``; ``read`` raises ``TextError``.
 
-    Its documents are named by the file's stem if ``by_stem``, else by its whole name, as ``pump.c`` and ``pump.h`` are.
+    Identifiers of documents have no suffix if ``by_stem``; others do, such as ``pump.c`` and ``pump.h``.
     """
 
     name: str
@@ -60,21 +60,16 @@ def _read_table(path: Path) -> Loaded:
     return Loaded(rendered(text, separator(path)) if text.strip() else text)
 
 
-def _read_pdf(path: Path) -> Loaded:
-    pages, title_ = read_pages(path)
-    return Loaded(joined(pages), title_, page_starts(pages))
-
-
 KINDS = (
     DocumentKind("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
     DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: Loaded(read_text(path, limit=MAX_BYTES))),
     DocumentKind("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
-    DocumentKind("PDF", (".pdf",), Modality.PROSE, _read_pdf),
+    DocumentKind("PDF", (".pdf",), Modality.PROSE, lambda path: Loaded(*read_pdf(path))),
 )
 
 
 def kind_of(file: str | PurePath) -> DocumentKind | None:
-    """Return the kind of a file by the ending of its name, in capitals or not."""
+    """Return the document type of a file by its suffix, ignoring case."""
     suffix = PurePath(file).suffix.lower()
     return next((kind for kind in KINDS if suffix in kind.suffixes), None)
 

@@ -1,12 +1,13 @@
-"""PDF as text: what pypdf finds on each page, with its lines made paragraphs again. Scans have no text to find."""
+"""Convert PDF to text with pypdf, and reflow lines to paragraphs. Scans have no text."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 
 from ragsmith.datasets.document_types.reflow import clean, paragraphs
@@ -17,44 +18,20 @@ MAX_PAGES = 5_000
 MAX_CHARACTERS = 16 * MIB
 MAX_TITLE = 200
 
-# A damaged file makes the parser stumble wherever it happens to be: these are what that looks like from outside.
+# A damaged file may raise any of these anywhere in the parser.
 _STUMBLES = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError)
 
 
-def read_pdf(path: Path) -> tuple[str, str | None]:
-    """Return the text of the PDF file at ``path``, pages separated by a blank line, and the title in its metadata.
-
-    Raises as `pages_of` does.
-    """
-    pages, title = read_pages(path)
-    return joined(pages), title
+def read_pdf(path: Path) -> tuple[str, str | None, tuple[int, ...]]:
+    """Read the PDF file at ``path``; see `parse_pdf`."""
+    return parse_pdf(read_bytes(path, limit=MAX_BYTES))
 
 
-def joined(pages: Sequence[str]) -> str:
-    """Return the text of ``pages``, which have a blank line between them; those without text leave no gap."""
-    return "\n\n".join(page for page in pages if page) + "\n"
+def parse_pdf(data: bytes) -> tuple[str, str | None, tuple[int, ...]]:
+    """Return the text of a PDF file, the title in its metadata, and the offsets of its pages in the text.
 
-
-def page_starts(pages: Sequence[str]) -> tuple[int, ...]:
-    """Return where each of ``pages`` begins in the text that is `joined`; one without text where the next does."""
-    starts: list[int] = []
-    at = 0
-    for page in pages:
-        starts.append(at)
-        at += len(page) + 2 if page else 0
-    return tuple(starts)
-
-
-def read_pages(path: Path) -> tuple[list[str], str | None]:
-    """Return the text of each page of the PDF file at ``path``, and the title in its metadata; see `pages_of`."""
-    return pages_of(read_bytes(path, limit=MAX_BYTES))
-
-
-def pages_of(data: bytes) -> tuple[list[str], str | None]:
-    """Return the text of each page of a PDF file, and the title in its metadata.
-
-    The same file gives the same text. Raises ``TextError`` for a file that is encrypted, damaged, too large, or has no
-    text.
+    Pages are separated by blank lines; a page without text has the offset of the next. Raises ``TextError`` for a file
+    that is encrypted, damaged, too large, or has no text.
     """
     from pypdf import PdfReader  # noqa: PLC0415  # slow import
     from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
@@ -74,7 +51,9 @@ def pages_of(data: bytes) -> tuple[list[str], str | None]:
         raise TextError(f"is not a PDF file that can be read ({_reason(error)}); save it again as PDF") from error
     if not any(pages):
         raise TextError("has no text, only images; run text recognition (OCR) on it first")
-    return pages, " ".join(clean(title).split())[:MAX_TITLE].strip() or None
+    starts = tuple(accumulate((len(page) + 2 if page else 0 for page in pages[:-1]), initial=0))
+    text = "\n\n".join(page for page in pages if page) + "\n"
+    return text, " ".join(clean(title).split())[:MAX_TITLE].strip() or None, starts
 
 
 def _texts(pages: Iterator[str]) -> list[str]:
@@ -90,7 +69,7 @@ def _texts(pages: Iterator[str]) -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what pypdf remarks about a file from standard error; what matters of it is raised."""
+    """Suppress the log messages and warnings of pypdf."""
     logger = logging.getLogger("pypdf")
     silence, propagate = logging.NullHandler(), logger.propagate
     logger.addHandler(silence)

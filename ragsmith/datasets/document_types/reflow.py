@@ -1,4 +1,4 @@
-"""Lines of a printed page as paragraphs: undo the line breaks that only the width of the page made."""
+"""Reflow the lines of a printed page to paragraphs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _FINAL = (".", "!", "?", ":", ".\u201d", '."', ".)", "\u3002")
 
 
 def clean(text: str) -> str:
-    """Return ``text`` with ligatures as letters and without control characters; every line end is ``\\n``."""
+    """Return ``text`` with ligatures expanded, without control characters, with ``\\n`` as line end."""
     spelled = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     return _INVISIBLE.sub("", FORBIDDEN.sub("", _BREAK.sub("\n", spelled)))
 
 
 def paragraphs(page: str) -> str:
-    """Return the text of a page with its paragraphs on one line each, a blank line between them.
+    """Return the text of a page with one line for each paragraph and blank lines between them.
 
-    A line goes on in the next when it is about as long as the page's lines are and its sentence does not end early, or
-    when it ends within a hyphenated word (the hyphen is dropped before a small letter, so a compound broken there
-    loses its own). Items of lists and short lines stay on lines of their own.
+    A line continues in the next if it is about as long as the page's lines and its sentence does not end early, or if
+    it ends with a hyphenated word. The hyphen is dropped before a lower-case letter, so a compound broken there loses
+    its own. List items and short lines stay separate.
     """
     lines = [" ".join(line.split()) for line in clean(page).split("\n")]
     width = _width([line for line in lines if line])
     out: list[str] = []
-    last = ""  # the line as printed that ends the paragraph under way
+    last = ""  # the last printed line of the current paragraph
     joined = False
     for line in lines:
         if not line:
@@ -46,14 +46,14 @@ def paragraphs(page: str) -> str:
             last, joined = line, True
         else:
             if last and not _ITEM.match(line) and (joined or (len(last) >= FULL * width and _ends(last))):
-                out.append("")  # a clear end of a paragraph, though nothing but a line end shows it
+                out.append("")  # the end of a paragraph without a blank line
             out.append(line)
             last, joined = line, False
     return "\n".join(out).replace("\u00ad", "").strip()
 
 
 def _width(lines: Sequence[str]) -> int:
-    """Length of the page's long lines: that which one in ten reaches, so that one odd line does not count."""
+    """Return the 90th percentile of line lengths, which is robust against a single long line."""
     lengths = sorted(map(len, lines), reverse=True)
     return lengths[len(lengths) // 10] if lengths else 0
 
@@ -63,7 +63,9 @@ def _goes_on(line: str, following: str, width: int) -> bool:
         return True
     if len(line) < FULL * width or _ITEM.match(following):
         return False
-    fits = len(line) + 1 + len(following.split(" ", 1)[0]) <= width  # the next word had room: a break was wanted
+    fits = (
+        len(line) + 1 + len(following.split(" ", 1)[0]) <= width
+    )  # the next word had room: the line break is intended
     return not (fits and _ends(line))
 
 

@@ -1,4 +1,4 @@
-"""Tables as text: one line a row, ``column: value; column: value``, so that a row says what it is when found alone."""
+"""Convert tables to text, a line for each row: ``column: value; column: value``, so that rows are self-contained."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Row = Mapping[str, str]
 
 
 def separator(file: str | PurePath) -> str:
-    """Return what separates cells in a file of this name."""
+    """Return the cell separator of a file by its suffix."""
     return "\t" if PurePath(file).suffix.lower() == ".tsv" else ","
 
 
 def rendered(source: str, delimiter: str) -> str:
-    """Return the table written in ``source`` as text, a line for each row that has something in it.
+    """Return the table in ``source`` as text, a line for each row that is not empty.
 
-    Empty cells are left out; a line break within a cell becomes a space. The header must name every column once, and
-    every row have as many cells: anything else raises ``TextError`` with the line.
+    Empty cells are left out; line breaks in cells become spaces. Raises ``TextError`` with the line unless the header
+    names every column once, and every row has as many cells.
     """
     lines: list[str] = []
     length = 0
@@ -39,11 +39,11 @@ def rendered(source: str, delimiter: str) -> str:
     for number, row in rows:
         if len(row) != len(columns):
             found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
-            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that holds a separator", number)
+            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that contains a separator", number)
         cells = zip(columns, map(_one_line, row), strict=True)
         line = CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in cells if value)
         length += len(line) + 1
-        if length > MAX_CHARACTERS:  # names are repeated on every row: a small file can mean a very large text
+        if length > MAX_CHARACTERS:  # names repeat in every row: a small file can give a very large text
             raise TextError(
                 f"as text, the rows up to here are larger than the limit of {size(MAX_CHARACTERS)}; split it", number
             )
@@ -54,9 +54,9 @@ def rendered(source: str, delimiter: str) -> str:
 
 
 def source_of(text: str, delimiter: str) -> str | None:
-    """Return a table that is ``rendered`` as exactly ``text``, or ``None`` when there is none.
+    """Return a table that is ``rendered`` exactly as ``text``, or None.
 
-    It may have other columns than the one that ``text`` was made from, where a cell itself looks like several.
+    Its columns may differ from the original ones if a cell looks like several.
     """
     for cells in (_cells, _first_cell):
         rows = [cells(line) for line in text.split("\n")[:-1]]
@@ -73,14 +73,14 @@ def source_of(text: str, delimiter: str) -> str | None:
 
 
 def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not an empty line, with the number of its first line."""
+    """Yield each row that is not empty, with the number of its first line."""
     reader = csv.reader(io.StringIO(source, newline=""), delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            advice = "quote a cell that holds a separator, a quote or a line break, and double its quotes"
+            advice = "quote a cell that contains a separator, a quote or a line break, and double its quotes"
             raise TextError(f"the row that begins here is not valid CSV ({error}); {advice}", number) from None
         if row is None:
             return
@@ -104,7 +104,7 @@ def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
 
 
 def _seems_split(column: str) -> str | None:
-    """Return a character that separates cells in other files, if the only column has one in its name."""
+    """Return a character in the name of the only column that may be the cell separator."""
     return next((mark for mark in ",;\t" if mark in column), None)
 
 
@@ -117,7 +117,7 @@ def _one_line(cell: str) -> str:
 
 
 def _cells(line: str) -> Row | None:
-    """Read a line back: whatever looks like a new column is one."""
+    """Parse a line; whatever looks like a new column is one."""
     row: dict[str, str] = {}
     last = ""
     for part in line.split(CELL_BORDER):

@@ -1,32 +1,92 @@
-"""An importer reads a data set that was published in another layout and turns its gold into character spans.
+"""Importers read data sets in published layouts and convert their evidence to character spans.
 
-One file a format; `registry` says how one is declared, and `recognition` how formats are told apart.
+Each format has its own file; `registry` describes how importers are declared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import Imported
-from ragsmith.datasets.importers.recognition import recognised
-from ragsmith.datasets.importers.registry import IMPORTERS, importer
-from ragsmith.errors import UsageError
+from ragsmith.datasets.anchoring.question_lists import recognise_columns
+from ragsmith.datasets.anchoring.question_tables import read_rows
+from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
+from ragsmith.datasets.importers.imported import Imported, read_files
+from ragsmith.datasets.importers.registry import IMPORTERS, Importer, importer
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import Dataset
 
-__all__ = ["IMPORTERS", "Imported", "import_dataset", "importer", "recognised"]
+__all__ = ["IMPORTERS", "Imported", "import_dataset", "importer", "recognise_format"]
+
+WITHIN = ("data", "examples", "tests")
+"""Keys of lists of objects in a file."""
 
 
 def import_dataset(source: Path, layout: str | None = None, documents: Dataset | None = None) -> Imported:
-    """Read the published data set in the folder (or file) ``source``, in ``layout`` or in the one it is seen to have.
+    """Read the published data set in the folder or file ``source``, in ``layout`` or in the recognised one.
 
-    ``layout`` is ``NAME`` or ``NAME(option=value)``. ``documents`` are looked through for the texts that answer the
-    questions, in those formats that have these alone.
+    ``layout`` is ``NAME`` or ``NAME(option=value)``. In formats whose evidence are texts, these are located in
+    ``documents``.
 
     Raises:
-        UsageError: there is nothing, or the format is unknown, cannot be told or brings its own documents.
+        UsageError: ``source`` does not exist, or the format is unknown, not recognised or has its own documents.
         DatasetError: a file is not in that format.
     """
     known = IMPORTERS.parse(layout) if layout is not None else None
     if not source.exists():
         raise UsageError(f"{source}: there is no such folder or file; give the folder or the file that was published")
-    return (known or recognised(source)).read(source, documents)
+    return (known or recognise_format(source)).read(source, documents)
+
+
+def recognise_format(source: Path) -> Importer:
+    """Return the importer that recognises ``source``, a folder or a file.
+
+    Files of no known format, such as a corpus, are ignored.
+
+    Raises:
+        UsageError: no format or several formats are recognised.
+        DatasetError: a file cannot be read, or there is none.
+    """
+    for known in IMPORTERS:
+        if known.recognises and known.recognises(source):
+            return known
+    found = sorted(_formats_by_contents(source))
+    if len(found) == 1:
+        return IMPORTERS[found[0]]
+    problem = f"has files in several formats ({', '.join(found)})" if found else "is in no known format"
+    names = ", ".join(known.name for known in IMPORTERS)
+    raise UsageError(f"{source}: {problem}; name one with --format ({names})")
+
+
+def _formats_by_contents(source: Path) -> set[str]:
+    paths = sorted(source.iterdir()) if source.is_dir() else [source]
+    lists = [path for path in paths if path.suffix.lower() in LIST_SUFFIXES - {".json"} and path.is_file()]
+    found = {name for path in lists for name in _formats_of_record(read_rows(path)[0][1], path)}
+    if lists and not any(path.suffix.lower() == ".json" for path in paths):
+        return found
+    return found | {name for names in read_files(source, _formats_of_json) for name in names}
+
+
+def _formats_of_json(content: object) -> list[str]:
+    first = content[0] if isinstance(content, list) and content else content
+    if not isinstance(first, dict):
+        return []
+    inner = [item[0] for key in WITHIN if isinstance(item := first.get(key), list) and item]
+    found = [name for record in [first, *inner] if isinstance(record, dict) for name in _formats_by_keys(record)]
+    return found or (list(_formats_of_record(first, Path())) if isinstance(content, list) else [])
+
+
+def _formats_by_keys(record: Mapping[str, object]) -> list[str]:
+    return [known.name for known in IMPORTERS if known.has_keys(record)]
+
+
+def _formats_of_record(record: Mapping[str, object], path: Path) -> Iterator[str]:
+    """Yield the formats of a row; questions with texts in no published format are a list of one's own."""
+    if found := _formats_by_keys(record):
+        yield from found
+        return
+    try:
+        if "evidence" in recognise_columns(list(record), {}, path):
+            yield OWN_LIST
+    except DatasetError:
+        return

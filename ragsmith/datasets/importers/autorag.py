@@ -18,10 +18,10 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    named_text,
+    document_with_title,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import stripped, whole
+from ragsmith.datasets.places import stripped_span, whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.extensions import Package
 from ragsmith.text.files import TextError
@@ -31,22 +31,18 @@ LAYOUT = "AutoRAG's"
 CORPUS, QUESTIONS = "corpus.parquet", "qa.parquet"
 
 
-def _is_autorag(source: Path) -> bool:
-    return (source / CORPUS).is_file() or (source.suffix.lower() == ".parquet" and source.is_file())
-
-
 @importer(
     "autorag",
-    recognises=_is_autorag,
+    recognises=lambda path: (path / CORPUS).is_file() or (path.suffix.lower() == ".parquet" and path.is_file()),
     paper="https://arxiv.org/abs/2410.20878",
     package=Package("pyarrow", "pyarrow", "parquet"),
 )
 def import_autorag(source: Path) -> Imported:
     """Read ``corpus.parquet`` and ``qa.parquet`` in the folder ``source``; needs pyarrow, the extra ``parquet``.
 
-    Passages that say which characters of a file they are become that file again, where they agree and leave no gap; all
-    others are documents of their own. All passages of a group are evidence, though one is enough: the notes count those
-    questions. Raises ``DatasetError`` when a file is not in this layout.
+    Passages with offsets are joined to their file if they agree and leave no gap; all others become documents. All
+    passages of a group are evidence, though one is sufficient: the notes count those questions. Raises
+    ``DatasetError`` when a file is not in this layout.
     """
     folder = source if source.is_dir() else source.parent
     try:
@@ -63,8 +59,8 @@ def import_autorag(source: Path) -> Imported:
             spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
             example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
             for id_ in ids:
-                gold.locate(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
-            gold.keep(example)
+                gold.count_piece(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
+            gold.add_example(example)
     except TextError as error:
         raise DatasetError([str(error)]) from None
     if either:
@@ -75,7 +71,7 @@ def import_autorag(source: Path) -> Imported:
         ]
         gold.examples = [example for example in gold.examples if example.answer]
     described = f"{len(documents)} documents with questions, imported from AutoRAG."
-    return gold.imported(source, documents, described)
+    return gold.to_imported(source, documents, described)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -92,7 +88,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _groups(row: Fields) -> list[list[str]]:
-    """The passages that a question needs, by groups of which one is enough."""
+    """Return groups of passages, one of each of which is sufficient for a question."""
     value = row.record.get("retrieval_gt")
     groups = value if isinstance(value, list) else []
     found = [group if isinstance(group, list) else [group] for group in groups]
@@ -102,14 +98,14 @@ def _groups(row: Fields) -> list[list[str]]:
 
 
 def _answer(row: Fields) -> str:
-    """The first reference answer, "" without any."""
+    """Return the first reference answer, "" without one."""
     value = row.record.get("generation_gt")
     first = (value[0] if value else "") if isinstance(value, list) else value
     return row.printable(str(first or "").strip(), "generation_gt")
 
 
 Places = Mapping[str, tuple[Span, str]]
-"""Where passages stand, and how they were located, by their identifiers."""
+"""Spans of passages and how they were located, by identifier."""
 
 
 def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
@@ -121,24 +117,24 @@ def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
     documents: list[Document] = []
     places: dict[str, tuple[Span, str]] = {}
     for file, rows in files.items():
-        text = _put_together(rows) if file else None
+        text = _join_passages(rows) if file else None
         if text is not None:
-            document = named_text(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
+            document = document_with_title(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
             documents.append(document)
             for row in rows:
                 start = _start(row)
-                span = stripped(document, start, start + len(row.get("contents", str)))
+                span = stripped_span(document, start, start + len(row.get("contents", str)))
                 places[row.text("doc_id")] = span, "exact"
             continue
         for row in rows:
-            document = named_text(names.name(row.text("doc_id")), "", row.text("contents"))
+            document = document_with_title(names.name(row.text("doc_id")), "", row.text("contents"))
             documents.append(document)
-            places[row.text("doc_id")] = whole(document), "whole passages, which became documents"
+            places[row.text("doc_id")] = whole_document_span(document), "whole passages, which became documents"
     return documents, places
 
 
-def _put_together(rows: Sequence[Fields]) -> str | None:
-    """The text of which ``rows`` are stretches, if they say where they lie in it, agree, and leave no gap."""
+def _join_passages(rows: Sequence[Fields]) -> str | None:
+    """Join passages to the text of their file; None unless they have offsets, agree and leave no gap."""
     text = ""
     for row in sorted(rows, key=_start):
         start, contents = _start(row), row.get("contents", str)
@@ -149,7 +145,7 @@ def _put_together(rows: Sequence[Fields]) -> str | None:
 
 
 def _start(row: Fields) -> int:
-    """Where a passage begins in its file, -1 if it does not say."""
+    """Return the offset of a passage in its file, -1 if unknown."""
     match row.record.get("start_end_idx"):
         case [int(start), int()]:
             return start

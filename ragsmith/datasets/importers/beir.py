@@ -1,8 +1,8 @@
-"""BEIR's layout, and TREC's judgements: a corpus, queries, and which documents are relevant (Thakur et al. 2021).
+"""BEIR's layout and TREC's relevance judgements: a corpus, queries and qrels (Thakur et al. 2021).
 
 A folder has ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and judgements:
-``qrels/*.tsv`` with a head (``query-id``, ``corpus-id``, ``score``), or TREC's files of four columns (query, a number
-that is not used, document, relevance), called ``qrels``, ``qrels.txt`` or ``*.qrels``.
+``qrels/*.tsv`` with a header (``query-id``, ``corpus-id``, ``score``), or TREC files of four columns (query, an unused
+number, document, relevance) named ``qrels``, ``qrels.txt`` or ``*.qrels``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ragsmith.datasets.importers.imported import (
     DocumentNames,
     EvidenceCollector,
     Imported,
-    named_text,
+    document_with_title,
     read_lines,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import whole
+from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
 from ragsmith.types import UNSPECIFIED, Document, Example
@@ -31,12 +31,12 @@ LAYOUT = "BEIR's"
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search", "test": "test"})
-"""The part of a data set that judgements belong to, by the name of their file."""
+"""Splits of judgements by the stem of their file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceJudgement:
-    """A document that is relevant to a query, by the identifiers of the layout, and the part of the data set."""
+    """A relevant document of a query, by published identifiers, and the split."""
 
     query: str
     document: str
@@ -46,22 +46,21 @@ class RelevanceJudgement:
 def qrels_files(folder: Path) -> list[Path]:
     """Return the files of judgements in ``folder``."""
     inner = sorted((folder / QRELS).glob("*.tsv")) if (folder / QRELS).is_dir() else []
-    beside = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
-    return [*inner, *beside]
+    outer = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
+    return [*inner, *outer]
 
 
-def _is_beir(source: Path) -> bool:
-    return (source / CORPUS).is_file() and bool(qrels_files(source))
-
-
-@importer("beir", recognises=_is_beir, paper="https://arxiv.org/abs/2104.08663")
+@importer(
+    "beir",
+    recognises=lambda path: (path / CORPUS).is_file() and bool(qrels_files(path)),
+    paper="https://arxiv.org/abs/2104.08663",
+)
 def import_beir(source: Path) -> Imported:
     """Read the corpus, queries and judgements in the folder ``source``.
 
-    Gold are whole documents: nobody says where in them the answer stands. There are no answers, so retrieval alone can
-    be scored. A query without a relevant document is left out. Where files of judgements are called ``train`` or
-    ``dev`` and ``test``, their queries are those to search with and to test with. Raises ``DatasetError`` when a file
-    is not in this layout.
+    Evidence are whole documents, as judgements have no offsets. There are no answers, so only retrieval can be scored.
+    Queries without a relevant document are left out. Judgements in files named ``train`` or ``dev``, and ``test``, give
+    the search and test split. Raises ``DatasetError`` when a file is not in this layout.
     """
     files = qrels_files(source) if source.is_dir() else []
     if not files:
@@ -72,11 +71,11 @@ def import_beir(source: Path) -> Imported:
     for fields in read_lines(source / CORPUS, LAYOUT):
         id_, title = fields.text("_id"), " ".join(str(fields.record.get("title") or "").split())
         if id_ in documents:
-            raise DatasetError([f"{CORPUS}: the document {id_!r} is there twice; keep one"])
+            raise DatasetError([f"{CORPUS}: the document {id_!r} occurs twice; keep one"])
         text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
         if title or text:
             name = names.name(id_)
-            documents[id_] = named_text(name, title, text)
+            documents[id_] = document_with_title(name, title, text)
     judged = [each for path in files for each in _judged(path)]
     parts = {each.part for each in judged}
     relevant: dict[str, list[RelevanceJudgement]] = defaultdict(list)
@@ -86,7 +85,7 @@ def import_beir(source: Path) -> Imported:
     for fields in read_lines(source / QUERIES, LAYOUT):
         id_, question = fields.text("_id"), fields.text("text")
         pieces = list({each.document: each for each in relevant.get(id_, ())}.values())
-        spans = tuple(whole(documents[each.document]) for each in pieces if each.document in documents)
+        spans = tuple(whole_document_span(documents[each.document]) for each in pieces if each.document in documents)
         lost = [f"there is no document {each.document!r}" for each in pieces if each.document not in documents]
         part = pieces[0].part if pieces and parts == {"search", "test"} else None
         gold.add(Example(id_, question, "", UNSPECIFIED, spans, part), len(pieces), lost, how="whole documents")
@@ -95,11 +94,11 @@ def import_beir(source: Path) -> Imported:
     described = (
         f"{len(documents)} documents and {len(gold.examples)} queries with judgements, imported from BEIR's layout."
     )
-    return gold.imported(source, list(documents.values()), described)
+    return gold.to_imported(source, list(documents.values()), described)
 
 
 def _judged(path: Path) -> Iterator[RelevanceJudgement]:
-    """The relevant documents of a file of judgements, in BEIR's form or in TREC's."""
+    """Yield the relevant documents of a file of judgements in BEIR's or TREC's form."""
     part = SPLITS.get(path.stem)
     try:
         lines = read_text(path, limit=MAX_LIST_BYTES, links=True).splitlines()
@@ -114,7 +113,7 @@ def _judged(path: Path) -> Iterator[RelevanceJudgement]:
         except ValueError:
             query = ""
         if not query:
-            said = "is no judgement; write query, document and score, or TREC's four columns"
+            said = "is not a judgement; write query, document and score, or TREC's four columns"
             raise DatasetError([f"{path.name}:{number}: {said}"])
         if score > 0:
             yield RelevanceJudgement(query.strip(), document.strip(), part)

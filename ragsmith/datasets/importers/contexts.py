@@ -1,7 +1,7 @@
-"""Sets whose gold are texts, not places: RAGAS's test sets, LlamaIndex's labelled data sets, and lists of one's own.
+"""Data sets whose evidence are texts: RAGAS test sets, LlamaIndex's labelled data sets, and lists of one's own.
 
-Each question brings the texts that answer it (``reference_contexts``, ``contexts``, ...). They are looked for in
-documents, if these are given; else each distinct text becomes a document.
+Each question has the texts that answer it (``reference_contexts``, ``contexts``, ...). They are located in given
+documents; else each distinct text becomes a document.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.places import MatchType, Place, Unplaced
-from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_asked
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.importers.imported import (
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
-    named_text,
-    numbered,
+    document_with_title,
+    numbered_ids,
     read_files,
 )
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import whole
+from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import shown
 from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
 
 LIST_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".json", ".xlsx"})
 OWN_LIST = "list"
-"""The format of a list of questions of one's own."""
+"""The format of one's own lists of questions."""
 
 Origins = Mapping[str, Origin]
-"""Where questions came from, by identifier; one that a person wrote is absent."""
+"""Origins of drafted questions by identifier; questions written by people are absent."""
 
 
 @importer(
@@ -44,11 +44,11 @@ Origins = Mapping[str, Origin]
 def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a test set of RAGAS as JSON, JSONL or CSV: ``user_input``, ``reference_contexts``, ``reference``.
 
-    Those before version 0.2 are read, too: ``question``, ``contexts``, ``ground_truth``. RAGAS writes questions with a
-    model, so each has an origin. ``documents`` are those that the contexts are looked for in. Raises ``DatasetError``
-    when the file is not in this layout.
+    Versions before 0.2 are supported: ``question``, ``contexts``, ``ground_truth``. RAGAS generates questions with a
+    model, so each has an origin. The contexts are located in ``documents``. Raises ``DatasetError`` when the file is
+    not in this layout.
     """
-    asked = read_asked(the_list(source))
+    asked = read_question_list(find_list_file(source))
     origins = {
         each.id: Origin(DRAFTED, f"ragas {each.type}" if each.type != UNSPECIFIED else "ragas") for each in asked
     }
@@ -57,29 +57,29 @@ def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
 
 @importer(OWN_LIST)
 def import_list(source: Path, documents: Dataset | None = None) -> Imported:
-    """Read a list of questions with a column of contexts, as `read_asked` does.
+    """Read a list of questions with a column of contexts, as `read_question_list` does.
 
-    ``documents`` are those that the contexts are looked for in. Raises ``DatasetError`` with every mistake of the list.
+    The contexts are located in ``documents``. Raises ``DatasetError`` with every mistake of the list.
     """
-    return _imported(source, read_asked(the_list(source)), {}, documents, f"the list {source.name}")
+    return _imported(source, read_question_list(find_list_file(source)), {}, documents, f"the list {source.name}")
 
 
 @importer("llama-index", keys=[{"query", "reference_contexts"}])
 def import_llama_index(source: Path, documents: Dataset | None = None) -> Imported:
     """Read a ``LabelledRagDataset`` of LlamaIndex: ``examples`` with query, reference answer and reference contexts.
 
-    A query that was written ``by`` an ``ai`` has an origin with the model's name. ``documents`` are those that the
-    contexts are looked for in. Raises ``DatasetError`` when a file is not in this layout.
+    A query written ``by`` an ``ai`` has an origin with the name of the model. The contexts are located in
+    ``documents``. Raises ``DatasetError`` when a file is not in this layout.
     """
     layout = "LlamaIndex's LabelledRagDataset"
 
     def read(content: object) -> list[Fields]:
-        return list(Fields.of(content, "the file", layout).objects("examples"))
+        return list(Fields.from_value(content, "the file", layout).objects("examples"))
 
     items = [item for file in read_files(source, read) for item in file]
     asked: list[ListedQuestion] = []
     origins: dict[str, Origin] = {}
-    for number, (id_, item) in enumerate(zip(numbered("q", len(items)), items, strict=True), start=1):
+    for number, (id_, item) in enumerate(zip(numbered_ids("q", len(items)), items, strict=True), start=1):
         contexts = item.record.get("reference_contexts") or []
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
             raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
@@ -94,8 +94,8 @@ def import_llama_index(source: Path, documents: Dataset | None = None) -> Import
     return _imported(source, asked, origins, documents, "LlamaIndex")
 
 
-def the_list(source: Path) -> Path:
-    """Return the one list in the folder ``source``, or ``source`` itself. Raises ``DatasetError``."""
+def find_list_file(source: Path) -> Path:
+    """Return the only list in the folder ``source``, or ``source`` if it is a file. Raises ``DatasetError``."""
     if source.is_file():
         return source
     found = [path for path in sorted(source.iterdir()) if path.suffix.lower() in LIST_SUFFIXES]
@@ -112,9 +112,11 @@ def _imported(
     check_ids((each.id for each in asked), source, called)
     answered = any(each.answer for each in asked if each.answerable)
     if given is None:
-        documents = pooled(quotation.text for each in asked for quotation in each.quotations)
-        places = {text: Place(whole(document), MatchType.EXACT) for text, document in documents.items()}
-        find: Callable[[str], Place | Unplaced] = places.__getitem__
+        documents = documents_from_texts(quotation.text for each in asked for quotation in each.quotations)
+        places = {
+            text: EvidenceMatch(whole_document_span(document), MatchType.EXACT) for text, document in documents.items()
+        }
+        find: Callable[[str], EvidenceMatch | NoMatch] = places.__getitem__
         kept, how = list(documents.values()), "whole texts, which became documents"
     else:
         find, kept, how = QuotationFinder(given.documents).find, list(given.documents), ""
@@ -129,22 +131,24 @@ def _imported(
         else:
             _add(gold, example, [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations], how)
     described = f"{len(kept)} documents with questions, imported from {called}."
-    return gold.imported(source, kept, described)
+    return gold.to_imported(source, kept, described)
 
 
-def _add(gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
-    """Add a question with the texts that were found of those that it came with."""
-    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, Place)))
+def _add(
+    gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, EvidenceMatch | NoMatch]], how: str
+) -> None:
+    """Add a question with those of its texts that were located."""
+    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, EvidenceMatch)))
     for text, place in found:
-        if isinstance(place, Place):
-            gold.locate(example.id, how or str(place.how))
+        if isinstance(place, EvidenceMatch):
+            gold.count_piece(example.id, how or str(place.how))
         else:
-            gold.locate(example.id, None, f"{shown(text)}: {place.reason}")
-    gold.keep(replace(example, evidence=tuple(places)))
+            gold.count_piece(example.id, None, f"{shown(text)}: {place.reason}")
+    gold.add_example(replace(example, evidence=tuple(places)))
 
 
-def pooled(texts: Iterable[str]) -> dict[str, Document]:
-    """Return a document for each distinct text, by that text without the white space around it."""
+def documents_from_texts(texts: Iterable[str]) -> dict[str, Document]:
+    """Return a document for each distinct text, by the stripped text."""
     distinct = list(dict.fromkeys(text.strip() for text in texts))
-    ids = numbered("text-", len(distinct))
-    return {text: named_text(id_, "", text) for id_, text in zip(ids, distinct, strict=True)}
+    ids = numbered_ids("text-", len(distinct))
+    return {text: document_with_title(id_, "", text) for id_, text in zip(ids, distinct, strict=True)}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragsmith.datasets.importers.imported import (
@@ -18,8 +18,8 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
+    document_from_text,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.text.files import TextError, shown
@@ -37,7 +37,7 @@ Fact = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class HotpotParagraph:
-    """A title and its sentences, as published: a sentence brings the space in front of it."""
+    """A title and its sentences as published, with leading spaces."""
 
     title: str
     sentences: tuple[str, ...]
@@ -45,59 +45,49 @@ class HotpotParagraph:
 
 @dataclass(frozen=True, slots=True)
 class HotpotQuestion:
-    """A question, the paragraphs it came with by title, and the sentences that support its answer."""
+    """A question without evidence, its paragraphs by title, and its supporting facts."""
 
-    id: str
-    question: str
-    answer: str
-    type: str
+    example: Example
     context: Mapping[str, HotpotParagraph]
     facts: tuple[Fact, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HotpotDocument:
-    """A paragraph as a document, and where each of its sentences stands; blank ones stand nowhere."""
-
-    document: Document
-    spans: tuple[Span | None, ...]
-
-
 @importer("hotpotqa", keys=[{"context", "supporting_facts"}], licence=LICENCE, paper="https://arxiv.org/abs/1809.09600")
 def import_hotpotqa(source: Path) -> Imported:
-    """Read the HotpotQA files in the folder ``source``, or the one file ``source``.
+    """Read the HotpotQA files in the folder ``source``, or the file ``source``.
 
-    Evidence are the supporting sentences, neighbours as one span. A fact whose sentence does not exist gives none, and
-    a question without any is left out; the notes say so. Raises ``DatasetError`` when a file is not in this layout.
+    Evidence are the supporting sentences, adjacent ones merged to one span. Facts whose sentence does not exist and
+    questions without evidence are left out and noted. Raises ``DatasetError`` when a file is not in this layout.
     """
     files = read_files(source, _read)
     asked = [question for questions, _ in files for question in questions]
-    check_ids((question.id for question in asked), source, LAYOUT)
+    check_ids((question.example.id for question in asked), source, LAYOUT)
     corpus = [paragraph for _, paragraphs in files for paragraph in paragraphs]
     pool = {*corpus, *(paragraph for question in asked for paragraph in question.context.values())}
-    return _imported(source, asked, pool)
-
-
-def _imported(source: Path, asked: Sequence[HotpotQuestion], pool: Collection[HotpotParagraph]) -> Imported:
     names = DocumentNames()
     ordered = sorted(pool, key=lambda paragraph: (paragraph.title, paragraph.sentences))
-    placed = {paragraph: _placed(paragraph, names.name(paragraph.title)) for paragraph in ordered}
-    documents = [each.document for each in placed.values()]
+    documents: list[Document] = []
+    spans_of: dict[HotpotParagraph, list[Span | None]] = {}
+    for paragraph in ordered:
+        document, spans_of[paragraph] = _document(paragraph, names.name(paragraph.title))
+        documents.append(document)
     texts = {document.id: document.text for document in documents}
     gold = EvidenceCollector()
     for question in asked:
-        found = {fact: _located(fact, question, placed) for fact in question.facts}
-        spans = _merged([span for span in found.values() if span], texts)
+        found = {fact: _locate(fact, question, spans_of) for fact in question.facts}
+        spans = _merge_adjacent([span for span in found.values() if span], texts)
         absent = [fact for fact, span in found.items() if span is None]
-        lost = [f"sentence {n} of {shown(title)} does not stand there exactly once" for title, n in absent]
-        example = Example(question.id, question.question, question.answer, question.type, spans)
-        gold.add(example, len(question.facts), lost)
+        lost = [f"sentence {n} of {shown(title)} does not occur there exactly once" for title, n in absent]
+        gold.add(replace(question.example, evidence=spans), len(question.facts), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
-    return gold.imported(source, documents, described)
+    return gold.to_imported(source, documents, described)
 
 
-def _placed(paragraph: HotpotParagraph, id_: str) -> HotpotDocument:
-    """The paragraph under its title, on one line: a line break might begin a heading or a list."""
+def _document(paragraph: HotpotParagraph, id_: str) -> tuple[Document, list[Span | None]]:
+    """Return the paragraph as one line below its title, and the spans of its sentences, None for blank ones.
+
+    Line breaks are removed, as one might begin a heading or a list.
+    """
     heading = text = f"# {paragraph.title}\n\n"
     spans: list[Span | None] = []
     for sentence in paragraph.sentences:
@@ -106,19 +96,21 @@ def _placed(paragraph: HotpotParagraph, id_: str) -> HotpotDocument:
         start = len(text) + len(line) - len(line.lstrip())
         spans.append(Span(id_, start, start + len(line.strip())) if line.strip() else None)
         text += line
-    return HotpotDocument(titled(id_, f"{text.rstrip()}\n"), tuple(spans))
+    return document_from_text(id_, f"{text.rstrip()}\n"), spans
 
 
-def _located(fact: Fact, question: HotpotQuestion, placed: Mapping[HotpotParagraph, HotpotDocument]) -> Span | None:
+def _locate(
+    fact: Fact, question: HotpotQuestion, spans_of: Mapping[HotpotParagraph, Sequence[Span | None]]
+) -> Span | None:
     title, number = fact
     paragraph = question.context.get(title)
     if paragraph is None or not 0 <= number < len(paragraph.sentences):
         return None
-    return placed[paragraph].spans[number]
+    return spans_of[paragraph][number]
 
 
-def _merged(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Span, ...]:
-    """Join sentences with nothing but white space between them."""
+def _merge_adjacent(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Span, ...]:
+    """Merge spans with only white space between them."""
     joined: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.doc, span.start)):
         last = joined[-1] if joined else None
@@ -133,25 +125,25 @@ def _merged(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Span, ...]
 
 
 def _read(content: object) -> tuple[list[HotpotQuestion], list[HotpotParagraph]]:
-    """The questions in a file, and the paragraphs that come without any."""
+    """Return the questions in a file, and the paragraphs of a corpus."""
     if isinstance(content, list):
-        return [_asked(item, f"question {number}") for number, item in enumerate(content, start=1)], []
+        return [_question(item, f"question {number}") for number, item in enumerate(content, start=1)], []
     if isinstance(content, dict):
         return [], [_paragraph([title, sentences], "the corpus") for title, sentences in content.items()]
     raise TextError(f"{kind(content)} stands here instead of a list of questions; give a file in {LAYOUT} layout")
 
 
-def _asked(item: object, where: str) -> HotpotQuestion:
-    fields = Fields.of(item, where, LAYOUT)
+def _question(item: object, where: str) -> HotpotQuestion:
+    fields = Fields.from_value(item, where, LAYOUT)
     id_ = fields.text("_id")
     fields = Fields(fields.record, f"{where} ({id_})", LAYOUT)
     paragraphs = [_paragraph(entry, fields.where) for entry in fields.get("context", list)]
-    titled_so = Counter(paragraph.title for paragraph in dict.fromkeys(paragraphs))
-    # a title that stands over two paragraphs does not say which of them is meant
-    context = {paragraph.title: paragraph for paragraph in paragraphs if titled_so[paragraph.title] == 1}
+    title_counts = Counter(paragraph.title for paragraph in dict.fromkeys(paragraphs))
+    # a title of two paragraphs is ambiguous
+    context = {paragraph.title: paragraph for paragraph in paragraphs if title_counts[paragraph.title] == 1}
     facts = [_fact(entry, fields) for entry in fields.get("supporting_facts", list)]
     question, answer, type_ = (fields.text(key) for key in ("question", "answer", "type"))
-    return HotpotQuestion(id_, question, answer, type_, context, tuple(dict.fromkeys(facts)))
+    return HotpotQuestion(Example(id_, question, answer, type_, ()), context, tuple(dict.fromkeys(facts)))
 
 
 def _paragraph(entry: object, where: str) -> HotpotParagraph:

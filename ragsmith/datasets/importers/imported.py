@@ -1,4 +1,4 @@
-"""What importers share: what they return, and how they read foreign JSON, strictly and saying where a mistake is."""
+"""Shared by importers: their result, and strict reading of JSON in published layouts."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ragsmith.types import Dataset, Document, Example
 MAX_BYTES = 64 * MIB
 MAX_LIST_BYTES = 1024 * MIB
 LONGEST_NAME = 64
-"""Characters of a data set's name."""
+"""Most characters of the name of a data set."""
 LONGEST_ID = 60
-"""Characters of a document's identifier, before a number that makes it unique."""
+"""Most characters of a document identifier, without a number that makes it unique."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A data set read from somebody else's layout, and how much of its gold was found in the documents.
+    """A data set read from a published layout, and how much of its evidence was located in the documents.
 
-    ``located`` of ``total`` pieces of evidence stand exactly, character by character, in a document; the others are
-    left out or stand for something wider, and ``notes`` says which. ``hows`` counts those that were located by how.
+    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts those located
+    by how they were.
     """
 
     dataset: Dataset
@@ -44,7 +44,7 @@ class Imported:
 
 @dataclass(slots=True)
 class EvidenceCollector:
-    """Collects questions, and counts how much of their evidence was found in the documents."""
+    """Collects questions and counts their located evidence."""
 
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -52,44 +52,42 @@ class EvidenceCollector:
     total: int = 0
 
     def add(self, example: Example, pieces: int, lost: Sequence[str], how: str = "exact") -> None:
-        """Add a question whose evidence was published in so many ``pieces``; leave it out if none of them was found.
+        """Add a question with this number of ``pieces`` of evidence, unless none was located.
 
-        ``lost`` has a sentence for each piece that does not stand in a document as it should, ``how`` says how the
-        others were located.
+        ``lost`` has a sentence for each piece not located, ``how`` says how the others were.
         """
-        for _ in range(pieces - len(lost)):
-            self.locate(example.id, how)
-        for sentence in lost:
-            self.locate(example.id, None, sentence)
-        self.keep(example)
+        self.total += pieces
+        self.hows[how] += pieces - len(lost)
+        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
+        self.add_example(example)
 
-    def locate(self, id_: str, how: str | None, problem: str = "") -> None:
-        """Count a piece of evidence as located ``how``, or as not located, because of a ``problem``."""
+    def count_piece(self, id_: str, how: str | None, problem: str = "") -> None:
+        """Count a piece of evidence as located ``how``, or as not located because of a ``problem``."""
         self.total += 1
         if how is not None:
             self.hows[how] += 1
         else:
             self.notes.append(f"{id_}: {problem}")
 
-    def keep(self, example: Example) -> None:
-        """Add a question, unless none of its evidence was found."""
+    def add_example(self, example: Example) -> None:
+        """Add a question, unless it has no evidence."""
         if example.evidence:
             self.examples.append(example)
         else:
             self.notes.append(f"{example.id}: left out, because none of its evidence was found")
 
-    def imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
-        """Return the data set of the questions and these ``documents``, named after ``source``."""
-        described = about(source, description=description, licence="not stated")
+    def to_imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
+        """Return the data set of the questions and ``documents``, named after ``source``."""
+        described = manifest_values(source, description=description, licence="not stated")
         dataset = make_dataset(described, documents, self.examples)
         return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
 
 
 def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
-    """Return what ``read`` makes of the JSON in ``source``, or in every ``*.json`` file in the folder ``source``.
+    """Apply ``read`` to the JSON in ``source``, or in every ``*.json`` file of the folder ``source``.
 
-    Raises ``DatasetError`` when there is no such file, and with the mistakes of all files that are not JSON or that
-    ``read`` refuses with ``TextError``.
+    Raises:
+        DatasetError: there is no file, or files are not JSON or not accepted by ``read``; it lists all mistakes.
     """
     paths = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
     if not paths:
@@ -108,21 +106,21 @@ def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object of a file in a foreign ``layout``; mistakes in it begin with ``where`` it is in the file."""
+    """A JSON object of a file in a published ``layout``; messages begin with ``where`` it is in the file."""
 
     record: Mapping[str, object]
     where: str
     layout: str
 
     @classmethod
-    def of(cls, value: object, where: str, layout: str) -> Fields:
-        """``value`` as an object; raises ``TextError`` when it is none."""
+    def from_value(cls, value: object, where: str, layout: str) -> Fields:
+        """Wrap a JSON object; raises ``TextError`` for other values."""
         if not isinstance(value, dict):
             raise TextError(f"{where}: {kind(value)} stands here instead of an object; give a file in {layout} layout")
         return cls(value, where, layout)
 
     def get(self, key: str, type_: type[T]) -> T:
-        """The value of ``key``, which has to be a ``type_``; raises ``TextError``."""
+        """Return the value of ``key``; raises ``TextError`` if it is not a ``type_``."""
         value = self.record.get(key)
         if not isinstance(value, type_) or isinstance(value, bool):
             found = "is missing" if key not in self.record else f"is {kind(value)}, not {kind(type_())}"
@@ -130,30 +128,30 @@ class Fields:
         return value
 
     def text(self, key: str) -> str:
-        """A text with something visible in it, white space around it removed."""
+        """Return a stripped text that is not blank; raises ``TextError``."""
         value = self.get(key, str).strip()
         if not value:
             raise self.error(f"{key!r} is blank")
         return self.printable(value, key)
 
     def objects(self, key: str) -> Iterator[Fields]:
-        """The objects in the list under ``key``; where each is says its number: ``page 3, question 2``."""
+        """Yield the objects in the list under ``key``, with their number as in ``page 3, question 2``."""
         for number, item in enumerate(self.get(key, list), start=1):
-            yield Fields.of(item, f"{self.where}, {key.removesuffix('s')} {number}", self.layout)
+            yield Fields.from_value(item, f"{self.where}, {key.removesuffix('s')} {number}", self.layout)
 
     def printable(self, value: str, key: str) -> str:
-        """``value``, unless it has control characters, which no document or question may have."""
+        """Return ``value``; raises ``TextError`` if it has control characters."""
         if found := FORBIDDEN.search(value):
             raise self.error(f"{key!r} has a {control(found.group())}")
         return value
 
     def error(self, problem: str) -> TextError:
-        """The sentence for a problem with this object."""
+        """Return the error for a problem with this object."""
         return TextError(f"{self.where}: {problem}; give a file in {self.layout} layout")
 
 
 def read_lines(path: Path, layout: str) -> Iterator[Fields]:
-    """Yield the objects of a JSONL file, one a line. Raises ``DatasetError``."""
+    """Yield the objects of a JSONL file. Raises ``DatasetError``."""
     try:
         lines = read_text(path, limit=MAX_LIST_BYTES, links=True).split("\n")
     except TextError as error:
@@ -167,13 +165,13 @@ def read_lines(path: Path, layout: str) -> Iterator[Fields]:
 
 
 class DocumentNames:
-    """Gives documents identifiers that are safe as file names everywhere, and unique however a disk folds case."""
+    """Makes identifiers that are safe file names and unique on case-insensitive file systems."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def name(self, wanted: str, suffix: str = "") -> str:
-        """An identifier made of ``wanted`` and ending in ``suffix``; it has a number between them if it was taken."""
+        """Return ``wanted`` as an identifier with ``suffix``, with a number between them if it exists already."""
         safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
         candidates = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in range(1, len(self._taken) + 2))
         found = next(name for name in candidates if name.casefold() not in self._taken)
@@ -181,26 +179,26 @@ class DocumentNames:
         return found
 
 
-def titled(id_: str, text: str) -> Document:
-    """A document with the title that a reader of its text gives it."""
+def document_from_text(id_: str, text: str) -> Document:
+    """Return a document titled by its heading, else by its identifier."""
     return Document(id_, title(text) or id_, text)
 
 
-def named_text(id_: str, title: str, text: str) -> Document:
-    """A document of ``text`` under its title, if it has one: a heading, unless it is most of what there is to read."""
+def document_with_title(id_: str, title: str, text: str) -> Document:
+    """Return a document of ``text`` below its title, as a heading unless the title is longer than half the text."""
     if title and 2 * len(title) > len(text):
-        return titled(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
-    return titled(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
+        return document_from_text(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
+    return document_from_text(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
 
 
-def numbered(prefix: str, count: int) -> list[str]:
-    """``count`` identifiers, as ``q001``, of one length."""
+def numbered_ids(prefix: str, count: int) -> list[str]:
+    """Return ``count`` identifiers of equal length, such as ``q001``."""
     width = max(3, len(str(count)))
     return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
-def about(source: Path, *, description: str, licence: str) -> dict[str, str]:
-    """What ``dataset.yaml`` says of a data set imported from ``source``: its name is the folder's, or the file's."""
+def manifest_values(source: Path, *, description: str, licence: str) -> dict[str, str]:
+    """Return the values of ``dataset.yaml`` for a data set imported from ``source`` and named after it."""
     stem = source.resolve().stem if source.is_file() else source.resolve().name
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:LONGEST_NAME] or "imported"
     shown_name = name.replace("_", " ")
@@ -208,10 +206,10 @@ def about(source: Path, *, description: str, licence: str) -> dict[str, str]:
 
 
 def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:
-    """Raise ``DatasetError`` when ``source`` has no questions, or several with one of these identifiers."""
+    """Raise ``DatasetError`` when there are no ``ids`` of questions, or repeated ones."""
     counts = Counter(ids)
     if not counts:
         raise DatasetError([f"{source}: has no questions; give a file in {layout} layout"])
     if repeated := {id_: n for id_, n in counts.items() if n > 1}:
-        mistakes = [f"the question {id_!r} is there {n} times; give each file once" for id_, n in repeated.items()]
+        mistakes = [f"the question {id_!r} occurs {n} times; give each file once" for id_, n in repeated.items()]
         raise DatasetError(mistakes)

@@ -1,7 +1,7 @@
-"""The published RAGSmith layout: one JSON file an article, with its text, its chunks and questions on them.
+"""The published RAGSmith layout: a JSON file for each article, with its text, chunks and questions.
 
-Gold are chunks of the article (``reranked_relative_chunk_ids``). A chunk is a stretch of the text, some with their
-section heading repeated in front; its offsets are only approximate, so it is looked up by its words.
+Evidence are chunks of the article (``reranked_relative_chunk_ids``). A chunk is a part of the text, sometimes with its
+section heading in front. Its offsets are approximate, so it is located by its words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FRONT_MATTER = re.compile(r"---\n.*?\n---\n", re.DOTALL)
 
 
 Piece = tuple[Example, int, list[str]]
-"""A question, how many gold chunks it has, and a sentence for each that is not found."""
+"""A question, the number of its gold chunks, and a sentence for each chunk not found."""
 
 
 @importer(
@@ -31,9 +31,9 @@ Piece = tuple[Example, int, list[str]]
 def import_ragsmith_layout(source: Path) -> Imported:
     """Read every ``*.json`` file in the folder ``source``, or the one file ``source``, as an article.
 
-    A document is the article under its title as a heading, without the export's front matter. Questions keep their
-    order: ``<article>-q01``. A chunk that is not found exactly gives no evidence, and a question without any is left
-    out; the notes say so. Raises ``DatasetError`` when a file is not in this layout.
+    A document is an article below its title as a heading, without the front matter of the export. Questions are named
+    ``<article>-q01`` in their order. Chunks not found exactly and questions without evidence are left out and noted.
+    Raises ``DatasetError`` when a file is not in this layout.
     """
     articles = read_files(source, _article)
     gold = EvidenceCollector()
@@ -41,19 +41,19 @@ def import_ragsmith_layout(source: Path) -> Imported:
         for example, pieces, lost in questions:
             gold.add(example, pieces, lost)
     described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
-    return gold.imported(source, [document for document, _ in articles], described)
+    return gold.to_imported(source, [document for document, _ in articles], described)
 
 
 def _article(content: object) -> tuple[Document, list[Piece]]:
-    record = Fields.of(content, "the file", LAYOUT)
-    about = Fields.of(record.get("article", dict), "the article", LAYOUT)
+    record = Fields.from_value(content, "the file", LAYOUT)
+    about = Fields.from_value(record.get("article", dict), "the article", LAYOUT)
     title = " ".join(about.get("title", str).split())
     text = about.get("content", str)
     heading = f"# {title}\n\n"
     body = _FRONT_MATTER.sub("", text, count=1).strip() if text.startswith("---\n") else text.strip()
     document = Document(about.get("id", str), title, f"{heading}{body}\n")
     found = {chunk.get("id", str): _locate(chunk, document, len(heading)) for chunk in record.objects("chunks")}
-    items = Fields.of(record.get("questions", dict), "the questions", LAYOUT).objects("items")
+    items = Fields.from_value(record.get("questions", dict), "the questions", LAYOUT).objects("items")
     return document, [_question(item, f"{document.id}-q{n:02d}", found) for n, item in enumerate(items, start=1)]
 
 
@@ -61,12 +61,12 @@ def _question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece
     chunks = list(dict.fromkeys(map(str, item.get("reranked_relative_chunk_ids", list))))
     question, answer, category = (item.get(key, str).strip() for key in ("question", "answer", "category"))
     spans = tuple(span for chunk in chunks if (span := found.get(chunk)))
-    lost = [f"chunk {chunk} does not stand in its article" for chunk in chunks if not found.get(chunk)]
+    lost = [f"chunk {chunk} does not occur in its article" for chunk in chunks if not found.get(chunk)]
     return Example(id_, question, answer, category.lower(), spans), len(chunks), lost
 
 
 def _locate(chunk: Fields, document: Document, shift: int) -> Span | None:
-    """Return where the words of ``chunk`` stand in the document, nearest to where the chunk says it stands."""
+    """Return the occurrence of the text of ``chunk`` in the document that is nearest to its given offset."""
     text = chunk.get("content", str).strip()
     heading = chunk.get("section", str)
     if heading.startswith("="):  # "Lead" is a label, and may also be the first word

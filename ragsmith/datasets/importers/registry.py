@@ -1,4 +1,4 @@
-"""How a function becomes an importer of ``ragsmith dataset import``. Everything known about one is in its own file.
+"""Registration of importers for ``ragsmith dataset import``.
 
 ```python
 @importer("cards", keys=[{"front", "back"}], licence="CC0")
@@ -6,8 +6,8 @@ def import_cards(source: Path, *, deck: str = "all") -> Imported:
     \"\"\"Flash cards in JSON.\"\"\"
 ```
 
-It takes the folder or the file that was published, and returns an `Imported`. One whose gold are texts may take
-``documents``, a `Dataset` to look for these texts in, as its second argument.
+It takes the published folder or file and returns an `Imported`. An importer whose evidence are texts may take
+``documents``, a `Dataset` to locate these texts in, as second argument.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ F = TypeVar("F", bound=Callable[..., Imported])
 class Importer(Extension):
     """A function that reads a published layout.
 
-    The layout is recognised by ``keys``, sets of keys of which the first object of a file has all of one, or by
-    ``recognises``, which is given the folder or the file. ``licence`` is that of the published data.
+    The layout is recognised by ``keys``, sets of keys of which the first object of a file has one completely, or by
+    ``recognises``, a function of the folder or file. ``licence`` is that of the published data.
     """
 
     licence: str = "not stated"
@@ -40,7 +40,7 @@ class Importer(Extension):
 
     @property
     def takes_documents(self) -> bool:
-        """Whether its gold are texts, which may be looked for in documents of one's own."""
+        """Whether its evidence are texts, which can be located in given documents."""
         return "documents" in inspect.signature(self.fn).parameters
 
     def has_keys(self, record: Collection[str]) -> bool:
@@ -51,7 +51,7 @@ class Importer(Extension):
         """Read the published data set.
 
         Raises:
-            UsageError: ``documents`` are given and it brings its own, or a package is not installed.
+            UsageError: ``documents`` are given and the format has its own, or a package is not installed.
             DatasetError: a file is not in this layout.
         """
         if self.package:

@@ -1,4 +1,4 @@
-"""Sets whose gold are spans of files: those of LegalBench-RAG, and those that Chroma's chunking evaluation reads.
+"""Data sets whose evidence are spans of files: LegalBench-RAG and Chroma's chunking evaluation.
 
 LegalBench-RAG (Pipitone and Alami 2024) has ``corpus/`` and ``benchmarks/*.json`` with ``tests``, each with a ``query``
 and ``snippets`` (``file_path``, ``span``). Chroma's (Smith and Troynikov 2024) has ``corpora/*.md`` or ``.txt`` and
@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ragsmith.datasets.anchoring.sheets import read_rows
+from ragsmith.datasets.anchoring.question_tables import read_rows
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.datasets.importers.imported import (
     DocumentNames,
     EvidenceCollector,
     Fields,
     Imported,
-    numbered,
+    document_from_text,
+    numbered_ids,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
@@ -35,7 +35,7 @@ QUESTIONS = "questions_df.csv"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A span of a file, and the text that is said to stand there, if it is said."""
+    """A span of a file, and its text if given."""
 
     file: str
     start: int
@@ -44,32 +44,24 @@ class Snippet:
 
 
 Quoted = tuple[str, tuple[Snippet, ...]]
-"""A question, and the spans that answer it."""
-
-
-def _is_legalbench_rag(source: Path) -> bool:
-    return (source / "benchmarks").is_dir() and (source / "corpus").is_dir()
-
-
-def _is_chroma(source: Path) -> bool:
-    return (source / QUESTIONS).is_file()
+"""A question and the spans that answer it."""
 
 
 @importer(
     "legalbench-rag",
     keys=[{"query", "snippets"}],
-    recognises=_is_legalbench_rag,
+    recognises=lambda path: (path / "benchmarks").is_dir() and (path / "corpus").is_dir(),
     paper="https://arxiv.org/abs/2408.10343",
 )
 def import_legalbench_rag(source: Path) -> Imported:
-    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; gold are the characters of the snippets.
+    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; evidence are the snippets.
 
-    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     layout = "LegalBench-RAG's"
 
     def read(content: object) -> list[Quoted]:
-        tests = Fields.of(content, "the file", layout).objects("tests")
+        tests = Fields.from_value(content, "the file", layout).objects("tests")
         return [(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
 
     files = read_files(source / "benchmarks" if source.is_dir() else source, read)
@@ -80,13 +72,13 @@ def import_legalbench_rag(source: Path) -> Imported:
 @importer(
     "chroma",
     keys=[{"question", "references", "corpus_id"}],
-    recognises=_is_chroma,
+    recognises=lambda path: (path / QUESTIONS).is_file(),
     paper="https://research.trychroma.com/evaluating-chunking",
 )
 def import_chroma(source: Path) -> Imported:
-    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; gold are the characters of the references.
+    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; evidence are the references.
 
-    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    There are no answers, so only retrieval can be scored. Raises ``DatasetError`` when a file is not in this layout.
     """
     file = source / QUESTIONS if source.is_dir() else source
     asked: list[Quoted] = []
@@ -117,7 +109,7 @@ def _references(fields: Fields) -> Quoted:
         fields.text("question"),
         tuple(
             Snippet(file, item.get("start_index", int), item.get("end_index", int), item.get("content", str))
-            for item in (Fields.of(item, f"{fields.where}, reference", fields.layout) for item in items)
+            for item in (Fields.from_value(item, f"{fields.where}, reference", fields.layout) for item in items)
         ),
     )
 
@@ -126,39 +118,40 @@ def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> I
     wanted = dict.fromkeys(snippet.file for _, snippets in asked for snippet in snippets)
     documents, texts = _documents(corpus, wanted)
     gold = EvidenceCollector()
-    for id_, (question, snippets) in zip(numbered("q", len(asked)), asked, strict=True):
-        found = [_located(snippet, documents, texts) for snippet in snippets]
+    for id_, (question, snippets) in zip(numbered_ids("q", len(asked)), asked, strict=True):
+        found = [_locate(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
         gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
-    return gold.imported(source, list(documents.values()), described)
+    return gold.to_imported(source, list(documents.values()), described)
 
 
-def _located(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
-    """Where a snippet stands, or what is wrong with it."""
+def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
+    """Return the span of a snippet, or why it has none."""
     document, text = documents[snippet.file], texts[snippet.file]
     at = f"[{snippet.start}, {snippet.end}) of {snippet.file}"
     if not 0 <= snippet.start < snippet.end <= len(text):
-        return f"{at} lies outside its {len(text)} characters"
+        return f"{at} is outside its {len(text)} characters"
     said = snippet.text
     if said is None or text[snippet.start : snippet.end] == said:
         return Span(document.id, snippet.start, snippet.end)
     starts = occurrences(said, text) if said else ()
     if len(starts) == 1:
         return Span(document.id, starts[0], starts[0] + len(said))
-    return f"{at} is not the text that is given with it, which stands in {len(starts)} places"
+    return f"{at} is not the given text, which occurs {len(starts)} times"
 
 
 def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
-    """The documents that are named, by their files, and their texts."""
+    """Return the documents and the texts of ``files``, by file."""
     names = DocumentNames()
     documents: dict[str, Document] = {}
     texts: dict[str, str] = {}
     mistakes: list[str] = []
     for file in sorted(files):
         parts = PurePosixPath(file).parts
-        paths = [] if ".." in parts or file.startswith("/") else _paths(corpus, file)
+        is_inside = ".." not in parts and not file.startswith("/")
+        paths = [corpus / f"{file}{suffix}" for suffix in ("", ".md", ".txt")] if is_inside else []
         path = next((path for path in paths if path.is_file()), corpus / parts[-1])
         try:
             texts[file] = read_text(path, limit=MAX_BYTES, links=True)
@@ -166,11 +159,7 @@ def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Docum
             mistakes.append(error.at(f"{corpus.name}/{file}"))
         else:
             name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
-            documents[file] = titled(names.name(name), texts[file])
+            documents[file] = document_from_text(names.name(name), texts[file])
     if mistakes:
         raise DatasetError(mistakes)
     return documents, texts
-
-
-def _paths(corpus: Path, file: str) -> list[Path]:
-    return [corpus / file, corpus / f"{file}.md", corpus / f"{file}.txt"]

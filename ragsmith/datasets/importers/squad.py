@@ -1,9 +1,8 @@
-"""SQuAD's layout, and what is like it: paragraphs with questions, whose answers are characters of them.
+"""SQuAD's layout and similar ones: paragraphs with questions whose answers are spans of them.
 
-Nested as published (Rajpurkar et al. 2016): articles, their paragraphs, their questions; or flat, as a list of
-questions that each bring their paragraph (``context``) and ``answers`` with ``text`` and ``answer_start``, in JSON or
-JSONL. Questions with ``is_impossible``, or without any answer, are those that the documents do not answer (Rajpurkar et
-al. 2018).
+Nested as published (Rajpurkar et al. 2016): articles, paragraphs, questions; or flat, as a list of questions with a
+paragraph (``context``) and ``answers`` with ``text`` and ``answer_start``, in JSON or JSONL. Questions with
+``is_impossible``, or without answers, are unanswerable (Rajpurkar et al. 2018).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    named_text,
-    numbered,
+    document_with_title,
+    numbered_ids,
     read_files,
     read_lines,
 )
@@ -34,7 +33,7 @@ LAYOUT = "SQuAD's"
 
 @dataclass(frozen=True, slots=True)
 class SquadQuestion:
-    """A question, its answers with where they are said to begin in the paragraph, the shortest list first."""
+    """A question and its answers with their offsets in the paragraph."""
 
     id: str
     question: str
@@ -43,7 +42,7 @@ class SquadQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SquadParagraph:
-    """A paragraph of an article, as published, and the questions on it."""
+    """A paragraph of an article as published, and its questions."""
 
     title: str
     text: str
@@ -56,11 +55,10 @@ class SquadParagraph:
     paper="https://arxiv.org/abs/1606.05250",
 )
 def import_squad(source: Path) -> Imported:
-    """Read the SQuAD files in the folder ``source``, or the one file ``source``.
+    """Read the SQuAD files in the folder ``source``, or the file ``source``.
 
-    A document is an article: its paragraphs under its title, or the paragraph where there is no title. Evidence are the
-    characters of the first answer; where it does not stand where it is said to, the place in the paragraph that is
-    nearest. Raises ``DatasetError`` when a file is not in this layout.
+    A document is an article, or a paragraph without a title. Evidence is the first answer at its offset, else its
+    occurrence in the paragraph nearest to that. Raises ``DatasetError`` when a file is not in this layout.
     """
     paragraphs = [paragraph for found in _read(source) for paragraph in found]
     check_ids((asked.id for paragraph in paragraphs for asked in paragraph.questions), source, LAYOUT)
@@ -73,16 +71,16 @@ def import_squad(source: Path) -> Imported:
                 gold.examples.append(Example(asked.id, asked.question, "", UNSPECIFIED, (), answerable=False))
                 continue
             text, said = asked.answers[0]
-            at, how = _place(text, paragraph.text, said)
+            at, how = _locate_answer(text, paragraph.text, said)
             spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
-            lost = () if spans else (f"the answer {text!r} does not stand in its paragraph",)
+            lost = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
             gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), 1, lost, how=how)
     described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
-    return gold.imported(source, documents, described)
+    return gold.to_imported(source, documents, described)
 
 
-def _place(answer: str, paragraph: str, said: int) -> tuple[int, str]:
-    """Where an answer begins in a paragraph, -1 if nowhere, and how it was found."""
+def _locate_answer(answer: str, paragraph: str, said: int) -> tuple[int, str]:
+    """Return the offset of an answer in a paragraph, -1 if it does not occur, and how it was found."""
     if said >= 0 and paragraph[said : said + len(answer)] == answer:
         return said, "exact"
     found = occurrences(answer, paragraph)
@@ -92,7 +90,7 @@ def _place(answer: str, paragraph: str, said: int) -> tuple[int, str]:
 def _documents(
     paragraphs: Sequence[SquadParagraph],
 ) -> tuple[list[Document], Mapping[tuple[str, str], tuple[Document, int]]]:
-    """The documents, and by title and text of a paragraph, in which it stands and where it begins."""
+    """Return the documents, and the document and offset of each paragraph by title and text."""
     names = DocumentNames()
     grouped: dict[str, list[str]] = {}
     for paragraph in paragraphs:
@@ -101,9 +99,9 @@ def _documents(
             texts.append(paragraph.text)
     documents: list[Document] = []
     starts: dict[tuple[str, str], tuple[Document, int]] = {}
-    for id_, (key, texts) in zip(numbered("paragraph-", len(grouped)), grouped.items(), strict=True):
+    for id_, (key, texts) in zip(numbered_ids("paragraph-", len(grouped)), grouped.items(), strict=True):
         title = "" if key.startswith("\0") else key.replace("_", " ")
-        document = named_text(names.name(title or id_), title, "\n\n".join(texts))
+        document = document_with_title(names.name(title or id_), title, "\n\n".join(texts))
         documents.append(document)
         at = len(document.text) - len("\n\n".join(texts)) - 1
         for text in texts:
@@ -126,8 +124,10 @@ def _read(source: Path) -> list[list[SquadParagraph]]:
 
 def _content(content: object) -> list[SquadParagraph]:
     if isinstance(content, list):
-        return [_flat(Fields.of(item, f"question {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
-    fields = Fields.of(content, "the file", LAYOUT)
+        return [
+            _flat(Fields.from_value(item, f"question {number}", LAYOUT)) for number, item in enumerate(content, start=1)
+        ]
+    fields = Fields.from_value(content, "the file", LAYOUT)
     entries = list(fields.objects("data"))
     if entries and "paragraphs" not in entries[0].record:
         return [_flat(entry) for entry in entries]
@@ -137,28 +137,28 @@ def _content(content: object) -> list[SquadParagraph]:
 def _article(fields: Fields) -> Iterator[SquadParagraph]:
     title = " ".join(str(fields.record.get("title") or "").split())
     for paragraph in fields.objects("paragraphs"):
-        yield SquadParagraph(title, _context(paragraph), tuple(_asked(item) for item in paragraph.objects("qas")))
+        yield SquadParagraph(title, _context(paragraph), tuple(_question(item) for item in paragraph.objects("qas")))
 
 
 def _flat(fields: Fields) -> SquadParagraph:
     title = " ".join(str(fields.record.get("title") or "").split())
     answers = fields.record.get("answers")
-    if isinstance(answers, dict):  # columns, as data frames have them
+    if isinstance(answers, dict):  # columns, as in data frames
         texts, starts = (answers.get(key) for key in ("text", "answer_start"))
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
             raise fields.error("'answers' must have lists 'text' and 'answer_start' of one length")
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-    asked = _asked(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
+    asked = _question(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
     return SquadParagraph(title, _context(fields), (asked,))
 
 
 def _context(fields: Fields) -> str:
-    """A paragraph with the white space around it, which the places of answers count."""
+    """Return a paragraph with its surrounding white space, as offsets of answers count it."""
     fields.text("context")
     return fields.get("context", str)
 
 
-def _asked(fields: Fields) -> SquadQuestion:
+def _question(fields: Fields) -> SquadQuestion:
     found = [] if fields.record.get("is_impossible") is True else list(fields.objects("answers"))
     answers = tuple((answer.text("text"), answer.get("answer_start", int)) for answer in found)
     return SquadQuestion(

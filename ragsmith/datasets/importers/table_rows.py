@@ -1,4 +1,4 @@
-"""Which rows of a table hold an answer, where only the answer and how it was worked out are published: a heuristic."""
+"""A heuristic for the table rows behind an answer of which only the value and its derivation are published."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from ragsmith.text.words import terms
 
 Cells = tuple[tuple[str, ...], ...]
-"""A table by rows, all equally wide."""
+"""A table as rows of equal width."""
 
 Value = str | float
-"""A cell's text in small letters, or a number in it without its sign, unit and thousands separators."""
+"""A case-folded cell, or a number in it without sign, unit and thousands separators."""
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _YEAR = re.compile(r"(?:fy\s*)?(?:19|20)\d\d", re.IGNORECASE)
 _CONSTANT = re.compile(r"[/*×]\s*(?:[2-9]|1[0-2]|100|1,?000)(?![\d.,]*\d|\s*%)|-\s*1\s*$")
-"""The 2 of an average, the 12 of months, the 100 of per cent, the 1 that is taken off a ratio."""
+"""Constants of formulas: the 2 of an average, the 12 of months, the 100 of per cent, the 1 subtracted from a ratio."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoughtValue:
-    """What is known of an answer: the question, texts that were copied as the answer, and how it was worked out.
+    """The question, texts copied as the answer, and the derivation of the answer.
 
-    ``derivation`` is a sum such as ``(44.1-56.7)/56.7``, a list such as ``2019##2018``, or remarks.
+    ``derivation`` is a formula such as ``(44.1-56.7)/56.7``, a list such as ``2019##2018``, or remarks.
     """
 
     question: str
@@ -34,11 +34,11 @@ class SoughtValue:
 
 
 def rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
-    """Return the numbers of the rows, from 0, that an answer was taken from; none when that cannot be told.
+    """Return the indices of the rows that an answer was taken from; none if they are not found.
 
-    The numbers of a sum are looked for in the cells, else what was copied or listed. Where several rows hold a value,
-    the one with the most of the values is taken, then the one whose label the question names. A year tells no row: it
-    is the name of a column.
+    The numbers of a formula are searched for in the cells, else the copied or listed values. Of several rows with a
+    value, the one with the most of the values is taken, then the one whose label is in the question. Years are ignored,
+    as they are column names.
     """
     values = [frozenset(value for cell in row for value in _values(cell)) for row in table]
     named = [_share_named(row, sought.question) for row in table]
@@ -53,7 +53,7 @@ def rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
 
 
 def _cover(values: list[frozenset[Value]], wanted: frozenset[Value], named: list[float]) -> tuple[int, ...]:
-    """The rows that hold the ``wanted`` values, as few as a greedy choice needs (Chvatal 1979)."""
+    """Return rows that cover the ``wanted`` values, chosen greedily (Chvatal 1979)."""
     left = wanted
     chosen: list[int] = []
     while left:
@@ -66,7 +66,7 @@ def _cover(values: list[frozenset[Value]], wanted: frozenset[Value], named: list
 
 
 def _operands(derivation: str) -> frozenset[Value]:
-    """The numbers of a sum, without constants and years; none of a list or of remarks in words."""
+    """Return the numbers of a formula without constants and years; none of a list or of words."""
     if _WORD.search(derivation) or "##" in derivation:
         return frozenset()
     found = _NUMBER.findall(_CONSTANT.sub(" ", derivation))
@@ -85,13 +85,13 @@ def _wanted(text: str) -> Iterator[Value]:
 
 
 def _containing(table: Cells, texts: Iterable[str]) -> list[frozenset[Value]]:
-    """Which of the ``texts`` that have words are a part of a cell of each row."""
+    """Return for each row the ``texts`` with words that are part of a cell."""
     worded = [text for text in texts if _WORD.search(text)]
     return [frozenset(text for text in worded if any(_folded(text) in _folded(cell) for cell in row)) for row in table]
 
 
 def _share_named(row: tuple[str, ...], question: str) -> float:
-    """The share of the words of a row's label that the question has."""
+    """Return the share of the words of a row's label that are in the question."""
     label = frozenset(terms(row[0]))
     return len(label & frozenset(terms(question))) / len(label) if label else 0.0
 

@@ -7,7 +7,7 @@ a question, but no cells, so a table's rows are looked up (see `table_rows`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragsmith.datasets.importers.imported import (
@@ -15,9 +15,9 @@ from ragsmith.datasets.importers.imported import (
     Fields,
     Imported,
     check_ids,
-    numbered,
+    document_from_text,
+    numbered_ids,
     read_files,
-    titled,
 )
 from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.importers.table_rows import Cells, SoughtValue, rows
@@ -28,23 +28,21 @@ from ragsmith.types import Document, Example, Span
 LAYOUT = "TAT-QA's"
 LICENCE = "CC BY 4.0 (TAT-QA; pages of annual reports)"
 SOURCES = ("text", "table", "table-text")
-"""Where an answer is from."""
+"""Sources of answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TatQuestion:
-    """A question; ``paragraphs`` are the orders of those that answer it, ``sought`` what to look for in the table."""
+    """A question without evidence, the orders of the paragraphs that answer it, and values to find in the table."""
 
-    id: str
-    answer: str
-    type: str
+    example: Example
     paragraphs: tuple[str, ...]
     sought: SoughtValue
 
     @property
     def reads_table(self) -> bool:
         """Whether the answer is from the table, alone or with paragraphs."""
-        return not self.type.endswith("/text")
+        return not self.example.type.endswith("/text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class TatPage:
 
 @dataclass(frozen=True, slots=True)
 class TatDocument:
-    """A page as a document, and where its parts stand."""
+    """A page as a document, and the spans of its parts."""
 
     document: Document
     table: Span
@@ -70,27 +68,26 @@ class TatDocument:
     "tatqa", keys=[{"table", "paragraphs", "questions"}], licence=LICENCE, paper="https://arxiv.org/abs/2105.07624"
 )
 def import_tatqa(source: Path) -> Imported:
-    """Read the TAT-QA files in the folder ``source``, or the one file ``source``.
+    """Read the TAT-QA files in the folder ``source``, or the file ``source``.
 
-    Documents are ``page-001`` and so on, in the order of the files. A piece of evidence is a labelled paragraph, or a
-    question's part of the table: the rows found for it, else the whole table. A question without any is left out. The
-    notes name what was not found. Raises ``DatasetError`` when a file is not in this layout.
+    Documents are ``page-001`` and so on, in the order of the files. Evidence are labelled paragraphs and the table rows
+    found for the answer, else the whole table. Questions without evidence are left out; the notes name what was not
+    found. Raises ``DatasetError`` when a file is not in this layout.
     """
     pages = [page for found in read_files(source, _read) for page in found]
-    check_ids((question.id for page in pages for question in page.questions), source, LAYOUT)
-    placed = [_placed(page, id_) for id_, page in zip(numbered("page-", len(pages)), pages, strict=True)]
+    check_ids((question.example.id for page in pages for question in page.questions), source, LAYOUT)
+    placed = [_placed(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
     gold = EvidenceCollector()
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
             spans, lost = _evidence(asked, page, parts)
-            example = Example(asked.id, asked.sought.question, asked.answer, asked.type, spans)
-            gold.add(example, len(asked.paragraphs) + asked.reads_table, lost)
+            gold.add(replace(asked.example, evidence=spans), len(asked.paragraphs) + asked.reads_table, lost)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
-    return gold.imported(source, [parts.document for parts in placed], described)
+    return gold.to_imported(source, [parts.document for parts in placed], described)
 
 
 def _evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
-    """The spans for a question, and what was not found of its evidence."""
+    """Return the evidence of a question, and sentences on evidence not found."""
     spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
     lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
     if asked.reads_table:
@@ -114,7 +111,7 @@ def _placed(page: TatPage, id_: str) -> TatDocument:
         text += "\n"
         paragraphs[order] = Span(id_, len(text), len(text) + len(paragraph))
         text += f"{paragraph}\n"
-    return TatDocument(titled(id_, text), table, tuple(spans), paragraphs)
+    return TatDocument(document_from_text(id_, text), table, tuple(spans), paragraphs)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -123,11 +120,11 @@ def _placed(page: TatPage, id_: str) -> TatDocument:
 def _read(content: object) -> list[TatPage]:
     if not isinstance(content, list):
         raise TextError(f"{kind(content)} stands here instead of a list of pages; give a file in {LAYOUT} layout")
-    return [_page(Fields.of(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
+    return [_page(Fields.from_value(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
 
 
 def _page(fields: Fields) -> TatPage:
-    table = Fields.of(fields.get("table", dict), f"{fields.where}, table", LAYOUT)
+    table = Fields.from_value(fields.get("table", dict), f"{fields.where}, table", LAYOUT)
     ordered = sorted(fields.objects("paragraphs"), key=lambda paragraph: paragraph.get("order", int))
     paragraphs = {str(paragraph.get("order", int)): paragraph.text("text") for paragraph in ordered}
     if len(paragraphs) < len(ordered):
@@ -136,7 +133,7 @@ def _page(fields: Fields) -> TatPage:
 
 
 def _cells(fields: Fields) -> Cells:
-    """The rows of a table, white space in cells collapsed, all as wide as the widest."""
+    """Return the rows of a table, padded to equal width, with white space in cells collapsed."""
     found = fields.get("table", list)
     if not found or not all(isinstance(row, list) and all(isinstance(cell, str) for cell in row) for row in found):
         raise fields.error("'table' must be rows of texts")
@@ -153,14 +150,16 @@ def _asked(fields: Fields) -> TatQuestion:
         raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")
     answers = _answers(fields)
     copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was worked out
-    sought = SoughtValue(fields.text("question"), copied, fields.get("derivation", str))
+    question = fields.text("question")
+    sought = SoughtValue(question, copied, fields.get("derivation", str))
     labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
     type_ = f"{fields.text('answer_type')}/{source}"
-    return TatQuestion(id_, _with_scale(answers, fields.get("scale", str)), type_, labelled, sought)
+    example = Example(id_, question, _with_scale(answers, fields.get("scale", str)), type_, ())
+    return TatQuestion(example, labelled, sought)
 
 
 def _answers(fields: Fields) -> tuple[str, ...]:
-    """The parts of an answer, without blank ones: texts, or one value."""
+    """Return the parts of an answer that are not blank."""
     value = fields.record.get("answer")
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
@@ -172,7 +171,7 @@ def _answers(fields: Fields) -> tuple[str, ...]:
 
 
 def _with_scale(answers: Sequence[str], scale: str) -> str:
-    """The parts of an answer with its unit: ``30.15; 30.90 million``."""
+    """Join the parts of an answer and append its unit: ``30.15; 30.90 million``."""
     answer = "; ".join(answers)
     said = not scale or scale in answer.casefold() or (scale == "percent" and answer.endswith("%"))
     return answer if said else f"{answer} {scale}"

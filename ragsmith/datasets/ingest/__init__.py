@@ -1,5 +1,5 @@
-"""Intake: a folder of files of many kinds becomes a data set's folder of texts.
+"""Ingest a folder of files of many types into the folder of a data set.
 
-Every file ends as a document, as the duplicate of one, or as a line that says why it is neither; a second intake of the
-same folder brings the data set up to date.
+Every file becomes a document, is a duplicate of one, or is reported with a reason; ingesting the same folder again
+updates the data set.
 """

@@ -1,4 +1,4 @@
-"""Bytes as text: which encoding they are in, line ends as ``\\n``, and no character that drives a terminal."""
+"""Decode bytes to text: detect the encoding, normalise line ends and drop control characters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ragsmith.text.files import FORBIDDEN, TextError
 
 LATIN = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
 OTHERS = ("cp1251", "koi8_r", "cp1253", "cp1255", "cp1256", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "cp874")
-"""Encodings that a text without a mark may be in, if it is not UTF-8."""
+"""Encodings of texts without a byte order mark that are not UTF-8."""
 
 MOST_CONTROLS = 0.01
-"""A larger share of control characters is no text."""
+"""Largest share of control characters in a text; data with more is binary."""
 
 LOOKED_AT = 64 * 1024
 
@@ -30,11 +30,8 @@ _NOT_WESTERN = re.compile("[ÐðÞþÝý]|[^\\W\\d_][¿¡¹²³¼½¾ªº¶¬¤�
 _LINE_END = re.compile("\r\n|\r")
 
 
-def decoded(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text that ``data`` is, and a note for each thing that had to be guessed or changed.
-
-    Raises ``TextError`` for what is no text.
-    """
+def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the text of ``data``, and a note for each guess or change. Raises ``TextError`` for binary data."""
     text, encoding = _decoded(data)
     notes = [] if encoding == "utf-8" else [f"was decoded from {encoding}"]
     text = _LINE_END.sub("\n", text)
@@ -67,7 +64,7 @@ def _decoded(data: bytes) -> tuple[str, str]:
 
 
 def _unmarked(data: bytes) -> str | None:
-    """UTF-16 without a mark: every second byte of a text in a European script is zero."""
+    """Detect UTF-16 without a byte order mark: in European scripts every second byte is zero."""
     if len(data) < 4 or (len(data) % 2 and len(data) != LOOKED_AT):
         return None
     even, odd = data[::2].count(0) / (len(data) / 2), data[1::2].count(0) / (len(data) / 2)
@@ -92,9 +89,9 @@ def _guessed(data: bytes) -> tuple[str, str]:
 
 
 def _is_western(data: bytes) -> bool:
-    """Whether Windows-1252 gives words that are written so in Western Europe.
+    """Whether decoding as Windows-1252 gives plausible Western European words.
 
-    Short texts look alike in all encodings for Latin letters, and this is by far the most frequent.
+    Short texts are valid in all Latin encodings, of which this is by far the most frequent.
     """
     try:
         return not _NOT_WESTERN.search(data.decode("cp1252"))

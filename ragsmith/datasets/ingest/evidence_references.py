@@ -1,4 +1,4 @@
-"""Which documents questions have their evidence in, whatever state the questions are in."""
+"""Count the questions with evidence in a document, even where ``questions.jsonl`` is invalid."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ragsmith.datasets.questions import FILE
 
 @dataclass(frozen=True)
 class EvidenceReferences:
-    """The numbers of the lines with evidence in a document, by document, and those with evidence as a text alone."""
+    """Line numbers of questions with evidence, by document, and by text for evidence without a document."""
 
     lines: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     texts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
-    def read(cls, dataset: Path) -> EvidenceReferences:
-        """Read the questions of a data set; a line that is wrong points at nothing, and is left for others to mend."""
+    def from_dataset(cls, dataset: Path) -> EvidenceReferences:
+        """Read the questions of a data set; invalid lines are skipped."""
         found = cls()
         path = dataset / FILE
         if not path.is_file():
@@ -38,7 +38,7 @@ class EvidenceReferences:
                     found.texts[entry["text"]].add(number)
         return found
 
-    def at(self, doc: str, text: str) -> int:
-        """How many questions have evidence in document ``doc``, which has this ``text``."""
+    def count(self, doc: str, text: str) -> int:
+        """Return the number of questions with evidence in document ``doc``, which has this ``text``."""
         quoted = (lines for quotation, lines in self.texts.items() if quotation in text)
         return len(self.lines.get(doc, set()).union(*quoted))

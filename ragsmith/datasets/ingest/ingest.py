@@ -1,13 +1,13 @@
-"""Turn a folder of files into a data set's folder, or bring one up to date with the folder it was made from.
+"""Convert a folder of files to the folder of a data set, or update one with the folder it was made from.
 
-Everything is converted first, beside the data set, and put in its place by renaming at the end. A row of
-``sources.jsonl`` says what a text was when it was written: another text in its place was edited by a person, and is
-left alone.
+Files are converted to a temporary folder first and renamed at the end. A row of ``sources.jsonl`` has the digest of a
+document as it was written: a document with another digest was edited by a person, and is not overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -16,18 +16,23 @@ from pathlib import Path
 from ragsmith.datasets import sources as rows_of
 from ragsmith.datasets.document_types import MAX_BYTES, kind_of
 from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
-from ragsmith.datasets.documents import FOLDER, document_id, documents_in
-from ragsmith.datasets.ingest.describing import changed_manifest, manifest_text, title_within, titles
+from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
 from ragsmith.datasets.ingest.evidence_references import EvidenceReferences
-from ragsmith.datasets.ingest.naming import file_of
+from ragsmith.datasets.ingest.naming import (
+    changed_manifest,
+    document_file_name,
+    document_titles,
+    new_manifest,
+    part_title,
+)
 from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
-from ragsmith.datasets.ingest.writing import FolderChanges, claimed
-from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.ingest.writing import FolderChanges, folder_changes
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import Manifest, read_manifest
+from ragsmith.datasets.manifest import Manifest, read_optional_manifest
 from ragsmith.datasets.sources import SourceRecord, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
 from ragsmith.text.files import TextError, read_bytes, size
@@ -35,23 +40,33 @@ from ragsmith.types import Document, Modality
 
 
 class FileOutcome(StrEnum):
-    """What became of something in the folder."""
+    """What was done with an entry of the folder."""
 
     ADDED = "added"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     MOVED = "moved"
-    EDITED = "edited"  # the document was edited in the data set, and is left as it is
+    EDITED = "edited"  # the document was edited in the data set and is not overwritten
     DUPLICATE = "duplicate"
     REFUSED = "refused"
-    ASIDE = "left aside"  # hidden, or filled by programs
+    ASIDE = "left aside"  # hidden, or written by programs
+
+
+_BY_PRECEDENCE = (
+    FileOutcome.EDITED,
+    FileOutcome.CHANGED,
+    FileOutcome.ADDED,
+    FileOutcome.MOVED,
+    FileOutcome.UNCHANGED,
+)
+"""The outcome of a file with several documents is the first of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedFile:
-    """Something in the folder, by its path from there; the documents it became, or why it is none.
+    """An entry of the folder: its relative path, and its documents or the reason why it has none.
 
-    ``reason`` is there for what is refused, left aside, edited, or a duplicate, whose ``docs`` are those it repeats.
+    ``docs`` of a duplicate are the documents with the same text.
     """
 
     source: str
@@ -64,7 +79,7 @@ class ConvertedFile:
 
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
-    """A document whose file is gone from the folder; it is kept where ``questions`` have their evidence in it."""
+    """A document whose source is gone; it is kept if ``questions``, a count, have evidence in it."""
 
     doc: str
     source: str
@@ -72,15 +87,15 @@ class RemovedFile:
 
     @property
     def kept(self) -> bool:
-        """Whether it is still a document."""
+        """Whether it is still a document of the data set."""
         return self.questions > 0
 
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What an intake found and did: a `ConvertedFile` for everything in the folder, in the order of names.
+    """Result of `ingest_folder`: a `ConvertedFile` for every entry of the folder, sorted by path.
 
-    ``repointed`` counts the questions that have evidence in documents that changed, by document.
+    ``repointed`` counts the questions with evidence in changed documents, by document.
     """
 
     folder: Path
@@ -93,83 +108,85 @@ class IngestResult:
     near: tuple[NearPair, ...]
     repointed: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, *outcomes: FileOutcome) -> tuple[ConvertedFile, ...]:
-        """The files with one of these outcomes."""
-        return tuple(file for file in self.files if file.outcome in outcomes)
+    def with_outcome(self, outcome: FileOutcome) -> tuple[ConvertedFile, ...]:
+        """Return the files with this outcome."""
+        return tuple(file for file in self.files if file.outcome is outcome)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a file as text, and its row; whether that was made now, and not found in the data set."""
+    """A part of a file: its text and its row of ``sources.jsonl``."""
 
     row: SourceRecord
     text: str
 
-    @property
-    def key(self) -> tuple[str, Modality]:
-        """What makes two of them the same document."""
-        return _key(self.row)
-
 
 def _key(row: SourceRecord) -> tuple[str, Modality]:
+    """Return the identity of a document."""
     kind = kind_of(f"x{row.ending}")
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
-def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
-    """Convert everything in ``folder`` to documents in ``output``, a new folder or one that this has written before.
+def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
+    """Convert the files in ``folder`` to documents in ``output``, a new folder or one written by this function.
 
-    ``on_file`` is told each file's path and how many came before it.
+    ``on_file`` is called with the path of each file and the number of files before it.
 
     Raises:
-        UsageError: ``folder`` is none, or ``output`` is one of something else, or being written to by somebody else.
-        DatasetError: nothing in ``folder`` can be read, or a file in ``output`` is wrong; every reason is listed.
-        OSError: the disk is full; nothing was changed then.
+        UsageError: ``folder`` is not a folder, ``output`` is not a data set, or another process writes to it.
+        DatasetError: no file in ``folder`` can be read, or a file in ``output`` is invalid; all reasons are listed.
+        OSError: a file cannot be written; nothing was changed then.
     """
     _check(folder, output)
-    with claimed(output) as changes:
+    with folder_changes(output) as changes:
         known = read_sources(output)
-        manifest = _manifest(output)
-        before = _Before.read(folder, output, known)
+        manifest, mistakes = read_optional_manifest(output)
+        if mistakes:
+            raise DatasetError(mistakes)
+        before = _ExistingDataset.from_folder(folder, output, known)
         files: dict[str, ConvertedFile] = {}
         pieces: list[_Piece] = []
         for number, found in enumerate(walk(folder, output.resolve())):
+            source = _printable_path(found.name)
             if on_file:
                 on_file(found.name, number)
             try:
-                those = _pieces(found, before, name_of=_shown(found.name))
-                _refuse_strangers(those, before)
-                pieces += those
+                read = _read_pieces(found, before, source)
+                _refuse_conflicts(read, before)
+                pieces += read
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = FileOutcome.ASIDE if found.hidden else FileOutcome.REFUSED
-                files[_shown(found.name)] = ConvertedFile(_shown(found.name), outcome, reason=reason)
-        placed = _placed(pieces, before)
+                files[source] = ConvertedFile(source, outcome, reason=reason)
+        placed = _assign_documents(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
-        rows, outcomes = _settled(placed, before, changes)
-        with changes.held():
-            pointing = EvidenceReferences.read(output)
-            removed = _removed(gone, before, pointing, rows, changes)
-            if not any(row.doc for row in rows) and not before.foreign():
-                raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
-            for source, those in _by_source(placed).items():
-                files[source] = _file(source, those, outcomes, before)
+        rows, outcomes = _write_documents(placed, before, changes)
+        with changes.lock_questions():
+            references = EvidenceReferences.from_dataset(output)
+            removed = _remove_documents(gone, before, references, rows, changes)
+            if not any(row.doc for row in rows) and not before.unconverted():
+                reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
+                raise DatasetError([f"{folder}: has no file that can be read", *reasons])
+            by_source: dict[str, list[_Piece]] = defaultdict(list)
+            for piece in sorted(placed, key=lambda piece: (piece.row.source, piece.row.part)):
+                by_source[piece.row.source].append(piece)
+            files |= {source: _converted_file(parts, outcomes, before) for source, parts in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
             documents = _documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
-            changes.write(rows_of.FILE, rows_of.written(rows))
+            changes.write(rows_of.FILE, rows_of.sources_text(rows))
             changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
     near = near_duplicates({document.id: document.text for document in documents})
-    repointed = {doc: count for doc in sorted(changed) if (count := pointing.at(doc, ""))}
+    repointed = {doc: count for doc in sorted(changed) if (count := references.count(doc, ""))}
     return IngestResult(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
 
 
 @dataclass(frozen=True)
-class _Before:
-    """The folder, and the data set as it was: its rows, and the bytes of the files of its documents by name."""
+class _ExistingDataset:
+    """The data set before the update: rows of ``sources.jsonl`` by source and by document, and document files."""
 
     folder: Path
     fresh: bool
@@ -179,7 +196,7 @@ class _Before:
     texts: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _Before:
+    def from_folder(cls, folder: Path, output: Path, known: Sequence[SourceRecord]) -> _ExistingDataset:
         inside = output / FOLDER
         paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
         documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
@@ -189,22 +206,25 @@ class _Before:
             data = documents.get(row.file or "")
             if data is not None and _digest(data) == row.text_sha256:
                 texts[row.text_sha256] = data.decode()
-        return cls(folder, not known and not documents, _grouped(known), docs, documents, texts)
+        rows: dict[str, list[SourceRecord]] = defaultdict(list)
+        for row in known:
+            rows[row.source].append(row)
+        return cls(folder, not known and not documents, rows, docs, documents, texts)
 
     def is_edited(self, row: SourceRecord) -> bool:
-        """Whether the file of a document is another than was written."""
+        """Whether the file of a document was edited since it was written."""
         data = self.documents.get(row.file or "")
         return data is not None and _digest(data) != row.text_sha256
 
-    def foreign(self) -> set[str]:
-        """The identifiers of documents that nothing in the folder was converted to."""
+    def unconverted(self) -> set[str]:
+        """Return the identifiers of documents that were not converted from files."""
         own = {row.file for row in self.docs.values()}
         return {document_id(file) for file in self.documents if file not in own}
 
 
 def _check(folder: Path, output: Path) -> None:
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; give the one that your files are in")
+        raise UsageError(f"{folder} is not a folder; give the one with your files")
     inside, outside = folder.resolve(), output.resolve()
     if inside == outside or inside.is_relative_to(outside):
         raise UsageError(f"{folder} would be read and written to; give another folder after -o")
@@ -212,20 +232,11 @@ def _check(folder: Path, output: Path) -> None:
         raise UsageError(f"{output} is a file; give a new folder after -o")
     known = output.is_dir() and any((output / name).exists() for name in (rows_of.FILE, MANIFEST, FOLDER))
     if output.is_dir() and not known and any(output.iterdir()):
-        raise UsageError(f"{output} has files and is no data set; give a new folder after -o")
+        raise UsageError(f"{output} has files and is not a data set; give a new folder after -o")
 
 
-def _manifest(output: Path) -> Manifest:
-    if not (output / MANIFEST).exists():
-        return Manifest()
-    manifest, mistakes = read_manifest(output)
-    if mistakes:
-        raise DatasetError(mistakes)
-    return manifest
-
-
-def _pieces(found: FolderEntry, before: _Before, name_of: str) -> list[_Piece]:
-    """The texts of a file, as they were converted before if it has not changed. Raises ``TextError``."""
+def _read_pieces(found: FolderEntry, before: _ExistingDataset, source: str) -> list[_Piece]:
+    """Return the parts of a file, from the data set if it has not changed. Raises ``TextError``."""
     if found.problem:
         raise TextError(found.problem)
     data = read_bytes(found.path, limit=MAX_BINARY)
@@ -236,7 +247,7 @@ def _pieces(found: FolderEntry, before: _Before, name_of: str) -> list[_Piece]:
     converter = reader.converter
     if not reader.binary and len(data) > MAX_BYTES:
         raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or leave out what is old")
-    known = before.rows.get(name_of, ())
+    known = before.rows.get(source, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
         if None not in texts:
@@ -247,23 +258,20 @@ def _pieces(found: FolderEntry, before: _Before, name_of: str) -> list[_Piece]:
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
-    return [_piece(part, name_of, digest, reader.name, converter) for part in parts]
+    return [_piece(part, source, digest, reader.name, converter) for part in parts]
 
 
-def _refuse_strangers(pieces: Sequence[_Piece], before: _Before) -> None:
-    """Refuse a file whose document is there with another text, and was not made by an intake: it is not replaced.
-
-    With the same text it is adopted. Raises ``TextError``.
-    """
+def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
+    """Raise ``TextError`` for a file whose document exists with another text and was not converted from a file."""
     owned = {(row.source, row.part) for row in before.docs.values()}
     files = {row.file for row in before.docs.values()}
-    texts = {row.text_sha256 for row in before.docs.values()}  # of a file that was moved: its document stays
+    texts = {row.text_sha256 for row in before.docs.values()}  # the document of a moved file stays
     for piece in pieces:
         if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
             continue
-        file = file_of(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
+        file = document_file_name(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
         if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
-            there = f"{FOLDER}/{file} is there with another text, and no {rows_of.FILE} says what it was made from"
+            there = f"{FOLDER}/{file} exists with another text, and {rows_of.FILE} does not name its source"
             raise TextError(f"{there}; remove or rename it, or give a new folder after -o")
 
 
@@ -276,22 +284,22 @@ def _piece(part: FilePart, source: str, digest: str, kind: str, converter: str) 
         text_sha256=_digest(part.text.encode()),
         ending=part.ending,
         part=part.name,
-        title=title_within(part, source),
+        title=part_title(part, source),
         pages=part.pages,
         notes=part.notes,
     )
     return _Piece(row, part.text)
 
 
-def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
-    """Give every piece its document: the one that it had, that of a file which was moved, or a new one.
+def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> list[_Piece]:
+    """Assign a document to every piece: its former one, that of a moved file, or a new one.
 
-    Of equal texts that come first which are documents already, then those with the shortest path.
+    Of equal texts an existing document is kept, else the one with the shortest path.
     """
     owned = {(row.source, row.part): row for row in before.docs.values()}
     present = {(piece.row.source, piece.row.part) for piece in pieces}
     gone = {_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
-    taken = {*before.docs, *before.foreign()}
+    taken = {*before.docs, *before.unconverted()}
     first: dict[tuple[str, Modality], str] = {}
     placed: list[_Piece] = []
 
@@ -301,29 +309,30 @@ def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
 
     for piece in sorted(pieces, key=order):
         row, old = piece.row, owned.get((piece.row.source, piece.row.part))
-        if piece.key in first:
-            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[piece.key])))
+        key = _key(row)
+        if key in first:
+            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
             continue
         if old is None or old.ending != row.ending:
-            old = gone.pop(piece.key, None)
+            old = gone.pop(key, None)
         if old is not None and old.file is not None:
             file = old.file
         else:
             part = FilePart(piece.text, row.ending, name=row.part)
-            file = file_of(row.source, part, set())
-            if before.documents.get(file) != piece.text.encode():  # else an intake was cut short after writing it
-                file = file_of(row.source, part, taken)
+            file = document_file_name(row.source, part, set())
+            if before.documents.get(file) != piece.text.encode():  # else an interrupted update wrote it
+                file = document_file_name(row.source, part, taken)
         doc = document_id(file)
         taken.add(doc)
-        first[piece.key] = doc
+        first[key] = doc
         placed.append(replace(piece, row=replace(row, doc=doc, file=file, duplicate_of=None)))
     return placed
 
 
-def _settled(
-    placed: Sequence[_Piece], before: _Before, changes: FolderChanges
+def _write_documents(
+    placed: Sequence[_Piece], before: _ExistingDataset, changes: FolderChanges
 ) -> tuple[list[SourceRecord], dict[str, FileOutcome]]:
-    """Write what is new; return the rows, and what became of each document."""
+    """Write new and changed documents; return the rows and the outcome of each document."""
     rows: list[SourceRecord] = []
     outcomes: dict[str, FileOutcome] = {}
     for piece in placed:
@@ -348,18 +357,18 @@ def _settled(
     return rows, outcomes
 
 
-def _removed(
+def _remove_documents(
     gone: Sequence[SourceRecord],
-    before: _Before,
-    pointing: EvidenceReferences,
+    before: _ExistingDataset,
+    references: EvidenceReferences,
     rows: list[SourceRecord],
     changes: FolderChanges,
 ) -> tuple[RemovedFile, ...]:
-    """Move the documents whose files are gone out of the way, but for those that questions have their evidence in."""
+    """Move documents without a source away, except those with evidence of questions."""
     found: list[RemovedFile] = []
     for row in gone:
         data = before.documents.get(row.file or "", b"")
-        questions = pointing.at(str(row.doc), data.decode(errors="replace"))
+        questions = references.count(str(row.doc), data.decode(errors="replace"))
         found.append(RemovedFile(str(row.doc), row.source, questions if data else 0))
         if found[-1].kept:
             rows.append(row)
@@ -368,7 +377,10 @@ def _removed(
     return tuple(found)
 
 
-def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _Before) -> ConvertedFile:
+def _converted_file(
+    pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutcome], before: _ExistingDataset
+) -> ConvertedFile:
+    source = pieces[0].row.source
     docs = [piece.row.doc for piece in pieces if piece.row.doc]
     notes = tuple(note for piece in pieces for note in piece.row.notes)
     kind = pieces[0].row.kind
@@ -377,63 +389,41 @@ def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, FileOutc
         reason = f"has the same text as {', '.join(repeated)}"
         return ConvertedFile(source, FileOutcome.DUPLICATE, kind, repeated, reason, notes)
     here = {outcomes[doc] for doc in docs}
-    one = next(
-        o
-        for o in (FileOutcome.EDITED, FileOutcome.CHANGED, FileOutcome.ADDED, FileOutcome.MOVED, FileOutcome.UNCHANGED)
-        if o in here
-    )
+    one = next(outcome for outcome in _BY_PRECEDENCE if outcome in here)
     if one is FileOutcome.ADDED and len(here) > 1:
-        one = FileOutcome.CHANGED  # a workbook with a new sheet
+        one = FileOutcome.CHANGED  # such as a workbook with a new sheet
     reason = ""
     if one is FileOutcome.EDITED:
         edited = [doc for doc in docs if outcomes[doc] is FileOutcome.EDITED]
         changed = [
             p.row.doc for p in pieces if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
         ]
-        reason = f"{', '.join(edited)} was edited in the data set, and is left as it is"
+        reason = f"{', '.join(edited)} was edited in the data set and is not overwritten"
         if changed:
-            reason += "; the file changed, too: remove the document and run this again to have it new"
+            reason += "; its file changed, too: remove the document and run this again to convert it"
     return ConvertedFile(source, one, kind, tuple(docs), reason, notes)
 
 
 def _documents(
-    changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _Before
+    changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _ExistingDataset
 ) -> tuple[Document, ...]:
-    """Check the documents as they will be, and write the manifest that has their titles."""
-    documents, mistakes = documents_in(changes.preview(FOLDER), f"{FOLDER}/", {})
+    """Check the documents after the changes, and write the manifest with their titles."""
+    documents, mistakes = read_document_folder(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)
-    titled = titles(documents, manifest, rows, before.docs)
+    titled = document_titles(documents, manifest, rows, before.docs)
     if not manifest.about:
-        changes.write(MANIFEST, manifest_text(before.folder, changes.output, titled))
+        changes.write(MANIFEST, new_manifest(before.folder, changes.output, titled))
     else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
         if (changed := changed_manifest(text, manifest, documents, titled)) != text:
             changes.write(MANIFEST, changed)
     named = [replace(found, title=titled.get(found.id, found.title)) for found in documents.values() if found]
-    return in_their_languages(named, manifest.about.get("language"), manifest.languages)[0]
+    return assign_languages(named, manifest.about.get("language"), manifest.languages)[0]
 
 
-def _lines(files: Iterable[ConvertedFile]) -> list[str]:
-    return [f"{file.source}: {file.reason}" for file in sorted(files, key=lambda file: file.source)]
-
-
-def _by_source(pieces: Sequence[_Piece]) -> dict[str, list[_Piece]]:
-    found: dict[str, list[_Piece]] = {}
-    for piece in sorted(pieces, key=lambda piece: (piece.row.source, piece.row.part)):
-        found.setdefault(piece.row.source, []).append(piece)
-    return found
-
-
-def _grouped(rows: Sequence[SourceRecord]) -> dict[str, list[SourceRecord]]:
-    found: dict[str, list[SourceRecord]] = {}
-    for row in rows:
-        found.setdefault(row.source, []).append(row)
-    return found
-
-
-def _shown(name: str) -> str:
-    """A path as it can be printed and kept in JSON: bytes that are no UTF-8 are shown as they are escaped."""
+def _printable_path(name: str) -> str:
+    """Return a path with bytes that are not UTF-8 escaped, for printing and JSON."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

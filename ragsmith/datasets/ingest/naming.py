@@ -1,17 +1,20 @@
-"""Names: of the files that texts are kept in, and of documents that do not say their own title."""
+"""File names and titles of converted documents; titles that a person wrote to ``dataset.yaml`` are preserved."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from hashlib import sha256
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.document_types import kind_of
-from ragsmith.datasets.documents import MAX_NAME, document_id
+from ragsmith.datasets.documents import MAX_NAME, Documents, default_title, document_id
 from ragsmith.datasets.ingest.readers.part import FilePart
+from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, manifest_yaml
+from ragsmith.datasets.sources import SourceRecord
 from ragsmith.text.files import FORBIDDEN
+from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.types import Modality
 
 _SEPARATOR = re.compile(r"[_\s]+|(?<=[^\W_])[-.](?=[^\W_])|%20|\+")
@@ -19,22 +22,22 @@ _UNSEEN = re.compile("[\t\n\x0c\r\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\ufef
 _UNSAFE = re.compile(r"[\\:*?\"<>|]")
 
 
-def title_of(name: str) -> str:
-    """Return the words of a file's name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
+def title_from_name(name: str) -> str:
+    """Return the words of a file name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
     stem = printable(PurePosixPath(name).stem)
     return " ".join(_SEPARATOR.sub(" ", stem).split()) or stem.strip()
 
 
 def printable(name: str) -> str:
-    """Return a name in NFC, with ``_`` for bytes that are no UTF-8, controls, line breaks, and changes of direction."""
+    """Return a name in NFC with ``_`` for invalid bytes, control characters, line breaks and direction marks."""
     return unicodedata.normalize("NFC", _UNSEEN.sub("_", FORBIDDEN.sub("_", name)))
 
 
-def file_of(source: str, part: FilePart, taken: Container[str]) -> str:
-    """Return the name, from the folder of documents, of the file that keeps a part of ``source``.
+def document_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
+    """Return the path of the document file for a part of ``source``, relative to the folder of documents.
 
-    It is the source's own where a data set reads such files as they are, else that with an ending more. ``taken`` has
-    the identifiers that others have.
+    It is that of the source if data sets read such files directly, else it has one more suffix. ``taken`` are the
+    identifiers of other documents.
     """
     folders = [_safe(name) for name in source.split("/")]
     last = folders.pop()
@@ -58,10 +61,61 @@ def file_of(source: str, part: FilePart, taken: Container[str]) -> str:
             number += 1
 
 
-def has_title(part: FilePart) -> bool:
-    """Whether documents of this ending are known by a title, and not by the name of their file, as source code is."""
+def part_title(part: FilePart, source: str) -> str | None:
+    """Return the only heading of level 1, else the title in the metadata, else the first such heading or the name.
+
+    The title in the metadata is often that of a template, so a single heading takes precedence.
+    """
     kind = kind_of(f"x{part.ending}")
-    return kind is not None and kind.modality is not Modality.CODE
+    if kind is None or kind.modality is Modality.CODE:  # known by the file name
+        return None
+    prose = part.ending in (".md", ".txt")
+    heads = [b.heading for b in blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
+    own = " ".join(FORBIDDEN.sub("", part.title or "").split())
+    found = heads[0] if len(heads) == 1 or (heads and not own) else own
+    return " ".join(found.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
+
+
+def document_titles(
+    documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
+) -> dict[str, str]:
+    """Return the titles that are not in the documents' texts; those that a person wrote into the manifest stay.
+
+    ``rows`` are those of the documents, ``before`` those of the last update.
+    """
+    converted = {row.doc: row for row in rows}
+    found: dict[str, str] = {}
+    for id_, document in documents.items():
+        row, old, own = converted.get(id_), before.get(id_), manifest.titles.get(id_)
+        if own is not None and (row is None or old is None or own != old.title):
+            found[id_] = own
+        elif row is not None and row.title and document is not None and row.title != default_title(document):
+            found[id_] = row.title
+    return found
+
+
+def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
+    """Return the text of a ``dataset.yaml`` named after ``output`` for the documents of ``folder``."""
+    about = {
+        **dict.fromkeys(KEYS, ""),
+        "name": folder_name(output),
+        "title": title_from_name(folder.resolve().name) or "documents",
+    }
+    return manifest_yaml(about, titled)
+
+
+def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
+    """Return the ``text`` of a manifest with new titles and without languages of removed documents.
+
+    Everything else, including comments, stays as it is.
+    """
+    languages = {id_: language for id_, language in manifest.languages.items() if id_ in documents}
+    for key, said, there in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):
+        if dict(said) != dict(there):
+            kept = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
+            alone = (said, {}) if key == TITLES else ({}, said)
+            text = f"{kept}\n" + manifest_yaml(dict.fromkeys(KEYS, ""), *alone)
+    return text
 
 
 def _safe(name: str) -> str:
@@ -70,7 +124,7 @@ def _safe(name: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that file systems take: what is too long loses its middle, and has a digest of it instead."""
+    """Shorten a name that is too long for file systems: a digest replaces its end."""
     if len(name.encode()) <= MAX_NAME:
         return name
     path = PurePosixPath(name)

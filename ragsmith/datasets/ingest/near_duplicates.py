@@ -1,7 +1,7 @@
-"""Texts that are nearly the same, found by MinHash and banding (Broder 1997; Leskovec et al. 2020, chapter 3).
+"""Find near-duplicate texts by MinHash and banding (Broder 1997; Leskovec et al. 2020, chapter 3).
 
-Each text is the set of its runs of five words; the share of runs that two texts have in common is estimated for all
-pairs at once, and then counted for those that look alike.
+A text is the set of its shingles of five words. Candidate pairs come from bands of MinHash signatures, and their
+Jaccard similarity is computed exactly.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 RUN = 5
 BANDS, ROWS = 32, 4
-"""Pairs that share 0.4 of their runs are compared with a chance of one half, those that share 0.8 nearly always."""
+"""A pair of similarity 0.4 is a candidate with probability one half, one of 0.8 almost surely."""
 
 NEAR = 0.8
 """Jaccard similarity from which two texts are reported."""
 
-MOST_ALIKE = 50
-"""Of a bucket with more texts only neighbours are compared: these are one template filled in again and again."""
+MAX_BUCKET_PAIRS = 50
+"""In a larger bucket only neighbours are compared: such texts are filled-in copies of one template."""
 
 _SEED = 5
 _PRIME = np.uint64((1 << 31) - 1)
@@ -33,7 +33,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class NearPair:
-    """Two documents, by identifier, and the share of their runs of words that they have in common."""
+    """Two document identifiers and the Jaccard similarity of their shingles."""
 
     first: str
     second: str
@@ -41,7 +41,7 @@ class NearPair:
 
 
 def near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
-    """Return the pairs of ``texts`` that are nearly the same, most alike first. The same texts give the same pairs."""
+    """Return near-duplicate pairs of ``texts``, the most similar first; the result is deterministic."""
     runs = {name: _runs(text) for name, text in texts.items()}
     names = sorted(name for name, found in runs.items() if found.size)
     buckets: dict[tuple[int, bytes], list[str]] = defaultdict(list)
@@ -51,13 +51,13 @@ def near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
             buckets[band, signature[band * ROWS : (band + 1) * ROWS].tobytes()].append(name)
     pairs: set[tuple[str, str]] = set()
     for alike in buckets.values():
-        pairs.update(combinations(alike, 2) if len(alike) <= MOST_ALIKE else pairwise(alike))
+        pairs.update(combinations(alike, 2) if len(alike) <= MAX_BUCKET_PAIRS else pairwise(alike))
     found = [NearPair(a, b, similarity) for a, b in pairs if (similarity := _jaccard(runs[a], runs[b])) >= NEAR]
     return tuple(sorted(found, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
 
 
 def _runs(text: str) -> NDArray[np.uint64]:
-    """The distinct runs of words, each as a number below 2^31; a shorter text is one run."""
+    """Return the distinct shingles as numbers below 2^31; a shorter text is one shingle."""
     words = np.array([zlib.crc32(word.encode()) for word in _WORD.findall(text.lower())], dtype=np.uint64)
     length = min(RUN, len(words))
     if not length:
@@ -69,7 +69,7 @@ def _runs(text: str) -> NDArray[np.uint64]:
 
 
 def _signature(runs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The least value of each of the hash functions ``a x + b`` modulo a prime."""
+    """Return the MinHash signature: the minimum of each hash function ``a x + b`` modulo a prime."""
     random = np.random.default_rng(_SEED)
     a = random.integers(1, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
     b = random.integers(0, int(_PRIME), BANDS * ROWS, dtype=np.uint64)

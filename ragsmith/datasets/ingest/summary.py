@@ -1,4 +1,4 @@
-"""What an intake found, in numbers, and which chunk sizes go with the lengths of its paragraphs and sections."""
+"""Statistics of ingested documents, and chunk sizes that suit their paragraphs and sections."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.types import Document, Modality
 
 WHOLE_PARAGRAPHS, WHOLE_SECTIONS = 0.9, 0.75
-"""Shares of the paragraphs, and of the sections, that stay whole at the smaller and at the larger size."""
+"""Shares of the paragraphs and of the sections that fit into a chunk of the smaller and the larger size."""
 
 SMALLEST, LARGEST, STEP = 300, 2_400, 100
-"""Chunk sizes in characters: below there is too little to go by, beyond the embedded models read no further."""
+"""Chunk sizes in characters: smaller ones have too little context, larger ones exceed the embedded models' input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Numbers of what is in a data set now; ``kinds`` count files, ``languages`` documents by their code.
+    """Counts of the documents in a data set; ``kinds`` counts files, ``languages`` documents by language code.
 
-    ``tables`` are table documents and those within prose. ``paragraphs`` and ``sections`` are the lengths in characters
-    that the shares `WHOLE_PARAGRAPHS` and `WHOLE_SECTIONS` of them stay within, 0 where there are none.
+    ``tables`` are table documents and tables within prose. ``paragraphs`` and ``sections`` are quantiles of their
+    lengths in characters at `WHOLE_PARAGRAPHS` and `WHOLE_SECTIONS`, 0 without any.
     """
 
     documents: int
@@ -40,8 +40,8 @@ class Summary:
     chunk_sizes: tuple[int, ...]
 
 
-def summary(taken: IngestResult) -> Summary:
-    """Count what is in the documents of an intake."""
+def summarise(taken: IngestResult) -> Summary:
+    """Return the statistics of ingested documents."""
     headings = tables = 0
     paragraphs: list[int] = []
     sections: list[int] = []
@@ -71,7 +71,7 @@ def summary(taken: IngestResult) -> Summary:
 
 
 def chunk_sizes(paragraphs: int, sections: int) -> tuple[int, ...]:
-    """Return the one or two sizes that suit: of most paragraphs, and of most sections, in steps and within bounds."""
+    """Return one or two chunk sizes for these lengths of paragraphs and sections, rounded up and bounded."""
     found = [min(LARGEST, max(SMALLEST, STEP * ceil(length / STEP))) for length in (paragraphs, sections) if length]
     return tuple(sorted(set(found)))
 
@@ -82,5 +82,5 @@ def _sections(document: Document) -> Iterator[int]:
 
 
 def _within(lengths: Sequence[int], share: float) -> int:
-    """The least length that this share of the lengths does not exceed."""
+    """Return the quantile of ``lengths`` at ``share``, 0 without any."""
     return sorted(lengths)[ceil(share * len(lengths)) - 1] if lengths else 0

@@ -1,4 +1,4 @@
-"""What lies in a folder of any depth: the files to read, and a sentence for everything else."""
+"""Walk a folder of any depth: the files to read, and reasons for everything else."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.ingest.writing import PREFIX
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.sources import FILE as SOURCES
+from ragsmith.datasets.writing import PREFIX
 
 ASIDE = ("__pycache__", "node_modules")
-"""Folders that programs fill."""
+"""Folders written by programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """Something in the folder: its path from there with ``/``, and why it is no file to read, if it is none.
+    """An entry of the folder: its relative path with ``/``, and the reason if it is not a file to read.
 
-    What is ``hidden``, was filled by a program, or is a data set that an intake made, is one entry, however
-    much is in it, and is not looked into.
+    Folders that are ``hidden``, written by programs, or data sets made by ``ragsmith dataset init`` are one entry.
     """
 
     name: str
@@ -31,9 +30,9 @@ class FolderEntry:
 
 
 def walk(folder: Path, leaving_out: Path) -> Iterator[FolderEntry]:
-    """Yield everything in ``folder`` but folders that are looked into, by names; ``leaving_out`` is not looked into.
+    """Yield the files in ``folder`` and what cannot be read, sorted by name; the folder ``leaving_out`` is skipped.
 
-    No symbolic link is followed: what it points to is read where it lies, if that is in ``folder``.
+    Symbolic links are not followed.
     """
     within = [("", folder)]
     while within:
@@ -52,7 +51,7 @@ def walk(folder: Path, leaving_out: Path) -> Iterator[FolderEntry]:
             elif Path(entry.path).resolve() == leaving_out:
                 continue
             elif all((Path(entry.path) / name).is_file() for name in (SOURCES, MANIFEST)):
-                said = "is a data set that init made; give it alone to take its documents in"
+                said = "is a data set made by init; give it alone to convert its documents"
                 yield FolderEntry(f"{above}{entry.name}", Path(entry.path), said, hidden=True)
             else:
                 inner.append((f"{above}{entry.name}/", Path(entry.path)))
@@ -60,7 +59,7 @@ def walk(folder: Path, leaving_out: Path) -> Iterator[FolderEntry]:
 
 
 def _entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | None:
-    """What is found, or None for a folder to look into."""
+    """Return an entry, or None for a folder to walk."""
     path = Path(entry.path)
     if entry.name.startswith("."):
         return FolderEntry(name, path, "is hidden", hidden=True)
@@ -71,7 +70,7 @@ def _entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | No
     if stat.S_ISLNK(mode):
         return FolderEntry(name, path, _link_problem(path, folder))
     if stat.S_ISDIR(mode):
-        return FolderEntry(name, path, "is filled by programs", hidden=True) if entry.name in ASIDE else None
+        return FolderEntry(name, path, "is written by programs", hidden=True) if entry.name in ASIDE else None
     return FolderEntry(name, path, "" if stat.S_ISREG(mode) else "is not a regular file")
 
 
@@ -81,5 +80,5 @@ def _link_problem(path: Path, folder: Path) -> str:
     except (OSError, RuntimeError):
         return "is a symbolic link to nothing"
     if target.is_relative_to(folder.resolve()):
-        return "is a symbolic link to something in the folder, which is read where it lies"
-    return "is a symbolic link out of the folder, which is not followed; copy what it points to into the folder"
+        return "is a symbolic link to an entry of the folder, which is read at its own path"
+    return "is a symbolic link out of the folder, which is not followed; copy its target into the folder"

@@ -1,122 +1,108 @@
-"""Change a data set's folder by renaming what was written beside it; one at a time.
+"""Collect changes of a data set's folder and apply them by renaming.
 
-A new folder is there whole or not at all. In one that is there already each file is the old one or the new one, and
-``sources.jsonl`` comes last: after a power cut in between, the same command finds what was written and goes on.
+A new folder appears whole or not at all. In an existing one each file is the old or the new one, and ``sources.jsonl``
+is written last: after a power failure in between, the same command completes the changes.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.datasets.locking import locked
+from ragsmith.datasets.writing import PREFIX, draft_folder, publish_folder
 from ragsmith.errors import UsageError
 
-PREFIX = ".ragsmith-"
 REMOVED = "removed"
-"""The folder in the data set that documents go to whose files are gone."""
+"""Folder in the data set for documents whose source files are gone."""
 
 
 @dataclass
 class FolderChanges:
-    """What will be different in the folder ``output``: files written to ``draft``, and files that move away."""
+    """Changes of the folder ``output``: files written to ``draft``, and files to move away."""
 
     output: Path
     draft: Path
+    is_new: bool
     written: list[str] = field(default_factory=list)
     away: list[str] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> None:
-        """Have a file of this name, which is a path from the folder, with this text."""
+        """Write a file; ``name`` is its path in the folder."""
         path = self.draft / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
         self.written.append(name)
 
     def move_away(self, name: str) -> None:
-        """Have this file among those that were removed."""
+        """Move a file to `REMOVED` when the changes are applied."""
         self.away.append(name)
 
     def preview(self, name: str) -> Path:
-        """Return a folder that has the files of the folder ``name`` as they will be."""
+        """Return a folder with the files of the folder ``name`` after the changes."""
         before = self.output / name
         if not before.is_dir():
             return self.draft / name
         view = self.draft / "preview"
-        shutil.copytree(before, view, copy_function=_linked, ignore=lambda *_: ())
+        shutil.copytree(before, view, copy_function=_link_or_copy, ignore=lambda *_: ())
         for written in self.written:
             if written.startswith(f"{name}/"):
                 path = view / written.removeprefix(f"{name}/")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
-                _linked(str(self.draft / written), str(path))
+                _link_or_copy(str(self.draft / written), str(path))
         for away in self.away:
             (view / away.removeprefix(f"{name}/")).unlink(missing_ok=True)
         return view
 
-    @property
-    def joins(self) -> bool:
-        """Whether the folder was there before."""
-        return self.draft.parent == self.output
-
-    def held(self) -> AbstractContextManager[None]:
-        """Keep others from writing questions: which documents they point to decides which may move away."""
-        return locked(self.output) if self.joins else nullcontext()
+    def lock_questions(self) -> AbstractContextManager[None]:
+        """Keep other processes from writing questions: their evidence decides which documents may move away."""
+        return nullcontext() if self.is_new else locked(self.output)
 
     def apply(self) -> None:
-        """Put everything in its place, in the order in which it was written."""
+        """Move all files to their places, in the order in which they were written."""
         shutil.rmtree(self.draft / "preview", ignore_errors=True)
-        if not self.joins:
-            _become(self.draft, self.output)
+        if self.is_new:
+            publish_folder(self.draft, self.output)
             return
+        moves = [(self.output / name, _free_path(self.output / REMOVED / name)) for name in self.away]
+        for path, target in [*moves, *((self.draft / name, self.output / name) for name in self.written)]:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
         for name in self.away:
-            self._rename(self.output / name, _free(self.output / REMOVED / name))
-        for name in self.written:
-            self._rename(self.draft / name, self.output / name)
-        for name in self.away:
-            _prune((self.output / name).parent, self.output)
-
-    def _rename(self, path: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
+            _remove_empty_folders((self.output / name).parent, self.output)
 
 
 @contextmanager
-def claimed(output: Path) -> Iterator[FolderChanges]:
-    """Give what changes ``output``; nothing is left of it after an error or an interruption.
+def folder_changes(output: Path) -> Iterator[FolderChanges]:
+    """Yield changes of ``output`` to fill and apply; an error or an interruption leaves no temporary files.
 
-    Raises ``UsageError`` where another process changes the same folder.
+    Raises:
+        UsageError: another process changes the same folder.
     """
-    there = output.is_dir() and any(output.iterdir())
-    parent = output if there else output.resolve().parent
+    is_new = not (output.is_dir() and any(output.iterdir()))
+    parent = output.resolve().parent if is_new else output
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with _lock(output, there=there):
-            for left in parent.glob(f"{PREFIX}*") if there else ():  # by a process that was killed
+        with nullcontext() if is_new else _lock(output):
+            for left in () if is_new else parent.glob(f"{PREFIX}*"):  # of a process that was killed
                 shutil.rmtree(left, ignore_errors=True)
-            draft = Path(tempfile.mkdtemp(dir=parent, prefix=PREFIX))
-            try:
-                yield FolderChanges(output, draft)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
+            with draft_folder(parent) as draft:
+                yield FolderChanges(output, draft, is_new)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(output)) from error  # nobody knows the name of the draft
+        raise OSError(error.errno, error.strerror, str(output)) from error  # without the name of the draft
 
 
 @contextmanager
-def _lock(output: Path, *, there: bool) -> Iterator[None]:
-    """Keep others out of a folder that is there; the lock is the folder's own and ends with the process."""
+def _lock(output: Path) -> Iterator[None]:
+    """Lock the existing folder itself, until the process ends at the latest."""
     try:
         import fcntl  # noqa: PLC0415  not on Windows
     except ImportError:
-        yield
-        return
-    if not there:
         yield
         return
     handle = os.open(output, os.O_RDONLY)
@@ -130,21 +116,7 @@ def _lock(output: Path, *, there: bool) -> Iterator[None]:
         os.close(handle)
 
 
-def _become(draft: Path, output: Path) -> None:
-    """Rename the draft; who comes second finds a folder that is not empty."""
-    mask = os.umask(0)
-    os.umask(mask)
-    draft.chmod(0o777 & ~mask)
-    try:
-        draft.rename(output)
-    except OSError:
-        if not output.is_dir() or not any(output.iterdir()):
-            raise
-        raise UsageError(f"{output} was written by somebody else meanwhile; run the same command again") from None
-
-
-def _linked(source: str, target: str) -> str:
-    """A second name for a file, where the file system has such, else a copy."""
+def _link_or_copy(source: str, target: str) -> str:
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -152,8 +124,8 @@ def _linked(source: str, target: str) -> str:
     return target
 
 
-def _free(path: Path) -> Path:
-    """A name that is not taken: ``a.md``, ``a~2.md``, ..."""
+def _free_path(path: Path) -> Path:
+    """Return a path that does not exist: ``a.md``, ``a~2.md``, ..."""
     found, number = path, 1
     while found.exists():
         number += 1
@@ -161,8 +133,7 @@ def _free(path: Path) -> Path:
     return found
 
 
-def _prune(folder: Path, above: Path) -> None:
-    """Remove folders that have become empty."""
+def _remove_empty_folders(folder: Path, above: Path) -> None:
     while folder != above and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent

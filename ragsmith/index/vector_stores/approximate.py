@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 from threadpoolctl import threadpool_limits
 
-from ragsmith.building import Building
+from ragsmith.building import TaskProgress
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.extensions import Package
@@ -208,7 +208,7 @@ def _taken(
 def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
     """All that ``make`` makes, in even blocks: a smaller one behind them might be remembered besides."""
     vectors = np.zeros((0, 1), dtype=np.float32)
-    building = Building("embedding texts", count)
+    building = TaskProgress("embedding texts", count)
     bounds = np.linspace(0, count, -(-count // _BLOCK) + 1).astype(np.int64).tolist()
     for start, end in pairwise(bounds):
         with building.around():

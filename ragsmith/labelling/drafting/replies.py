@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ragsmith.models.tasks import Task, clean
+from ragsmith.models.tasks import Task, clean_reply
 
 MOST = 2
 """Questions of a reply."""
@@ -81,7 +81,7 @@ def object_in(reply: str, keys: Sequence[str]) -> Mapping[str, Any]:
         ValueError: it is anything else.
     """
     try:
-        found = json.loads(clean(reply), object_pairs_hook=_once)
+        found = json.loads(clean_reply(reply), object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("the reply is nested too deeply; expected a JSON object") from None
     except json.JSONDecodeError as error:

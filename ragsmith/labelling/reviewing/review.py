@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from ragsmith.datasets.anchoring.repaired_folder import moved
+from ragsmith.datasets.anchoring.repair_dataset import relocate_evidence
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
-from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.locking import held, locked
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -157,7 +157,7 @@ class Review:
         if mistakes := (*wrong, *wrong_documents):
             raise DatasetError(mistakes)
         read = [document for document in documents.values() if document is not None]
-        read_as, _ = in_their_languages(read, manifest.about.get("language"), manifest.languages)
+        read_as, _ = assign_languages(read, manifest.about.get("language"), manifest.languages)
         kept = {document.id: document for document in read_as}
         name = manifest.about.get("title") or found.resolve().name
         with ExitStack() as lock:
@@ -320,7 +320,7 @@ class Review:
             if self._checker.span(entry)[0] is None:
                 text = entry.get("text")
                 same = [now for now in draft.evidence if now.get("text") == text and self._checker.span(now)[0]]
-                found = same[:1] or [*moved(entry, self.documents)]
+                found = same[:1] or [*relocate_evidence(entry, self.documents)]
             if not found:
                 lost.append(str(text))
             evidence += [one for one in found or [entry] if one not in evidence]

@@ -1,1 +1,1 @@
-"""Embedded models: classical methods and static vectors that need no key, GPU, network or service."""
+"""Embedded models: classical methods and static vectors, without keys, GPUs or networks."""

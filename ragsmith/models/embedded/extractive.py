@@ -1,7 +1,6 @@
-"""The embedded language model: classical methods that find, choose and compare what a corpus says.
+"""The embedded language model: classical methods over the sentences and words of a corpus.
 
-It performs a `Task` by the classical method the task carries, and is the toolkit those methods are made of. Everything
-is deterministic, needs no network and remembers what it has read.
+It performs a `Task` by the task's classical method, and provides what those methods need. Results are deterministic.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _REMEMBERED_TEXTS = 1 << 13
 class ExtractiveModel(LanguageModel):
     """A `LanguageModel` over the chunks ``texts`` of a corpus, with vectors of words from ``word_vectors``.
 
-    ``languages`` are those of the texts if they are not all English.
-
-    Nothing is computed before it is needed; threads may share an instance.
+    ``languages`` are those of the texts if they are not all English. Statistics are computed on first use. Thread-safe.
     """
 
     def __init__(self, texts: Sequence[str], word_vectors: Embedder, languages: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Pseudo-relevance feedback: what the best texts for a query say besides it (Lavrenko and Croft 2001)."""
+"""Pseudo-relevance feedback: expansion terms from the best texts for a query (Lavrenko and Croft 2001)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ranking = tuple[tuple[int, float], ...]
 
 
 class RelevanceFeedback:
-    """Searches ``texts`` by BM25 and reads expansion words out of what was found."""
+    """Searches ``texts`` with BM25 and selects expansion terms from the results."""
 
     def __init__(self, texts: Sequence[str], lexicon: Lexicon, languages: Sequence[str] = ()) -> None:
         self._texts = tuple(texts)
@@ -33,25 +33,25 @@ class RelevanceFeedback:
         return BM25(self._texts, languages=self._languages)
 
     def _best(self, query: str, n: int) -> Ranking:
-        """The ``n`` best texts that share a term with ``query``; equals go by position."""
+        """Return the ``n`` best texts that share a term with ``query``; ties are broken by position."""
         if n < 1 or not self._texts:
             return ()
         positions, scores = self._bm25.best(query, n)
         return tuple(zip(positions.tolist(), scores.tolist(), strict=True))
 
     def _expansion_terms(self, query: str, n: int, documents: int) -> tuple[str, ...]:
-        """Words that set the feedback texts apart from the corpus, in the spelling of the corpus, best first.
+        """Return the words that distinguish the ``documents`` best texts from the corpus, best first.
 
-        The relevance model of Lavrenko and Croft 2001 over the ``documents`` best texts, weighted by their share of the
-        score (as Abdul-Jaleel et al. 2004 weigh by query likelihood), without the query's own terms: RM3 mixes those
-        back in, and here the caller decides. Words are chosen by their part of the divergence from the corpus
-        (Carpineto et al. 2001), since in a small corpus the likeliest words are its commonest.
+        The relevance model of Lavrenko and Croft 2001, with texts weighted by their share of the score (as
+        Abdul-Jaleel et al. 2004 weight by query likelihood), without the query's terms. Words are ranked by their part
+        of the divergence from the corpus (Carpineto et al. 2001), since in a small corpus the likeliest words are its
+        most common ones.
         """
-        asked = set(self._lexicon.terms(query))
+        own = set(self._lexicon.terms(query))
         gains = {
             term: round(p * math.log(p * self._lexicon.total / self._lexicon.counts[term]), 9)  # p ln(p / p_C)
             for term, p in self._relevance_model(self.best(query, documents)).items()
-            if term not in asked and is_wordlike(self._lexicon.surfaces[term])
+            if term not in own and is_wordlike(self._lexicon.surfaces[term])
         }
         chosen = sorted((term for term, gain in gains.items() if gain > 0), key=lambda term: -gains[term])
         return tuple(self._lexicon.surfaces[term] for term in chosen[: max(n, 0)])

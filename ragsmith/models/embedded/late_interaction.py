@@ -1,8 +1,4 @@
-"""Late interaction: every token of a query finds its best match in a text (MaxSim of Khattab and Zaharia 2020).
-
-The token vectors are static here, so no network has to run; what stands in for the missing context is the inverse
-document frequency of the query's tokens.
-"""
+"""Late interaction with static token vectors: MaxSim (Khattab and Zaharia 2020), weighted by the query tokens' idf."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.embedded.fixed_point import fixed_point
+from ragsmith.models.embedded.fixed_point import round_to_grid
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
 from ragsmith.text.words import STOP_WORDS
@@ -40,11 +36,11 @@ class TokenEmbedder(Protocol):
         ...
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the form of every token, by id; ``▁`` stands for the space in front of a word."""
+        """Return the form of every token by id; ``▁`` is the space in front of a word."""
         ...
 
     def vocabulary_vectors(self) -> Vectors:
-        """Return the vectors of all tokens, by id: rows of length 1."""
+        """Return the vectors of all tokens by id: rows of length 1."""
         ...
 
 
@@ -52,9 +48,9 @@ class TokenEmbedder(Protocol):
 class LateInteractionScorer:
     """Scores a text by the idf-weighted mean, over the query's tokens, of the best cosine with a token of the text.
 
-    ``texts`` is the corpus whose document frequencies weigh the query's tokens. A score lies in [-1, 1], in practice in
-    [0, 1], has six decimals and depends on nothing but query, text and corpus. Punctuation does not count, nor do the
-    query's stop words while anything else is left. Weights are read on first use; threads may share an instance.
+    ``texts`` is the corpus of the document frequencies. Scores are in [-1, 1], in practice in [0, 1], to six decimals,
+    and depend only on query, text and corpus. Punctuation is ignored, as are the query's stop words unless it has no
+    other words. Weights are loaded on first use. Thread-safe.
     """
 
     def __init__(self, word_vectors: TokenEmbedder, texts: Sequence[str]) -> None:
@@ -64,32 +60,32 @@ class LateInteractionScorer:
 
     @cached_property
     def id(self) -> str:
-        """Method, its code, the embedder and the corpus that the frequencies are from."""
+        """Method, its code, the embedder and the corpus."""
         return (
             f"late-interaction:{fingerprint(__name__, type(self).__name__)}:{self._embedder.id}:{digest(*self._texts)}"
         )
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Score each of ``texts``; 0 for a text, or for any text with a query, that has no word."""
-        asked = self._query_tokens(query)
+        """Score each of ``texts``; 0 if the query or the text has no words."""
+        queried = self._query_tokens(query)
         scores = np.zeros(len(texts))
         filled = [(row, ids) for row, text in enumerate(texts) if len(ids := self._distinct(text))]
-        if len(asked) and filled:
+        if len(queried) and filled:
             rows = [row for row, _ in filled]
             starts = np.cumsum([0, *(len(ids) for _, ids in filled[:-1])])
-            read = np.concatenate([ids for _, ids in filled])
+            tokens = np.concatenate([ids for _, ids in filled])
             # Khattab & Zaharia 2020, eq. 3, for all texts at once: max over the text's tokens of cos(q_i, t_j) ...
-            best = np.maximum.reduceat(self._cosines(asked, read), starts, axis=1)
-            weights = self._idf[asked]
+            best = np.maximum.reduceat(self._cosines(queried, tokens), starts, axis=1)
+            weights = self._idf[queried]
             scores[rows] = weights @ best / weights.sum()  # ... and the sum over q_i, here an idf-weighted mean
         return tuple(np.round(scores, 6).tolist())
 
-    def _cosines(self, queried: Ids, read: Ids) -> NDArray[np.float32]:
-        """Cosines of the tokens ``queried`` × ``read``: an exact product, then one scaling by each length."""
-        # einsum, not @: the threads of a BLAS cost milliseconds where others use the cores too, and gain little here
-        cosines: NDArray[np.float32] = np.einsum("ik,jk->ij", self._vectors[queried], self._vectors[read])
+    def _cosines(self, queried: Ids, tokens: Ids) -> NDArray[np.float32]:
+        """Return the cosines of tokens, an exact product scaled by both lengths: shape ``(queried, tokens)``."""
+        # einsum rather than @, because the threads of a BLAS cost milliseconds if other processes use the cores
+        cosines: NDArray[np.float32] = np.einsum("ik,jk->ij", self._vectors[queried], self._vectors[tokens])
         cosines *= self._reciprocal_lengths[queried][:, np.newaxis]
-        cosines *= self._reciprocal_lengths[read]
+        cosines *= self._reciprocal_lengths[tokens]
         return cosines
 
     def _query_tokens(self, query: str) -> Ids:
@@ -100,13 +96,13 @@ class LateInteractionScorer:
         return content if len(content) else ids
 
     def _distinct_tokens(self, text: str) -> Ids:
-        """Distinct word tokens of ``text``, ascending: a maximum needs neither order nor repeats."""
+        """Return the distinct word tokens of ``text`` in ascending order."""
         ids = np.array(sorted(set(self._embedder.tokens(text))), dtype=np.intp)
         return ids[self._kinds[0][ids]]
 
     @cached_property
     def _kinds(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """By token id: whether it is (part of) a word or number, and whether it is a stop word."""
+        """By token id, whether it is (part of) a word or number, and whether it is a stop word."""
         forms = self._embedder.vocabulary()
         words = [form not in _SPECIAL and any(map(str.isalnum, form)) for form in forms]
         stops = [form.removeprefix(_SPACE).lower() in STOP_WORDS and form.startswith(_SPACE) for form in forms]
@@ -114,7 +110,7 @@ class LateInteractionScorer:
 
     @cached_property
     def _vectors(self) -> Vectors:
-        return fixed_point(self._embedder.vocabulary_vectors())
+        return round_to_grid(self._embedder.vocabulary_vectors())
 
     @cached_property
     def _reciprocal_lengths(self) -> NDArray[np.float32]:
@@ -124,7 +120,7 @@ class LateInteractionScorer:
 
     @cached_property
     def _idf(self) -> NDArray[np.float64]:
-        """By token id, as in Robertson and Zaragoza 2009 with Lucene's +1, which keeps every weight positive."""
+        """Inverse document frequency by token id (Robertson and Zaragoza 2009), positive by Lucene's +1."""
         frequency = np.zeros(len(self._kinds[0]))
         for text in self._texts:
             frequency[self._distinct(text)] += 1

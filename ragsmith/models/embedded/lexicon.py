@@ -1,4 +1,4 @@
-"""The words of a corpus: how often each index term occurs, how much it tells, and how it is spelled."""
+"""Statistics of a corpus's words: frequencies, inverse document frequencies and spellings of index terms."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _FEWEST_LETTERS = 3
 class Lexicon:
     """Frequencies of index terms over ``texts``, counted on first use.
 
-    ``languages`` are those of the texts if they are not all English. ``terms`` reads any other text, which may be in
-    each of them.
+    ``languages`` are those of the texts if they are not all English; ``terms`` analyses a text in any of them.
     """
 
     def __init__(self, texts: Sequence[str], languages: Sequence[str] = ()) -> None:
@@ -31,12 +30,12 @@ class Lexicon:
 
     def idf(self, term: str) -> float:
         """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive; the maximum for a term that no text contains."""
-        return self._idf.get(term, self._unknown)
+        return self._idf.get(term, _idf(len(self._texts), 0))
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Occurrences of each term in the corpus."""
-        return Counter(term for held in self._terms() for term in held)
+        return Counter(term for own in self._terms() for term in own)
 
     @cached_property
     def total(self) -> int:
@@ -45,7 +44,7 @@ class Lexicon:
 
     @cached_property
     def surfaces(self) -> Mapping[str, str]:
-        """Each term's most frequent spelling, with its capitals; among equals lower case, then alphabetical order."""
+        """Each term's most frequent spelling; ties go to lower case, then to alphabetical order."""
         found: dict[str, Counter[str]] = {}
         for text, language in zip(self._texts, self._languages, strict=True):
             for form, term in zip(spellings(text, language), terms(text, language), strict=True):
@@ -56,26 +55,22 @@ class Lexicon:
 
     @cached_property
     def _idf(self) -> dict[str, float]:
-        held = Counter(term for own in self._terms() for term in set(own))
-        return {term: _idf(len(self._texts), count) for term, count in held.items()}
+        frequency = Counter(term for own in self._terms() for term in set(own))
+        return {term: _idf(len(self._texts), count) for term, count in frequency.items()}
 
     def terms_at(self, position: int) -> tuple[str, ...]:
-        """The terms of one of the texts."""
+        """Return the terms of one of the texts."""
         text, language = self._texts[position], self._languages[position]
         return terms(text) if language == ENGLISH else terms(text, language)
 
     def _terms(self) -> Iterator[tuple[str, ...]]:
         return map(self.terms_at, range(len(self._texts)))
 
-    @cached_property
-    def _unknown(self) -> float:
-        return _idf(len(self._texts), 0)
-
 
 def is_wordlike(surface: str) -> bool:
-    """Whether ``surface`` can stand in a sentence as a word: letters only, and more than an abbreviation."""
+    """Whether ``surface`` looks like a word: letters only, and at least three."""
     return surface.isalpha() and len(surface) >= _FEWEST_LETTERS
 
 
-def _idf(texts: int, holding: int) -> float:
-    return math.log1p((texts - holding + 0.5) / (holding + 0.5))
+def _idf(texts: int, frequency: int) -> float:
+    return math.log1p((texts - frequency + 0.5) / (frequency + 0.5))

@@ -1,4 +1,4 @@
-"""The reranker of a run that does without one."""
+"""The reranker of runs without a reranker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ragsmith.models.registry import provider
 
 @provider("cross_encoder", "none")
 class NoReranker:
-    """Stands where a reranker would; `ragsmith.exported.requirements` sees to it that nothing asks it."""
+    """A placeholder that is never called: see `ragsmith.exported.requirements`."""
 
     id = "none"
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Raise: there is none."""
+        """Raise `ModelUnavailable`."""
         raise ModelUnavailable("this run has no reranker: name one with --reranker")

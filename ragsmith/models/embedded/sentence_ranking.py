@@ -1,4 +1,4 @@
-"""How well texts fit a query, and a choice of them that repeats itself little."""
+"""Relevance of texts to a query, and diverse selection of texts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What is known of a text."""
+class _Features:
+    """The terms and the vector of a text."""
 
     terms: frozenset[str]
     vector: Floats
 
 
 class SentenceRanking:
-    """Compares texts by the terms they share, weighted by ``lexicon``, and by their vectors from ``embedder``."""
+    """Compares texts by shared terms, weighted by ``lexicon``, and by vectors of ``embedder``."""
 
     def __init__(self, lexicon: Lexicon, embedder: Embedder) -> None:
         self._lexicon = lexicon
         self._embedder = embedder
-        self._known: dict[str, _Read] = {}
+        self._known: dict[str, _Features] = {}
         self._lock = threading.Lock()
         self._weights = bounded_cache(_REMEMBERED_TEXTS, key="a query")(self._weigh_terms)
         self._vectors = bounded_cache(_REMEMBERED_GROUPS, key="the texts of a group")(self._read_vectors)
@@ -46,13 +46,13 @@ class SentenceRanking:
 
     @decides_no_value
     def forget(self) -> None:
-        """Empty what is known of texts; they are read again to the same values."""
+        """Empty the cache of texts."""
         with self._lock:
             self._known.clear()
 
     def relevance(self, query: str, texts: Sequence[str]) -> Floats:
         """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine."""
-        known = self._relevances(query)  # candidates of one question put the same sentences together again and again
+        known = self._relevances(query)  # the candidates of a question share most sentences
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
             known.update(zip(new, self._relevance(query, new), strict=True))
@@ -84,42 +84,43 @@ class SentenceRanking:
         return tuple(chosen)
 
     def _relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        weights, asked = self._weights(query), self._read(query).vector
+        weights, query_vector = self._weights(query), self._read(query).vector
         found = []
-        for read in self._all_read(texts):
-            covered = sum([weight for term, weight in weights if term in read.terms])
-            cosine = float(read.vector.dot(asked))
+        for text in self._read_all(texts):
+            covered = sum([weight for term, weight in weights if term in text.terms])
+            cosine = float(text.vector.dot(query_vector))
             found.append(min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6))))
         return found
 
     def _weigh_terms(self, query: str) -> tuple[tuple[str, float], ...]:
-        """The distinct terms of ``query`` and the share that each has in their total idf."""
+        """Return the distinct terms of ``query`` and their shares of the total idf."""
         weights = {term: self._lexicon.idf(term) for term in self._lexicon.terms(query)}
         total = sum(weights.values())
         return tuple((term, weight / total) for term, weight in weights.items())
 
     def _read_vectors(self, texts: Texts) -> Floats:
-        return np.array([read.vector for read in self._all_read(texts)])
+        return np.array([features.vector for features in self._read_all(texts)])
 
-    def _read(self, text: str) -> _Read:
-        return self._all_read((text,))[0]
+    def _read(self, text: str) -> _Features:
+        return self._read_all((text,))[0]
 
-    def _all_read(self, texts: Sequence[str]) -> list[_Read]:
-        """What is known of ``texts``; those that are new are embedded together."""
+    def _read_all(self, texts: Sequence[str]) -> list[_Features]:
+        """Return the features of ``texts``; new texts are embedded together."""
         known = self._known
         with suppress(KeyError):
             return [known[text] for text in texts]
         found = {text: known.get(text) for text in texts}
-        new = [text for text, read in found.items() if read is None]
+        new = [text for text, features in found.items() if features is None]
         vectors = self._embedder.embed(new).astype(np.float64)
-        made = {
-            text: _Read(frozenset(self._lexicon.terms(text)), vector) for text, vector in zip(new, vectors, strict=True)
+        added = {
+            text: _Features(frozenset(self._lexicon.terms(text)), vector)
+            for text, vector in zip(new, vectors, strict=True)
         }
         with self._lock:
-            known.update(made)
+            known.update(added)
             while len(known) > _REMEMBERED_TEXTS:
                 del known[next(iter(known))]
-        return [found[text] or made[text] for text in texts]
+        return [found[text] or added[text] for text in texts]
 
 
 def _nothing_known(query: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""The embedded embedder: WordLlama's static token vectors, 256 dimensions, bundled with its package.
+"""The embedded embedder: WordLlama's static token vectors of 256 dimensions.
 
-Weights and tokenizer are read from the installed package's folder. The package itself is not imported: that would set
-up logging for the whole process and load much that is not needed here.
+Weights and tokenizer are read from the folder of the installed package, which is not imported because that would
+configure logging for the process and load unneeded modules.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TEXTS_AT_ONCE = 1 << 8  # 2 KB each while they are scaled
 class WordLlamaEmbedder:
     """Embeds a text as the mean of its tokens' static vectors, scaled to length 1 (as ``WordLlama.embed(norm=True)``).
 
-    A text's vector depends on nothing but the text. Files are read on first use; threads may share an instance.
+    A vector depends only on its text. Files are read on first use. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class WordLlamaEmbedder:
 
     @cached_property
     def id(self) -> str:
-        """Model, version of the package that ships it, of its tokenizer's, and of the code here."""
+        """Model, versions of its package and of ``tokenizers``, and fingerprint of this code."""
         return (
             f"{PACKAGE}:{MODEL}@{version(PACKAGE)}:{version('tokenizers')}:{fingerprint(__name__, type(self).__name__)}"
         )
@@ -61,42 +61,42 @@ class WordLlamaEmbedder:
             totals = np.zeros((len(part), DIMENSIONS))
             for total, text in zip(totals, part, strict=True):
                 if ids := self.tokens(text):
-                    # The weights are float16, so their float64 sum is exact and its order cannot matter.
+                    # The weights are float16, so their float64 sum is exact in any order.
                     np.add.reduce(self._weights.take(ids, axis=0), axis=0, dtype=np.float64, out=total)
             vectors[start : start + len(part)] = _unit(totals)  # the mean has the direction of the sum
         return vectors
 
     def tokens(self, text: str) -> list[int]:
-        """Return the token ids of ``text``, in order: word by word, as no token goes over the blank between two."""
+        """Return the token ids of ``text`` in order, word by word because no token spans two words."""
         if "  " in text or text[:1] == " " or text[-1:] == " " or "<" in text or "\u2581" in text:
             return list(self._encoded(text))  # runs of blanks are tokens; "</s>" is one wherever it stands
         return list(chain.from_iterable(map(self._of_word, text.split(" "))))
 
     def _encoded(self, text: str) -> tuple[int, ...]:
-        # the fast batch does not work out offsets: half the time
+        # the fast batch computes no offsets, which halves the time
         return tuple(self._tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the form of every token, by id; ``▁`` stands for the space in front of a word."""
+        """Return the form of every token by id; ``▁`` is the space in front of a word."""
         forms = self._tokenizer.get_vocab()
         return tuple(sorted(forms, key=forms.__getitem__))
 
     def vocabulary_vectors(self) -> Vectors:
-        """Return the vectors of all tokens, by id: shape ``(tokens in the vocabulary, 256)``, rows of length 1."""
+        """Return the vectors of all tokens by id: shape ``(vocabulary, 256)``, rows of length 1."""
         return _unit(self._weights.astype(np.float32))
 
     @cached_property
     def _weights(self) -> NDArray[np.float16]:
         from safetensors.numpy import load_file  # noqa: PLC0415 — loaded on first use
 
-        weights: NDArray[np.float16] = load_file(_bundled(WEIGHTS))["embedding.weight"]
+        weights: NDArray[np.float16] = load_file(_find_file(WEIGHTS))["embedding.weight"]
         return weights
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         from tokenizers import Tokenizer  # noqa: PLC0415 — loaded on first use
 
-        return Tokenizer.from_file(str(_bundled(TOKENIZER)))
+        return Tokenizer.from_file(str(_find_file(TOKENIZER)))
 
     def __reduce__(self) -> tuple[type[WordLlamaEmbedder], tuple[()]]:  # a process reads the files itself
         return WordLlamaEmbedder, ()
@@ -109,7 +109,7 @@ def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
     return scaled
 
 
-def _bundled(name: str) -> Path:
+def _find_file(name: str) -> Path:
     spec = find_spec(PACKAGE)  # finds a top-level package without executing it
     folders = list(spec.submodule_search_locations or ()) if spec else []
     for folder in folders:

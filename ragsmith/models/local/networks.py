@@ -1,18 +1,33 @@
-"""A loaded network of the library sentence-transformers: how much it reads, what it cuts, and how it is run."""
+"""Networks of sentence-transformers with their windows, run so that a text's result depends only on the text.
+
+The last bits of a matrix product depend on its shape and the number of threads (1e-7 in a coordinate of
+all-MiniLM-L6-v2, which may change the sixth decimal of a cosine). So the shape for a text depends only on its length,
+and each product uses one thread. Several texts are computed in parallel, which is no slower on a CPU than padded
+batches.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragsmith.errors import RagsmithError, UsageError
-from ragsmith.models.local.fixed_shapes import Array, FixedShapes
 
+T = TypeVar("T")
+Array = NDArray[np.float32]
+
+ACCELERATOR_ROWS = 32
 _UNLIMITED = 10**9
-"""Libraries write "no limit" as None, infinity or 10^30."""
+"""Libraries represent "no limit" by None, infinity or 10^30."""
 
 
 class Network:
@@ -26,13 +41,13 @@ class Network:
         self.window = _window(model, context_window)
         if self.window is not None:
             model.max_seq_length = self.window
-            # one of our own: a tokenizer that now cuts and now does not cannot be shared by threads
+            # a copy, because threads cannot share a tokenizer that truncates in some calls only
             self._tokenizer = copy.deepcopy(model.tokenizer)
 
     def run(
         self, items: Sequence[str], forward: Callable[[list[str]], Array], read: Sequence[Sequence[str]]
     ) -> list[Array]:
-        """What ``forward`` makes of each of ``items``; ``read`` holds what is read for it, in one column or two."""
+        """Return the result of ``forward`` for each of ``items``; ``read`` has its texts in one column or two."""
         if not items:
             return []
         lengths = self._lengths(read)
@@ -43,7 +58,7 @@ class Network:
         return self._shapes.run(items, lengths, forward)
 
     def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:
-        """Tokens of each item, uncut; characters where the network has no window, and so no need to count."""
+        """Return the tokens of each item before truncation, or its characters if the network has no window."""
         if self.window is None:
             return [sum(map(len, columns)) for columns in zip(*read, strict=True)]
         with self._counting:
@@ -53,7 +68,7 @@ class Network:
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Without progress bars; a failure says in one sentence that the model ``name`` could not be loaded."""
+    """Disable progress bars, and turn failures into a `UsageError` about the model ``name``."""
     from transformers.utils import logging  # noqa: PLC0415
 
     shown = logging.is_progress_bar_enabled()
@@ -71,7 +86,7 @@ def loading(name: str) -> Iterator[None]:
 
 
 def _window(model: Any, context_window: int | None) -> int | None:
-    """How many tokens ``model`` is given: never more than it has positions for; None if it reads any number."""
+    """Return the window of ``model`` in tokens, at most its number of positions; None if it is unlimited."""
     positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if context_window is not None and positions is not None and context_window > positions:
         raise UsageError(
@@ -80,3 +95,50 @@ def _window(model: Any, context_window: int | None) -> int | None:
     own = getattr(model, "max_seq_length", None)
     limits = [context_window] if context_window is not None else [own, positions]
     return min((int(limit) for limit in limits if limit is not None and limit < _UNLIMITED), default=None)
+
+
+def equal_lengths(lengths: Sequence[int], rows: int) -> list[tuple[int, ...]]:
+    """Group positions into batches of up to ``rows`` of equal length, longest first so that the last one is short."""
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for position, length in enumerate(lengths):
+        by_length[length].append(position)
+    groups = [by_length[length] for length in sorted(by_length, reverse=True)]
+    return [tuple(group[i : i + rows]) for group in groups for i in range(0, len(group), rows)]
+
+
+class FixedShapes:
+    """Runs batches of ``rows`` items of one length; smaller batches are padded with repeats.
+
+    The default of ``rows`` on a CPU is 1, with which results are exact; with more, the last bits may depend on an
+    item's place in its batch. Threads share the workers: one for each core that ``OMP_NUM_THREADS`` allows, and one
+    for a device other than the CPU.
+    """
+
+    def __init__(self, rows: int | None, *, on_cpu: bool) -> None:
+        self.rows = rows or (1 if on_cpu else ACCELERATOR_ROWS)
+        self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _one_thread)
+
+    def run(self, items: Sequence[T], lengths: Sequence[int], forward: Callable[[list[T]], Array]) -> list[Array]:
+        """Return the result of ``forward`` for each of ``items``, in order; ``lengths`` are in tokens."""
+
+        def compute(batch: tuple[int, ...]) -> Array:
+            filled = [*batch, *[batch[-1]] * (self.rows - len(batch))]
+            return forward([items[position] for position in filled])[: len(batch)]
+
+        results: dict[int, Array] = {}
+        batches = equal_lengths(lengths, self.rows)
+        for batch, made in zip(batches, self._pool.map(compute, batches), strict=True):
+            results.update(zip(batch, made, strict=True))
+        return [results[position] for position in range(len(items))]
+
+
+def allowed_cores() -> int:
+    """Return the number of threads that ``OMP_NUM_THREADS`` allows, by default one for each core."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1
+
+
+def _one_thread() -> None:
+    import torch  # noqa: PLC0415  1.1 s
+
+    torch.set_num_threads(1)  # for this worker's products

@@ -1,15 +1,14 @@
-"""Bi-encoders and cross-encoders of the library sentence-transformers (Reimers and Gurevych 2019), in this process.
+"""Bi-encoders and cross-encoders of sentence-transformers (Reimers and Gurevych 2019), in this process.
 
-A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` keeps to its cache). Code that comes
-with a model is never run. On a CPU, results do not depend on what else is asked, on the number of threads, or on which
-process asks (`fixed_shapes`); those of a graphics card differ by rounding.
+A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` restricts to the cache). A model's
+own code is never run. On a CPU, results do not depend on batches, threads or processes (`FixedShapes`); on a GPU they
+may differ by rounding.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,8 +16,7 @@ import numpy as np
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import ModelError, UsageError
-from ragsmith.models.local.fixed_shapes import Array
-from ragsmith.models.local.networks import Network, loading
+from ragsmith.models.local.networks import Array, Network, loading
 from ragsmith.models.local.weights import LocatedWeights, find_weights, installed_version
 from ragsmith.models.options import BatchSize, ContextWindow, Device, Dtype
 from ragsmith.models.protocols import Vectors
@@ -27,24 +25,13 @@ from ragsmith.models.registry import provider
 PACKAGE = EXTRA = "sentence-transformers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """What both kinds of model are told about loading and running them."""
-
-    device: Device | None
-    dtype: Dtype | None
-    batch_size: BatchSize | None
-    context_window: ContextWindow | None
-    revision: str | None
-
-
 class _SentenceTransformer:
-    """A model by name: its weights are found when its identity is asked for, and read when it is first used."""
+    """Base of both kinds of model; the weights are located for its id, and loaded on first use."""
 
     slow = True
-    """See `ragsmith.models.calls.keeps`: results are kept on disk, and threads share the one network."""
+    """Results are cached on disk, and threads share the network: see `ragsmith.models.calls.is_stored`."""
 
-    def __init__(self, model: str, options: _Options, **prefixes: str | None) -> None:
+    def __init__(self, model: str, options: dict[str, Any], **prefixes: str | None) -> None:
         self._model = model
         self._options = options
         self._prefixes = prefixes
@@ -53,23 +40,23 @@ class _SentenceTransformer:
 
     @cached_property
     def id(self) -> str:
-        """Class, weights (a folder's digest, a repository's commit), all that shapes results, versions of code."""
+        """Class, weights (a folder's digest or a repository's commit), options that shape results, and versions."""
         versions = [f"{package} {installed_version(package, EXTRA)}" for package in (PACKAGE, "transformers", "torch")]
-        shapers = {"dtype": self._options.dtype, "context_window": self._options.context_window, **self._prefixes}
+        shapers = {name: self._options[name] for name in ("dtype", "context_window")} | self._prefixes
         shaped_by = ", ".join(f"{name}={value!r}" for name, value in shapers.items())
         return f"{type(self).__name__}:{self._weights.id}:{shaped_by}:{', '.join(versions)}:{fingerprint(__name__)}"
 
     @property
     def truncated(self) -> int:
-        """How many texts this process gave to the model that were longer than it reads, and were cut at the end."""
+        """Number of texts that were truncated in this process."""
         return self._network.truncated if self._network else 0
 
     @cached_property
     def _weights(self) -> LocatedWeights:
-        return find_weights(self._model, self._options.revision)
+        return find_weights(self._model, self._options["revision"])
 
     def _load(self, architecture: str, first: Callable[[Any], object]) -> Network:
-        """The model, read once; ``first`` uses it once before others may, since that sets up its tokenizer."""
+        """Load the network once; ``first`` calls it once before other threads may, which sets up its tokenizer."""
         with self._loading:
             if self._network is None:
                 installed_version(PACKAGE, EXTRA)
@@ -86,29 +73,28 @@ class _SentenceTransformer:
         weights, options = self._weights, self._options
         model = getattr(sentence_transformers, architecture)(
             weights.location,
-            device=options.device,
+            device=options["device"],
             revision=weights.revision,
             local_files_only=weights.revision is None,
             trust_remote_code=False,
         )
-        if options.dtype is not None:
-            model.to(getattr(torch, options.dtype))
-        return Network(model, context_window=options.context_window, rows=options.batch_size)
+        if options["dtype"] is not None:
+            model.to(getattr(torch, options["dtype"]))
+        return Network(model, context_window=options["context_window"], rows=options["batch_size"])
 
     def __reduce__(self) -> tuple[Callable[[], _SentenceTransformer], tuple[()]]:  # a process reads the weights itself
         found: LocatedWeights | None = self.__dict__.get("_weights")
-        options = asdict(self._options) | ({"revision": found.revision} if found else {})
+        options = self._options | ({"revision": found.revision} if found else {})
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 
 
 @provider("embedder", PACKAGE, extra=EXTRA)
 class SentenceTransformersEmbedder(_SentenceTransformer):
-    """Embeds texts with a bi-encoder; queries with `embed_queries`, since some models tell the two apart.
+    """Embeds texts with a bi-encoder; queries with `embed_queries`.
 
-    ``query_prefix`` and ``document_prefix`` stand in front of every text; None takes the model's own prompts, if it has
-    any. ``dtype`` None is that of the weights. ``context_window`` is in tokens, by default the model's window; what is
-    longer is cut at its end. ``batch_size`` is for accelerators (`FixedShapes`). A text of nothing but white space has
-    the zero vector. Threads may share an instance.
+    ``query_prefix`` and ``document_prefix`` precede every text; None takes the model's own prompts, if any. ``dtype``
+    None is that of the weights. Texts longer than ``context_window`` tokens, by default the model's window, are
+    truncated. ``batch_size`` is for accelerators (`FixedShapes`). A blank text has the zero vector. Thread-safe.
 
     Raises, when used:
         MissingExtra: the library is not installed.
@@ -128,9 +114,8 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
         context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(
-            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
-        )
+        options = {"device": device, "dtype": dtype, "batch_size": batch_size}
+        options |= {"context_window": context_window, "revision": revision}
         super().__init__(model, options, query_prefix=query_prefix, document_prefix=document_prefix)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -166,8 +151,8 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
 class SentenceTransformersCrossEncoder(_SentenceTransformer):
     """Scores texts against a query with a cross-encoder: the logit of its one output, to six decimals.
 
-    Of a pair longer than ``context_window`` tokens (by default the model's window) the longer side is cut at its end.
-    Threads may share an instance.
+    The longer side of a pair longer than ``context_window`` tokens, by default the model's window, is truncated.
+    Thread-safe.
 
     Raises, when used:
         MissingExtra: the library is not installed.
@@ -185,10 +170,8 @@ class SentenceTransformersCrossEncoder(_SentenceTransformer):
         context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(
-            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
-        )
-        super().__init__(model, options)
+        options = {"device": device, "dtype": dtype, "batch_size": batch_size}
+        super().__init__(model, options | {"context_window": context_window, "revision": revision})
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``."""
@@ -202,7 +185,7 @@ class SentenceTransformersCrossEncoder(_SentenceTransformer):
                 [(query, text) for text in batch],
                 batch_size=len(batch),
                 show_progress_bar=False,
-                activation_fn=torch.nn.Identity(),  # a sigmoid would make equal what the model tells apart
+                activation_fn=torch.nn.Identity(),  # a sigmoid would make different scores equal
                 convert_to_tensor=True,
             )
             floats: Array = rows.float().cpu().numpy()

@@ -1,7 +1,4 @@
-"""Which weights a model's name stands for: the contents of a folder, or a commit of a repository on the hub.
-
-A name alone does not say what a model computes: folders change, and so do the branches of a repository.
-"""
+"""Identify the weights of a model: the contents of a folder, or a commit of a repository on the hub."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from ragsmith.errors import MissingExtra, UsageError
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _DESCRIBED_BY = ("modules.json", "config.json")
-"""A sentence-transformers model has the first of these files, every other model the second."""
+"""A sentence-transformers model has the first of these files, other models have the second."""
 _OTHER_RUNTIMES = frozenset({"onnx", "openvino"})
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedWeights:
-    """What to load, and what identifies it; ``revision`` is the commit of a repository, None for a folder."""
+    """The location and identifier of weights; ``revision`` is the commit of a repository, None for a folder."""
 
     location: str
     revision: str | None
@@ -29,7 +26,7 @@ class LocatedWeights:
 
 
 def find_weights(model: str, revision: str | None = None) -> LocatedWeights:
-    """Find a folder, or else a repository: in the hub's cache, on the hub where ``HF_HUB_OFFLINE`` does not forbid it.
+    """Find a folder, or else a repository in the hub's cache or, unless ``HF_HUB_OFFLINE`` is set, on the hub.
 
     Raises:
         UsageError: there is neither.
@@ -46,9 +43,9 @@ def find_weights(model: str, revision: str | None = None) -> LocatedWeights:
 
 
 def folder_id(folder: Path) -> str:
-    """Return ``sha256-`` and 32 hexadecimal digits over names and contents of the files that a model is loaded from.
+    """Return ``sha256-`` and 32 hexadecimal digits of the names and contents of a model's files.
 
-    Its place, hidden files, descriptions (``*.md``) and exports for other runtimes do not count.
+    Hidden files, descriptions (``*.md``) and exports for other runtimes are left out.
     """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     state = hashlib.sha256()
@@ -58,7 +55,7 @@ def folder_id(folder: Path) -> str:
 
 
 def installed_version(package: str, extra: str) -> str:
-    """The version of ``package``. Raises MissingExtra, which names the command that installs ``extra``."""
+    """Return the version of ``package``, or raise `MissingExtra` with the command that installs ``extra``."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -77,7 +74,7 @@ def _file_digest(path: Path) -> str:
 
 
 def _commit(model: str, revision: str | None) -> str:
-    """The commit that a branch, tag or abbreviation stands for, read off the place of a file in the hub's cache."""
+    """Return the commit of a branch, tag or abbreviation, which is a folder's name in the hub's cache."""
     try:
         from huggingface_hub import hf_hub_download  # noqa: PLC0415  0.3 s
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""The circuit breaker: when a provider answers nobody, asking on would only cost time (Nygard 2007, Release It!).
+"""A circuit breaker, which stops requests to a provider that is down (Nygard 2007, Release It!).
 
-Failures of the provider alone count: no connection, no reply in time, 5xx and 429. A reply is an answer, whatever it
-says and however useless it is. What failures suggest is a suspicion, which a request of its own settles: requests that
-can never be answered may come in a row, too.
+Only failures of the provider count: no connection, no reply in time, 5xx and 429. Any reply counts as an answer, even
+an unusable one. Since unanswerable requests may also follow each other, failures only raise a suspicion, which a probe
+confirms or clears.
 """
 
 from __future__ import annotations
@@ -10,79 +10,77 @@ from __future__ import annotations
 from ragsmith.models.served.policy import Policy
 
 SEVERAL = 3
-"""Requests that must have failed before silence counts: one that can never be answered does not stop the others."""
+"""Number of failing requests before silence counts, so that a single unanswerable one does not stop the others."""
 PATIENCE = 2.0
-"""Pauses that the provider asked for do not count as silence, but with them it may last only so many times as long."""
+"""Pauses that the provider asked for do not count as silence; including them it may last this many times as long."""
 
 
 class Breaker:
-    """Suspects a provider that fails requests in a row, or all attempts for long; belongs to one thread.
+    """Suspects a provider of being down after consecutive failed requests, or a time of failures only; single-threaded.
 
-    Whoever uses it settles a ``suspicion`` by `open` or `absolve`. Times are seconds of one clock, handed in.
+    The caller resolves a ``suspicion`` with `open` or `absolve`. Times are seconds of one clock.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.suspicion = ""
-        """What suggests that the provider is down; "" when nothing does, or that is settled."""
+        """Why the provider may be down; "" if there is no unresolved suspicion."""
         self.since = 0.0
-        """The beginning of the failures that suggest it."""
+        """The time of the first failure behind the suspicion."""
         self.kind = ""
-        """The sort of the last failure."""
+        """The kind of the last failure."""
         self._policy = policy
-        self._given_up = 0
+        self._last_answer = self._trusted_until = float("-inf")
         self._failing: set[object] = set()
-        self._since: float | None = None
-        self._last_answer = float("-inf")
-        self._trusted_until = float("-inf")
-        self._told = 0.0
-        self._told_until = float("-inf")
-        self._opened: float | None = None
-        self._why = ""
+        self._since: float | None
+        self._opened: float | None
+        self._paused: float
+        self._pause_until: float
+        self._reset()
 
     def answered(self, now: float) -> None:
-        """An attempt was answered, be it with a refusal of that request or with a reply of no use."""
+        """Record that an attempt was answered, including a rejection or an unusable reply."""
         self._last_answer = now
         self._reset()
 
     def failed(
-        self, request: object, sent: float, now: float, told: float = 0.0, *, alone: bool = True, kind: str = ""
+        self, request: object, sent: float, now: float, pause: float = 0.0, *, alone: bool = True, kind: str = ""
     ) -> None:
-        """An attempt of ``request``, under way since ``sent``, failed; the provider asked for ``told`` seconds more.
+        """Record a failed attempt of ``request``, sent at ``sent``; the provider asked for a ``pause`` (seconds).
 
-        ``alone`` says that no other attempt is under way. To be told to wait is quick, to be answered is not: as long
-        as others are under way it says nothing. ``kind`` is the sort of the failure.
+        ``alone``: no other attempt is in flight. Replies take longer than requests to wait, so the latter raise no
+        suspicion while others are in flight.
         """
         began = max(sent, self._last_answer)
         self._since = began if self._since is None else min(self._since, began)
         self.kind = kind
         self._failing.add(request)
         silent = now - self._since
-        expected = min(silent, self._told - max(0.0, self._told_until - now))
-        self._told += max(0.0, now + told - max(now, self._told_until))  # pauses told to several requests overlap
-        self._told_until = max(self._told_until, now + told)
+        expected = min(silent, self._paused - max(0.0, self._pause_until - now))
+        self._paused += max(0.0, now + pause - max(now, self._pause_until))  # pauses of several requests overlap
+        self._pause_until = max(self._pause_until, now + pause)
         least = self._policy.silence
-        in_vain = silent >= least and silent + told >= PATIENCE * least
-        if len(self._failing) >= SEVERAL and (alone or not told) and (silent - expected >= least or in_vain):
+        in_vain = silent >= least and silent + pause >= PATIENCE * least
+        if len(self._failing) >= SEVERAL and (alone or not pause) and (silent - expected >= least or in_vain):
             self._suspect(now, f"nothing but failures for {silent:.0f} s")
 
     def gave_up(self, now: float) -> None:
-        """The provider failed a request for good."""
-        self._given_up += 1
-        if self._given_up >= self._policy.failures_in_a_row:
-            self._suspect(now, f"{self._given_up} requests in a row failed")
+        """Record that a request failed after all its attempts."""
+        self._failed_requests += 1
+        if self._failed_requests >= self._policy.failures_in_a_row:
+            self._suspect(now, f"{self._failed_requests} requests in a row failed")
 
     def absolve(self, now: float) -> None:
-        """The suspicion was wrong: what fails, fails by itself. For a while nothing is suspected."""
+        """Clear the suspicion, and raise no other for a while."""
         self._trusted_until = now + self._policy.rest
         self.answered(now)
 
     def open(self, now: float, why: str) -> None:
-        """The suspicion was right, and ``why`` says so; unless something was answered in the meantime."""
+        """Confirm the suspicion, unless an attempt was answered in the meantime."""
         if self.suspicion:
             self._opened, self._why, self.suspicion = now, why, ""
 
     def why_open(self, now: float) -> str:
-        """Why nothing is to be sent now; "" when it may. After a rest the provider gets another chance."""
+        """Return why no request may be sent now, or ""; after a rest the provider is tried again."""
         if self._opened is None or now < self._opened + self._policy.rest:
             return self._why
         self._reset()
@@ -93,6 +91,6 @@ class Breaker:
             self.suspicion, self.since = why, self._since if self._since is not None else now
 
     def _reset(self) -> None:
-        self._given_up, self._since, self._opened, self._why, self.suspicion = 0, None, None, "", ""
-        self._told, self._told_until = 0.0, float("-inf")
+        self._failed_requests, self._since, self._opened, self._why, self.suspicion = 0, None, None, "", ""
+        self._paused, self._pause_until = 0.0, float("-inf")
         self._failing.clear()

@@ -1,4 +1,4 @@
-"""Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), by the package ``cohere``."""
+"""Embedders (``/v2/embed``) and rerankers (``/v2/rerank``) of Cohere, through the package ``cohere``."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
+from ragsmith.models.served.json_endpoint import JsonEndpoint, TextWindow, batches, read_scores
 from ragsmith.models.served.openai_embeddings import read_vectors
 from ragsmith.models.served.packages import CohereModel
 from ragsmith.models.served.policy import TransientFailure
-from ragsmith.models.served.remote_ranking import TextWindow, read_scores
 from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
 EMBED_BATCH = 96
-"""The most texts that the server takes in a request."""
+"""The server's limit of texts in a request."""
 RERANK_BATCH = 100
-"""Texts that are paid for as one search."""
+"""Texts that are billed as one search."""
 RERANK_WINDOW = 4096
-"""Tokens of a text that count, the server's own default; more are said with every request."""
+"""Tokens; the server's default."""
 EMBED_WINDOWS = (("-v3", 512), ("-v2", 512))
+"""Parts of models' names, and the windows of those models in tokens."""
 EMBED_WINDOW = 128_000
-"""Tokens; of models whose name has none of the marks above."""
+"""Tokens; of other models."""
 
 
 class _CohereClient(CohereModel):
-    """What embedder and reranker share."""
+    """Base of embedder and reranker."""
 
     def __init__(self, model: str, endpoint: JsonEndpoint, window: int) -> None:
         super().__init__(model, endpoint)
@@ -41,15 +41,15 @@ class _CohereClient(CohereModel):
 
     @property
     def truncated(self) -> int:
-        """How many texts were cut at the end because they are longer than the window, by an estimate."""
+        """Number of texts that were truncated because they are longer than the window, by an estimate."""
         return self._window.cut
 
 
 @provider("cross_encoder", "cohere", service=COHERE, extra="cohere")
 class CohereReranker(_CohereClient):
-    """Scores texts against a query. Safe to use from many threads.
+    """Scores texts against a query. Thread-safe.
 
-    Texts longer than ``context_window`` tokens, by an estimate, are cut at the end and counted.
+    Texts longer than ``context_window`` tokens, by an estimate, are truncated and counted.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class CohereReranker(_CohereClient):
         return tuple(score for part in found for score in part)
 
     def _request(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
-        said = {"model": self._model, "query": query, "documents": list(texts)}
-        return {**said, "top_n": len(texts), "max_tokens_per_doc": self._window.tokens}
+        fields = {"model": self._model, "query": query, "documents": list(texts)}
+        return {**fields, "top_n": len(texts), "max_tokens_per_doc": self._window.tokens}
 
 
 @provider("embedder", "cohere", service=COHERE, extra="cohere")
 class CohereEmbedder(_CohereClient):
-    """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
+    """Embeds texts as unit vectors. Thread-safe; a blank text is not sent and has the zero vector.
 
-    Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are cut at the end and
-    counted; the server is told to cut nothing.
+    Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are truncated and counted;
+    truncation by the server is off.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CohereEmbedder(_CohereClient):
         return self._embed(texts, "search_document")
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Like `embed`, of queries: the model tells the two apart."""
+        """Embed queries, as `embed` does documents."""
         return self._embed(texts, "search_query")
 
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
@@ -128,19 +128,19 @@ class CohereEmbedder(_CohereClient):
             post = self.posting(self.client.with_raw_response.embed)
             return self._endpoint.send(post, requests, self._read, what=self.id)
 
-        return self._vectors.of(texts, ask)
+        return self._vectors.embed(texts, ask)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
-        said = {"model": self._model, "texts": list(texts), "input_type": kind}
-        request = {**said, "embedding_types": ["float"], "truncate": "NONE"}
+        fields = {"model": self._model, "texts": list(texts), "input_type": kind}
+        request = {**fields, "embedding_types": ["float"], "truncate": "NONE"}
         return request if self._dimensions is None else {**request, "output_dimension": self._dimensions}
 
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
-        """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
+        # runs only in the loop's thread, so that the first vectors determine the dimensions of all
         found = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = found.get("float") if isinstance(found, dict) else None
         numbered = [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
-        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), TransientFailure, self.id)
+        return self._vectors.normalize(read_vectors(numbered, len(request["texts"])), TransientFailure, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

@@ -1,9 +1,10 @@
-"""An endpoint that takes and gives JSON, asked through a provider: one policy for all that it is asked."""
+"""Endpoints with JSON requests and replies, and what their models have in common."""
 
 from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -11,28 +12,29 @@ from typing import Any, TypeAlias, TypeVar
 
 from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
+from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 from ragsmith.text.redaction import remember_secret
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[dict[str, Any]], Awaitable[bytes]]
-"""Sends the body of a request once, and returns that of a successful response; raises `AttemptFailed` otherwise."""
+"""Sends the body of a request once and returns that of a successful response, or raises `AttemptFailed`."""
 
-WORD = "ready"
-SMALL: dict[str, Any] = {
-    "messages": [{"role": "user", "content": f"Reply with the word {WORD}."}],
+PROBE_WORD = "ready"
+PROBE_FIELDS: dict[str, Any] = {
+    "messages": [{"role": "user", "content": f"Reply with the word {PROBE_WORD}."}],
     "max_tokens": 16,
     "max_completion_tokens": 16,
-    "input": [WORD],
-    "query": WORD,
-    "documents": [WORD],
-    "texts": [WORD],
+    "input": [PROBE_WORD],
+    "query": PROBE_WORD,
+    "documents": [PROBE_WORD],
+    "texts": [PROBE_WORD],
     "top_n": 1,
 }
-"""The fields of a request that only asks whether a server answers at all: it costs a few tokens."""
+"""The fields of a request that checks whether a server responds, for a few tokens."""
 
 
 class JsonEndpoint:
-    """A base URL with its ``key``, if any, as bearer, asked through ``provider`` or one of its own."""
+    """A base URL with its ``key``, if any, as bearer token; requests are sent through ``provider``."""
 
     def __init__(
         self,
@@ -56,10 +58,10 @@ class JsonEndpoint:
         *,
         what: str,
     ) -> list[T]:
-        """What ``read`` makes of each request, its reply and the seconds it took; see `Provider.send_all`.
+        """Send ``bodies`` and return ``read(body, reply, seconds)`` for each; see `Provider.send_all`.
 
-        ``read`` raises `TransientFailure` or `Rejected` for a reply that cannot be used. ``where`` is a path below the
-        base URL, a whole URL, or the call of a package that sends a body.
+        ``read`` raises `TransientFailure` or `RequestRejected` for an unusable reply. ``where`` is a path relative to
+        the base URL, an absolute URL, or a function that sends a body.
         """
         post = partial(self._post, where) if isinstance(where, str) else where
         attempts = [partial(_attempt, post, body, read) for body in bodies]
@@ -75,19 +77,19 @@ async def _attempt(post: Post, body: dict[str, Any], read: Callable[[dict[str, A
     started = time.perf_counter()
     reply = await post(body)
     try:
-        return read(body, parsed(reply), time.perf_counter() - started)
+        return read(body, parse_json(reply), time.perf_counter() - started)
     except TransientFailure as trouble:
         problem, usage = trouble.problem, trouble.usage
     raise UnusableReply(problem, usage)
 
 
 async def _probe(post: Post, body: dict[str, Any]) -> None:
-    """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""
-    await post({name: SMALL.get(name, value) for name, value in body.items()})
+    """Send a minimal request with the fields of ``body``; any reply will do."""
+    await post({name: PROBE_FIELDS.get(name, value) for name, value in body.items()})
 
 
 class EndpointModel:
-    """What all models behind an endpoint share."""
+    """Base of the models at an endpoint."""
 
     def __init__(self, model: str, endpoint: JsonEndpoint) -> None:
         self._model = model
@@ -95,12 +97,30 @@ class EndpointModel:
 
     @property
     def provider(self) -> Provider:
-        """What sends the requests."""
+        """The provider that sends the requests."""
         return self._endpoint.provider
 
 
+class TextWindow:
+    """Truncates texts to ``tokens``, estimated by characters, and counts them in ``cut``; None truncates nothing."""
+
+    def __init__(self, tokens: int | None) -> None:
+        self.tokens = tokens
+        self.cut = 0
+        self._lock = threading.Lock()
+
+    def fit(self, texts: Sequence[str]) -> list[str]:
+        """Return ``texts``, each no longer than the window."""
+        if self.tokens is None:
+            return list(texts)
+        most = self.tokens * FEWEST_CHARACTERS_A_TOKEN
+        with self._lock:
+            self.cut += sum(len(text) > most for text in texts)
+        return [text[:most] for text in texts]
+
+
 def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> list[Sequence[str]]:
-    """Cut ``texts`` into runs of at most ``most`` texts and ``characters`` in sum; a longer text goes alone."""
+    """Split ``texts`` into batches of at most ``most`` texts and ``characters`` in sum; a longer text is a batch."""
     found, start, size = [], 0, 0
     for i, text in enumerate(texts):
         if i > start and (i - start == most or size + len(text) > characters):
@@ -110,11 +130,11 @@ def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> li
     return [*found, texts[start:]] if texts else []
 
 
-def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
-    """The values called ``name`` of a list of objects, in the order of the texts that each names by ``index``.
+def values_by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
+    """Return the values called ``name`` of JSON objects, in the order of their ``index``.
 
-    Raises `TransientFailure`: a text of the ``n`` is missing, named twice or unknown; ``what`` says what the values
-    are.
+    Raises:
+        TransientFailure: one of the ``n`` indices is missing, repeated or unknown; ``what`` describes the values.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise TransientFailure(f"the reply has no {what}")
@@ -126,8 +146,20 @@ def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
     return [found[i] for i in range(n)]
 
 
-def parsed(body: bytes) -> Any:
-    """What a response holds. Raises `TransientFailure`: it is no JSON in UTF-8, or not whole."""
+def read_scores(rows: Any, name: str, n: int) -> list[float]:
+    """Return the scores of ``n`` texts, in their order, from rows with an ``index`` and a score called ``name``.
+
+    Raises:
+        TransientFailure: a text is missing, repeated or unknown, or a score is not a finite number.
+    """
+    scores = values_by_index(rows, name, n, "scores")
+    if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
+        raise TransientFailure("a score is missing, or no finite number")
+    return [round(float(score), 6) for score in scores]
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse the body of a response. Raises `TransientFailure` if it is not complete JSON in UTF-8."""
     try:
         return json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors

@@ -1,4 +1,4 @@
-"""The limiter: how much is asked at once, and not before when. What one request is told holds for all to a provider."""
+"""A limiter of concurrent requests, and of when they are sent, for all requests to a provider."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from contextlib import asynccontextmanager
 
 
 class Limiter:
-    """Slots for attempts, and the end of the pause that was told, on the clock of ``time.monotonic``.
+    """Slots for attempts, and the end (``until``, of ``time.monotonic``) of the pause that the provider asked for.
 
-    Every pause told halves the number of slots, every success adds one again up to ``most``: a provider that allows one
-    request a second would otherwise be asked by all at the end of each pause, and most of them be told to wait again,
-    until their attempts are used up. (The idea of TCP's congestion control, Jacobson 1988, which recovers slower.)
-    Belongs to the thread of one event loop.
+    As in TCP's congestion control (Jacobson 1988), each pause halves the number of slots; each success adds one, up to
+    ``most``. Otherwise all requests would be sent again at the end of a pause, and most would have to wait until their
+    attempts are used up. To be used in the thread of one event loop.
     """
 
     def __init__(self, most: int) -> None:
         self.until = 0.0
         self.slots = most
         self._most = most
-        self._surplus = 0  # slots that are taken away when they become free
+        self._surplus = 0  # slots that are removed when they become free
         self._free = asyncio.Semaphore(most)
         self._narrowed = float("-inf")
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a slot, in the order of asking, and hold it."""
+        """Wait for a slot, first come, first served, and hold it."""
         await self._free.acquire()
         try:
             yield
@@ -34,15 +33,15 @@ class Limiter:
             self._give_back()
 
     def succeeded(self) -> None:
-        """Widen again."""
+        """Add a slot after a success."""
         if self.slots < self._most:
             self.slots += 1
             self._give_back()
 
     def hold(self, seconds: float, *, sent: float, now: float) -> None:
-        """Send nothing for ``seconds`` from ``now``, as an attempt that was ``sent`` then was told; a longer one stays.
+        """Pause for ``seconds`` from ``now``, unless a longer pause is under way, after an attempt sent at ``sent``.
 
-        Attempts that were under way together are told the same, which narrows once.
+        Attempts that were in flight together halve the slots only once.
         """
         self.until = max(self.until, now + seconds)
         if sent > self._narrowed:
@@ -52,7 +51,7 @@ class Limiter:
             self.slots = fewer
 
     def remaining(self, now: float) -> float:
-        """Seconds until something may be sent; 0 when it may."""
+        """Return the seconds left of the pause."""
         return max(0.0, self.until - now)
 
     def _give_back(self) -> None:

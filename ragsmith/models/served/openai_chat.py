@@ -1,7 +1,7 @@
-"""A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
+"""Chat models at OpenAI-compatible endpoints: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-Replies that are empty, malformed or without a finish reason are errors, not answers; one that ended at the limit on
-tokens says so. What a server refuses by name it is not sent again: see `ragsmith.models.capabilities`.
+Empty or malformed replies, and those without a finish reason, are errors. Parameters that a server refuses by name are
+not sent again: see `ragsmith.models.capabilities`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ragsmith.models.served.openai_reply import ParsedReply, RequestedModel, rea
 from ragsmith.models.served.packages import OpenAIModel
 
 REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
-"""What a server may refuse by name, and what is sent instead, if anything. A ``response_format`` is never sent; whoever
-sends one adds it here, and a role of messages that may be refused likewise."""
+"""Parameters that a server may refuse by name, and the parameter that is sent instead, if any."""
 _REJECTED = re.compile(r"HTTP (?:400|422)\b")
 
 OPENAI = Service(
@@ -37,7 +36,7 @@ OPENAI = Service(
 
 @provider("language_model", "openai", service=OPENAI)
 class OpenAIChat(OpenAIModel):
-    """Completes prompts at temperature 0; sample n is asked for with seed n. Safe to use from many threads."""
+    """Completes prompts at temperature 0, with the number of the sample as seed. Thread-safe."""
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class OpenAIChat(OpenAIModel):
         self.learner = CapabilityLearner()
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model
-        self._named: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -64,8 +63,8 @@ class OpenAIChat(OpenAIModel):
 
     @property
     def thinking_tokens(self) -> int:
-        """The tokens that it may use to think: what its option says, or more where it was seen to need more."""
-        return max(self._thinking_tokens, self.learner.traits.thinking_tokens)
+        """The tokens that it may use to think: its option, or more if it was seen to need more."""
+        return max(self._thinking_tokens, self.learner.capabilities.thinking_tokens)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`.
@@ -82,56 +81,50 @@ class OpenAIChat(OpenAIModel):
             "seed": sample,
         }
         with self.learner.request():
-            thinks = self._thinking_tokens > 0 or self.learner.traits.begins_in_thought
-            reading = self._taken(body, RequestedModel(self._model, prompt, max_tokens, self._accepts, thinks))
-        for what, problem in reading.odd.items():
-            self._say_once(what, f"openai:{self._model} {problem}")
-        return reading.completion
+            thinks = self._thinking_tokens > 0 or self.learner.capabilities.begins_in_thought
+            request = RequestedModel(self._model, prompt, max_tokens, self._accepts, thinks)
+            parsed = self._send(body, request)
+        for what, problem in parsed.odd.items():
+            self._warn_once(what, problem)
+        return parsed.completion
 
-    def _taken(self, body: dict[str, Any], asked: RequestedModel) -> ParsedReply:
-        """The reply to ``body`` without what the server refuses; that counts as learnt when it takes the rest."""
-        refused = self.learner.traits.refuses
-
-        while True:
-            fitted = _without(body, refused)
-            try:
-                reading = self._read(fitted, asked)
-            except RefusedContent as error:
-                named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
-                if not named:
-                    raise
-                refused |= named | self.learner.traits.refuses
-            else:
-                self.learner.learn(ModelCapabilities(refused, begins_in_thought=reading.begins_in_thought))
-                if "temperature" in refused:
-                    self._say_once(
-                        "temperature",
-                        f"openai:{self._model} refuses temperature 0: its replies may differ from one time to the next",
-                    )
-                return reading
-
-    def _read(self, body: dict[str, Any], asked: RequestedModel) -> ParsedReply:
+    def _send(self, body: dict[str, Any], request: RequestedModel) -> ParsedReply:
+        """Send ``body`` without refused parameters, which count as learnt when the rest is accepted."""
+        refused = self.learner.capabilities.refuses
         create = self.client.chat.completions.with_raw_response.create
 
         def read(_: Any, reply: Any, seconds: float) -> ParsedReply:
-            return read_reply(asked, reply, seconds)
+            return read_reply(request, reply, seconds)
 
-        return self._endpoint.send(self.posting(create), [body], read, what=self.id)[0]
+        while True:
+            accepted = _without(body, refused)
+            try:
+                parsed = self._endpoint.send(self.posting(create), [accepted], read, what=self.id)[0]
+            except RefusedContent as error:
+                named = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
+                if not named:
+                    raise
+                refused |= named | self.learner.capabilities.refuses
+            else:
+                self.learner.learn(ModelCapabilities(refused, begins_in_thought=parsed.begins_in_thought))
+                if "temperature" in refused:
+                    self._warn_once("temperature", "refuses temperature 0: its replies may differ between requests")
+                return parsed
 
-    def _say_once(self, what: str, sentence: str) -> None:
-        if what not in self._named:
-            self._named.add(what)
-            warnings.warn(f"{sentence}.", Notice, stacklevel=3)
+    def _warn_once(self, what: str, problem: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            warnings.warn(f"openai:{self._model} {problem}.", Notice, stacklevel=3)
 
 
-def _refused(said: str, body: Mapping[str, Any]) -> frozenset[str]:
-    """The parameters of ``body`` that a server names as it rejects it."""
-    if not _REJECTED.match(said):
+def _refused_parameters(message: str, body: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parameters of ``body`` that a server's rejection names."""
+    if not _REJECTED.match(message):
         return frozenset()
-    return frozenset(name for name in REFUSABLE if name in body and re.search(rf"\b{name}\b", said))
+    return frozenset(name for name in REFUSABLE if name in body and re.search(rf"\b{name}\b", message))
 
 
 def _without(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
-    """``body`` without what is ``refused``, or with what is sent instead."""
-    named = {name: REFUSABLE.get(name) if name in refused else name for name in body}
-    return {new: body[name] for name, new in named.items() if new is not None}
+    """Return ``body`` without ``refused`` parameters, or with their replacements."""
+    names = {name: REFUSABLE.get(name) if name in refused else name for name in body}
+    return {new: body[name] for name, new in names.items() if new is not None}

@@ -1,7 +1,4 @@
-"""An embedder behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, text-embeddings-inference.
-
-Vectors of the wrong number, order or length, and such as hold NaN, are errors.
-"""
+"""Embedders at OpenAI-compatible endpoints: OpenAI, Ollama, vLLM, llama.cpp, text-embeddings-inference."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, by_index
+from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, values_by_index
 from ragsmith.models.served.openai_chat import OPENAI
 from ragsmith.models.served.packages import OpenAIModel
 from ragsmith.models.served.policy import TransientFailure
@@ -22,14 +19,14 @@ from ragsmith.models.unit_vectors import UnitVectors
 
 BATCH_TEXTS = 128
 BATCH_CHARACTERS = 100_000
-"""About 25,000 tokens; OpenAI takes 300,000 in a request, servers of one's own far fewer."""
+"""About 25,000 tokens; OpenAI accepts 300,000 in a request, self-hosted servers far fewer."""
 
 
 @provider("embedder", "openai", service=OPENAI)
 class OpenAIEmbeddings(OpenAIModel):
-    """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
+    """Embeds texts as unit vectors. Thread-safe; a blank text is not sent and has the zero vector.
 
-    ``document_prefix`` and ``query_prefix`` are put before every text and query, for models that were trained so.
+    ``document_prefix`` and ``query_prefix`` precede every text and query, for models that were trained with them.
     """
 
     def __init__(
@@ -52,8 +49,9 @@ class OpenAIEmbeddings(OpenAIModel):
     def id(self) -> str:
         """Provider, model and all that determines a vector; never the URL or the key."""
         document, query = self._prefixes
-        shaping = {"dimensions": self._dimensions, "document_prefix": document, "query_prefix": query}
-        return model_id("openai", self._model, **shaping)
+        return model_id(
+            "openai", self._model, dimensions=self._dimensions, document_prefix=document, query_prefix=query
+        )
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
@@ -65,36 +63,36 @@ class OpenAIEmbeddings(OpenAIModel):
         return self._embed(texts, self._prefixes[0])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Like `embed`, with the prefix of queries."""
+        """Embed queries, as `embed` does texts."""
         return self._embed(texts, self._prefixes[1])
 
     def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
         def ask(written: Sequence[str]) -> list[Vectors]:
-            """All batches are in flight at once."""
+            """Send all batches concurrently."""
             prefixed = [prefix + text for text in written]
             requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
             create = self.client.embeddings.with_raw_response.create
             return self._endpoint.send(self.posting(create), requests, self._read, what=self.id)
 
-        return self._vectors.of(texts, ask)
+        return self._vectors.embed(texts, ask)
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         return request if self._dimensions is None else {**request, "dimensions": self._dimensions}
 
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
-        """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
+        # runs only in the loop's thread, so that the first vectors determine the dimensions of all
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
-        return self._vectors.checked(rows, TransientFailure, self.id)
+        return self._vectors.normalize(rows, TransientFailure, self.id)
 
 
 def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
-    """The ``n`` vectors of a reply by their ``index``, as the server scaled them.
+    """Return the ``n`` vectors of a reply in the order of their ``index``.
 
     Raises:
-        Transient: they are too few or too many, named twice, of different lengths, or no numbers.
+        TransientFailure: there are too few, too many or repeated ones, of different lengths, or not of numbers.
     """
-    vectors = by_index(data, "embedding", n, "vectors")
+    vectors = values_by_index(data, "embedding", n, "vectors")
     lengths = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
     if len(lengths) != 1 or 0 in lengths:
         raise TransientFailure(f"the vectors of one reply have different lengths, or none: {sorted(lengths)[:5]}")

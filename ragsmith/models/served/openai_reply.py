@@ -1,7 +1,7 @@
-"""What an OpenAI-compatible server replies to a chat request, and how much of it is believed.
+"""Parsing and validation of the replies of OpenAI-compatible chat servers.
 
-Thoughts are no part of a reply, whether they stand in a field of their own (``reasoning_content``, ``reasoning``), in
-parts of the content or in tags; the tokens that they took are. Numbers that cannot be true are not passed on.
+Thoughts are removed from a reply, whether they are in a field of their own (``reasoning_content``, ``reasoning``), in
+parts of the content or in tags; their tokens are counted. Impossible token counts are replaced by estimates.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted, without_known
 
 CUT = ("length", "max_tokens")
-"""How a reply ends that reached the limit on tokens; the second is said by gateways to other APIs."""
+"""Finish reasons of a reply that reached the token limit; the second is that of gateways to other APIs."""
 MOST_CHARACTERS_A_TOKEN = 128
-"""What the longest token of the usual vocabularies holds (128 blanks, in those of OpenAI and Llama): a reply with more
-characters than its limit on tokens could hold is not what was asked for."""
+"""The longest token of common vocabularies (128 blanks, in those of OpenAI and Llama), to detect replies longer than
+their token limit allows."""
 TEMPLATE_TOKENS = 1024
-"""What a server may put around a prompt, and count: its chat template, the date, a system prompt of its own."""
+"""Tokens that a server may add to a prompt and count: a chat template, the date, a system prompt."""
 END_TOKENS = 8
 """Tokens that mark the end of a reply, which some servers count beyond the limit."""
 ANY = "any"
-"""As the model that is accepted: every one."""
+"""Accept replies of any model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedModel:
-    """What a reply is to: ``accepts`` is another name under which the server may say that the model is, or `ANY`.
+    """The request of a reply; ``accepts`` is another name that the server may report for the model, or `ANY`.
 
-    ``thinks`` says that the model thinks: a reply that was cut and shows no thoughts is then taken for thoughts that
-    its template had opened.
+    ``thinks``: the model is known to think, so a cut reply without visible thoughts consists of a thought that its chat
+    template opened.
     """
 
     model: str
@@ -48,9 +48,9 @@ class RequestedModel:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply, and what was odd about it: a sentence to say, by what it is about.
+    """A reply, with warnings (``odd``) by their subject.
 
-    ``begins_in_thought`` says that it ended thoughts that it had not begun.
+    ``begins_in_thought``: it closed a thought that it had not opened.
     """
 
     completion: Completion
@@ -58,38 +58,38 @@ class ParsedReply:
     begins_in_thought: bool = False
 
 
-def read_reply(asked: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
-    """The text of a reply, without thoughts and without any key that the server repeats in it, and what it cost.
+def read_reply(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+    """Parse a reply, without thoughts and known secrets, and its usage.
 
     Raises:
-        Transient: there is none, it is longer than it can be, or it does not say how it ended.
-        Rejected: a filter withholds it.
-        Refused: it is by another model.
-            All of them with the usage that the server states, where that can be true.
+        TransientFailure: there is no text, it is longer than possible, or has no finish reason.
+        RequestRejected: a content filter withheld it.
+        AccessRefused: it is by another model.
+            All of them with the usage that the server reports, if it is possible.
     """
     try:
-        return _read(asked, reply, seconds)
+        return _parse(request, reply, seconds)
     except AttemptFailed as failure:
-        (read, wrote), wrong = _tokens(asked, reply.get("usage") if isinstance(reply, dict) else None, "")
-        failure.usage = NOTHING if wrong else Usage(1, 0, 0, read, wrote, seconds)
+        (read, written), wrong = _tokens(request, reply.get("usage") if isinstance(reply, dict) else None, "")
+        failure.usage = NOTHING if wrong else Usage(1, 0, 0, read, written, seconds)
         raise
 
 
-def _read(asked: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+def _parse(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise TransientFailure("the reply has no choices")
-    odd = _of_another_model(asked, reply.get("model"))
+    odd = _check_model(request, reply.get("model"))
     finish = choices[0].get("finish_reason")
     if finish == "content_filter":
         raise RequestRejected("the reply was withheld: it ended with finish_reason 'content_filter'")
     message = choices[0].get("message")
-    written, thoughts = _said(message if isinstance(message, dict) else {})
-    if len(written) > asked.limit * MOST_CHARACTERS_A_TOKEN:
-        raise TransientFailure(f"the reply has {len(written):,} characters, which {asked.limit:,} tokens cannot hold")
+    written, thoughts = _content(message if isinstance(message, dict) else {})
+    if len(written) > request.limit * MOST_CHARACTERS_A_TOKEN:
+        raise TransientFailure(f"the reply has {len(written):,} characters, which {request.limit:,} tokens cannot hold")
     text, is_open = without_thoughts(written)
     is_cut = finish in CUT or is_open
-    if asked.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
+    if request.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
         text = ""
     if not is_cut and not text.strip():
         raise TransientFailure("the reply has no text")
@@ -97,15 +97,15 @@ def _read(asked: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
         raise TransientFailure(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
         raise TransientFailure("the reply is not valid Unicode")
-    (read, wrote), wrong = _tokens(asked, reply.get("usage"), written + thoughts)
-    thought = min(wrote, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
-    usage = Usage(1, 0, 0, read, wrote, seconds)
-    completion = Completion(without_known(text), usage, asked.limit if is_cut else 0, thought)
+    (n_read, n_written), wrong = _tokens(request, reply.get("usage"), written + thoughts)
+    thought = min(n_written, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
+    usage = Usage(1, 0, 0, n_read, n_written, seconds)
+    completion = Completion(without_known(text), usage, request.limit if is_cut else 0, thought)
     return ParsedReply(completion, odd | wrong, ends_thoughts_alone(written))
 
 
-def _said(message: Mapping[str, Any]) -> tuple[str, str]:
-    """What a message says, thoughts in tags included, and the thoughts that stand in a field or a part of their own."""
+def _content(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the text of a message, which may contain thoughts in tags, and the thoughts in a field of their own."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
@@ -117,56 +117,55 @@ def _said(message: Mapping[str, Any]) -> tuple[str, str]:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _tokens(asked: RequestedModel, usage: Any, said: str) -> tuple[tuple[int, int], dict[str, str]]:
-    """Tokens read and written, 0 where the server does not say; what cannot be, more or none, is counted here instead.
+def _tokens(request: RequestedModel, usage: Any, reply: str) -> tuple[tuple[int, int], dict[str, str]]:
+    """Return input and output tokens, 0 if not reported, and warnings about impossible numbers, which are estimated.
 
-    No tokeniser makes more tokens of a text than it has bytes. Servers that leave thoughts out of what was written have
-    them in the total.
+    A text has at most as many tokens as bytes. Servers that do not count thoughts as output include them in the total.
     """
     counts = usage if isinstance(usage, dict) else {}
     read, written, total = (_count(counts.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     if read:
         written = max(written, total - read)
     odd = {}
-    if read > len(asked.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
-        odd["prompt_tokens"] = f"says that a prompt of {len(asked.prompt):,} characters had {read:,} tokens"
-        read = tokens_at_most(asked.prompt)
-    if written > asked.limit + END_TOKENS:
-        odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {asked.limit:,} were the limit"
-        written = min(asked.limit, tokens_at_most(said))
-    elif not written and said.strip() and counts.get("completion_tokens") == 0:
-        odd["completion_tokens"] = f"says of a reply of {len(said):,} characters that it wrote no tokens"
-        written = min(asked.limit, tokens_at_most(said))
+    if read > len(request.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
+        odd["prompt_tokens"] = f"says that a prompt of {len(request.prompt):,} characters had {read:,} tokens"
+        read = tokens_at_most(request.prompt)
+    if written > request.limit + END_TOKENS:
+        odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {request.limit:,} were the limit"
+    elif not written and reply.strip() and counts.get("completion_tokens") == 0:
+        odd["completion_tokens"] = f"says of a reply of {len(reply):,} characters that it wrote no tokens"
+    if "completion_tokens" in odd:
+        written = min(request.limit, tokens_at_most(reply))
     return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
 
 
 def _thought(usage: Any, characters: int) -> int:
-    """The tokens of the thoughts as the server says them, or by an estimate of the ``characters`` that it shows."""
+    """Return the tokens of thoughts that the server reports, or an estimate from their visible ``characters``."""
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
-    said = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
-    return said or characters // AVERAGE_CHARACTERS_A_TOKEN
+    reported = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
+    return reported or characters // AVERAGE_CHARACTERS_A_TOKEN
 
 
 def _count(value: Any) -> int:
-    """A count as the server says it; 0 for what is none."""
+    """Return a reported count, or 0 if it is not a positive whole number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-# --- who wrote it ----------------------------------------------------------------------------------------------------
+# --- the model -------------------------------------------------------------------------------------------------------
 
 _SNAPSHOT = r"\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{3,8}|latest"
 _QUANTISED = r"(?:ud-)?i?q\d\w*|bf16|fp?16|fp?32|fp?8|int[48]|awq|gptq|gguf"
 _SAME = re.compile(rf"(?:[-_.](?:{_SNAPSHOT}|{_QUANTISED}))+", re.IGNORECASE)
 
 
-def _of_another_model(asked: RequestedModel, replied: Any) -> dict[str, str]:
-    """What to say of a reply by another model that is accepted. Raises `AccessRefused`: it is not."""
-    if not isinstance(replied, str) or is_same_model(asked.model, replied):
+def _check_model(request: RequestedModel, replied: Any) -> dict[str, str]:
+    """Return a warning if the reply is by another, accepted model. Raises `AccessRefused` if it is not accepted."""
+    if not isinstance(replied, str) or is_same_model(request.model, replied):
         return {}
     name = redacted(shown(replied))
-    if asked.accepts != ANY and not (asked.accepts and is_same_model(asked.accepts, replied)):
+    if request.accepts != ANY and not (request.accepts and is_same_model(request.accepts, replied)):
         raise AccessRefused(
             f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"
         )
@@ -174,14 +173,13 @@ def _of_another_model(asked: RequestedModel, replied: Any) -> dict[str, str]:
 
 
 def is_same_model(asked: str, replied: str) -> bool:
-    """Whether the model that a server names in a reply is the one that was asked for.
+    """Whether the model that a server reports (``replied``) is the one that was requested (``asked``).
 
-    Case does not count, nor do folders and providers before the last slash: OpenRouter and LiteLLM add and drop them,
-    llama.cpp names a path to a ``.gguf`` file. A tag (``:8b`` of Ollama, ``:free`` of OpenRouter) or a revision
-    (``@main`` of ``transformers serve``) counts where both names have one; ``:latest`` is none. Of what is left, one
-    name may go on with a date, a number of three digits or more, ``latest`` or how the weights are quantised:
-    ``gpt-4.1-mini-2025-04-14`` is ``gpt-4.1-mini``, ``gpt-4.1-mini`` is not ``gpt-4.1``. vLLM and Ollama repeat the
-    name that they were asked for, or the first of several; a server that names none is believed.
+    Case is ignored, and so are folders and providers before the last slash: OpenRouter and LiteLLM add and drop them,
+    llama.cpp reports the path of a ``.gguf`` file. A tag (``:8b`` of Ollama, ``:free`` of OpenRouter) or revision
+    (``@main`` of ``transformers serve``) is compared if both names have one, apart from ``:latest``. One name may
+    extend the other by a date, a number of three digits or more, ``latest`` or a quantisation:
+    ``gpt-4.1-mini-2025-04-14`` is ``gpt-4.1-mini``, but ``gpt-4.1-mini`` is not ``gpt-4.1``. A blank name is accepted.
     """
     if not replied.strip() or asked.lower() == replied.lower():
         return True

@@ -1,8 +1,8 @@
-"""The clients of the packages ``openai`` and ``cohere``, each imported with the first request of such a model.
+"""Models called through the packages ``openai`` and ``cohere``, each imported with the first request.
 
-They write the requests. Our HTTP client sends them, refuses redirects, bounds what is read and raises every failure
-before a package sees it; so no package tries again, and none raises an error of its own that repeats a key. The key is
-put into each request and into no client. What a server replies is read from the raw body.
+The packages only build requests. Our HTTP client sends them and raises every failure before a package sees it, so that
+no package retries or raises an exception that contains a key. Keys are added to requests, not to the clients. Replies
+are parsed from the raw body.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 KEYLESS = "none"
-"""What the packages are told is the key; the request has that of the endpoint in its place, or none."""
+"""The key passed to the packages, which is replaced by that of the endpoint, if any."""
 
 
 class OpenAIModel(EndpointModel):
-    """A model that the package ``openai`` asks."""
+    """A model called through the package ``openai``."""
 
     @cached_property
     def client(self) -> AsyncOpenAI:
@@ -32,7 +32,7 @@ class OpenAIModel(EndpointModel):
         client = AsyncOpenAI(
             api_key=KEYLESS, base_url=self._endpoint.base_url, max_retries=0, http_client=self.provider.http
         )
-        client.organization = client.project = None  # they are headers of the endpoint, where the service has them
+        client.organization = client.project = None  # headers of the endpoint
         return client
 
     def posting(self, create: Any) -> Post:
@@ -48,7 +48,7 @@ class OpenAIModel(EndpointModel):
 
 
 class CohereModel(EndpointModel):
-    """A model that the package ``cohere`` asks."""
+    """A model called through the package ``cohere``."""
 
     @cached_property
     def client(self) -> AsyncClientV2:
@@ -59,7 +59,7 @@ class CohereModel(EndpointModel):
         return AsyncClientV2(
             KEYLESS,
             base_url=self._endpoint.base_url.removesuffix("/v2").removesuffix("/v1"),  # both with and without it
-            httpx_client=cast(Any, _HttpOfCohere(self)),
+            httpx_client=cast(Any, _CohereHttp(self)),
             max_retries=0,
             log_warning_experimental_features=False,
         )
@@ -73,13 +73,13 @@ class CohereModel(EndpointModel):
         return post
 
     async def request(self, method: str, url: str, headers: dict[str, str], body: Any) -> Any:
-        """Send what the package wrote, with the key of the endpoint in place of what the package takes for one."""
-        said = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-        return await self.provider.http.request(method, url, json=body, headers={**said, **self._endpoint.headers})
+        """Send a request of the package with the endpoint's key."""
+        others = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        return await self.provider.http.request(method, url, json=body, headers={**others, **self._endpoint.headers})
 
 
-class _HttpOfCohere:
-    """As much of a client of ``httpx`` as the package ``cohere`` asks."""
+class _CohereHttp:
+    """The part of an ``httpx`` client that the package ``cohere`` uses."""
 
     def __init__(self, model: CohereModel) -> None:
         self._model = model
@@ -90,11 +90,7 @@ class _HttpOfCohere:
 
 
 class _RawReply:
-    """A response whose content is not parsed by the package.
-
-    Of each number in it that would make an object, which takes 0.6 s of the event loop for 96 vectors, and a reply of
-    another shape is a `TypeError` there.
-    """
+    """A response that the package does not parse, which takes 0.6 s for 96 vectors and may raise `TypeError`."""
 
     def __init__(self, status_code: int, headers: Any, content: bytes) -> None:
         self.status_code, self.headers, self.content = status_code, headers, content

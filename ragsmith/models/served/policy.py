@@ -1,4 +1,4 @@
-"""How a provider is asked: limits, pauses, and the ways in which an attempt fails."""
+"""Limits and pauses of requests to a provider, and the ways in which an attempt fails."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ragsmith.errors import ModelError, RefusedContent
 from ragsmith.models.usage import NOTHING, Usage
 
-PROBE = Usage(1, 0, 0, 32, 16)
-"""What the request costs at most that decides whether a provider is down: a sentence in a template, and a word."""
+PROBE_USAGE = Usage(1, 0, 0, 32, 16)
+"""Upper bound of the cost of a probe: a sentence in a template, and a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,44 +17,45 @@ class Policy:
     """Limits of a provider; times are in seconds."""
 
     in_flight: int = 32
-    """Attempts under way at once, over all threads."""
+    """Attempts in flight, over all threads."""
     attempts: int = 5
-    """Attempts of one request; the last failure is final. Those that were told to wait do not count."""
+    """Attempts per request, apart from those after which the provider asked for a pause."""
     replies: int = 3
-    """Replies of one request that cannot be used; fewer than ``attempts``, as at temperature 0 the next is alike."""
+    """Unusable replies per request; fewer than ``attempts``, because at temperature 0 the next is likely the same."""
     pauses: int = 20
-    """Times that one request may be told to wait."""
+    """Pauses per request that the provider may ask for."""
     deadline: float = 45.0
-    """Total time of one attempt, from its sending to the last byte: a reply that drips in does not extend it."""
+    """Total time of one attempt, up to the last byte of the reply."""
     pause: float = 1.0
-    """Before the second attempt; doubled before each further one, up to ``longest_pause``."""
+    """Pause before the second attempt, doubled before each further one up to ``longest_pause``."""
     longest_pause: float = 30.0
     longest_wait: float = 60.0
-    """A provider that asks for a longer pause than this is unavailable: the run stops and can be resumed."""
+    """A provider that asks for a longer pause is unavailable: the run stops and can be resumed."""
     largest_response: int = 10 * 1024 * 1024
     """Bytes, after decompression."""
     failures_in_a_row: int = 5
-    """Requests that the provider fails one after the other before it is suspected to be down."""
+    """Consecutive failed requests after which the provider is suspected to be down."""
     silence: float = 25.0
-    """Time in which attempts of several requests fail and none is answered before it is suspected, too."""
+    """Time in which only failures of several requests raise that suspicion as well."""
     probe_deadline: float = 5.0
-    """Total time of the request that decides whether a provider that is suspected is down."""
+    """Total time of a probe."""
     rest: float = 30.0
-    """How long a provider that is down is left alone, and one that answered a probe is not suspected."""
+    """How long no request is sent to a provider that is down, and none that answered a probe is suspected again."""
 
     def back_off(self, failed: int, draw: random.Random) -> float:
-        """Pause after ``failed`` attempts: exponential, and between half and the whole of it, so that few collide."""
+        """Return the pause after ``failed`` attempts: exponential, with jitter between half and the whole of it."""
         return min(self.longest_pause, self.pause * 2.0 ** (failed - 1)) * draw.uniform(0.5, 1.0)
 
 
 class AttemptFailed(Exception):
-    """An attempt gave no result; ``problem`` says why, in words that fit after ``MODEL: ``.
+    """An attempt had no result; ``problem`` says why, to be appended to ``MODEL: ``.
 
-    ``usage`` is what the server says that it counted, without tokens where it may have been paid and does not say, and
-    None where it has made no reply.
+    ``usage`` is what the server reports: without tokens if the attempt may have cost some and the server does not say
+    how many, and None if there was no reply.
     """
 
     usage: Usage | None = None
+    wait: float | None = None
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -62,9 +63,9 @@ class AttemptFailed(Exception):
 
 
 class TransientFailure(AttemptFailed):
-    """A trouble that may pass: tried again, not before ``wait`` seconds if the provider said so.
+    """A failure that may pass: retried, after ``wait`` seconds if the provider asked for it.
 
-    ``kind`` is the sort of trouble, as in ``HTTP 503``, where the problem says more.
+    ``kind`` is the kind of failure, such as ``HTTP 503``, if ``problem`` is more specific.
     """
 
     def __init__(self, problem: str, wait: float | None = None, *, kind: str = "", usage: Usage | None = None) -> None:
@@ -75,17 +76,14 @@ class TransientFailure(AttemptFailed):
 
 
 class UnusableReply(TransientFailure):
-    """A reply came, with success, and cannot be used: tried again a few times. The provider is not to be distrusted."""
+    """A successful response that cannot be used: retried a few times. It does not suggest that the provider is down."""
 
     def __init__(self, problem: str, usage: Usage | None = None) -> None:
         super().__init__(problem, usage=usage or NOTHING)
 
 
 class RequestRejected(AttemptFailed):
-    """The provider does not take this request: not tried again, and nothing follows for other requests.
-
-    ``error`` is what the request fails with.
-    """
+    """The provider rejects this request, which is not retried and fails with ``error``; others are not affected."""
 
     def __init__(self, problem: str, error: type[ModelError] = RefusedContent) -> None:
         super().__init__(problem)
@@ -93,4 +91,4 @@ class RequestRejected(AttemptFailed):
 
 
 class AccessRefused(AttemptFailed):
-    """The provider refuses the key or the model: it would refuse every other request as well."""
+    """The provider refuses the key or the model, and so every request."""

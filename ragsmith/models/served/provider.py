@@ -1,4 +1,4 @@
-"""A provider: one endpoint with one credential, asked from many threads through one event loop."""
+"""A provider: one endpoint with one credential, called from many threads through one event loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
 from ragsmith.models.served.policy import (
-    PROBE,
+    PROBE_USAGE,
     AccessRefused,
     AttemptFailed,
     Policy,
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
-"""A request that costs next to nothing, and only shows whether a provider answers at all."""
+"""A minimal request that shows whether a provider responds."""
 
-LATE = "no reply in time"
-SPREAD = 0.1
-"""Share of a pause over which requests spread when it ends, at most a second: together they would be told to wait."""
+NO_REPLY_IN_TIME = "no reply in time"
+JITTER_SHARE = 0.1
+"""Share of a pause, at most a second, over which requests are spread after it; sent at once they would be refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderActivity:
-    """What a provider has done so far, and does now; ``waiting_until`` is an instant of ``time.monotonic``, or 0."""
+    """Counts of a provider's requests; ``waiting_until`` is a time of ``time.monotonic``, or 0."""
 
     attempts: int = 0
     retries: int = 0
@@ -52,26 +52,19 @@ class ProviderActivity:
 
 
 class Provider:
-    """Sends requests; safe to use from many threads.
+    """Sends requests. Thread-safe.
 
-    ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
-    nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_lost`` is called
-    there, too, with the usage of each attempt that gave nothing and was paid for, or may have been, and of each probe
-    before it is sent.
+    ``on_attempt`` is called before each attempt is sent, in the loop's thread, and must not block; a budget is reserved
+    there. If it raises, nothing is sent and the request fails with its exception. ``on_lost`` is called with the usage
+    of each attempt without a result that may have been paid for, and of each probe before it is sent.
     """
 
-    def __init__(
-        self,
-        name: str,
-        policy: Policy | None = None,
-        *,
-        jitter: random.Random | None = None,
-    ) -> None:
+    def __init__(self, name: str, policy: Policy | None = None) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
-        self.on_attempt: Callable[[], None] = _nothing
-        self.on_lost: Callable[[Usage], None] = _nothing
-        self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
+        self.on_attempt: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[Usage], None] = lambda _: None
+        self._jitter = random.Random()  # not seeded: no result depends on it, and processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
         self._examining = asyncio.Lock()
@@ -82,16 +75,12 @@ class Provider:
 
     @property
     def activity(self) -> ProviderActivity:
-        """Counts, all of the same instant."""
+        """A consistent snapshot of the counts."""
         return self._activity
-
-    @property
-    def _ended(self) -> str:
-        return f"the connection to {self.name} was closed"
 
     @cached_property
     def http(self) -> BoundedClient:
-        """The HTTP client of this provider, to be used in attempts: see `ragsmith.models.served.http.transport`."""
+        """The HTTP client for attempts."""
         from ragsmith.models.served.http.transport import BoundedClient  # noqa: PLC0415  HTTP takes 0.4 s to import
 
         client = BoundedClient(largest_response=self.policy.largest_response)
@@ -100,13 +89,13 @@ class Provider:
         return client
 
     def send(self, attempt: Callable[[], Awaitable[T]], *, what: str, probe: Probe | None = None) -> T:
-        """The result of ``attempt``, tried as often as the policy allows; ``what`` begins the message of an error.
+        """Return the result of ``attempt``, with as many attempts as the policy allows.
 
-        ``probe`` is sent once when failures suggest that the provider is down, and decides; without one, they do.
+        ``what`` begins error messages. ``probe`` is sent when failures suggest that the provider is down, to decide it.
 
         Raises:
-            ModelError: every attempt failed; of its classes `Unreadable`, if replies came that are of no use, and
-                `RefusedContent` or `TooLong`, if the request was rejected.
+            ModelError: every attempt failed; `Unreadable` if replies were unusable, `RefusedContent` or `TooLong` if
+                the request was rejected.
             ModelUnavailable: the provider refuses the key or the model, asks for too long a pause, or is down.
         """
         return self.send_all([attempt], what=what, probe=probe)[0]
@@ -114,9 +103,9 @@ class Provider:
     def send_all(
         self, attempts: Sequence[Callable[[], Awaitable[T]]], *, what: str, probe: Probe | None = None
     ) -> list[T]:
-        """The results of several requests that are in flight at once; if one fails, so does the whole. See `send`."""
+        """Send several requests concurrently; if one fails, all do. See `send`."""
         closed = self._closed
-        futures = [] if closed else [BACKGROUND.submit(self.sent(attempt, what, probe)) for attempt in attempts]
+        futures = [] if closed else [BACKGROUND.submit(self.send_async(attempt, what, probe)) for attempt in attempts]
         self._pending.update(futures)
         try:
             if not closed:
@@ -125,20 +114,20 @@ class Provider:
             pass  # by close(); raised below, so that the error has no context
         finally:
             for future in futures:
-                future.cancel()  # one has failed, or on Ctrl-C: nobody waits for the others
+                future.cancel()  # after a failure or Ctrl-C, the others are not needed
             self._pending.difference_update(futures)
-        raise ModelUnavailable(f"{what}: {self._ended}")
+        raise self._closed_error(what)
 
     def close(self, *, patience: float = 0.0) -> None:
-        """Send nothing more, and close the connections, with `ModelUnavailable` for whoever still waits.
+        """Close the connections; pending requests fail with `ModelUnavailable`.
 
-        Attempts under way have ``patience`` seconds to end, unless the provider is down: a reply that is given up is
-        paid for, and would be again.
+        Attempts in flight have ``patience`` seconds to end, unless the provider is down, since an abandoned reply is
+        paid for twice.
         """
         self._closed = True
         try:
             if patience > 0 and self._pending and not self._down.is_set():
-                BACKGROUND.soon(self._down.set)  # nobody pauses any longer
+                BACKGROUND.soon(self._down.set)  # ends all pauses
                 wait(tuple(self._pending), patience)
         finally:  # also on a second Ctrl-C
             for future in tuple(self._pending):
@@ -148,49 +137,49 @@ class Provider:
 
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 
-    async def sent(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None = None) -> T:
-        """As `send`, for whoever is on the loop's thread."""
+    async def send_async(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None = None) -> T:
+        """Like `send`, in the loop's thread."""
         policy, request, problem = self.policy, object(), ""
         tried = failed = unusable = 0
         lost = NOTHING
-        told: float | None = None
+        wait: float | None = None
 
-        def given_up(kind: type[ModelError], message: str) -> ModelError:
+        def failure(kind: type[ModelError], message: str) -> ModelError:
             return kind(message, calls=tried, input_tokens=lost.input_tokens, output_tokens=lost.output_tokens)
 
         while failed < policy.attempts and unusable < policy.replies and tried - failed < policy.pauses:
-            if failed and not told:
+            if failed and not wait:
                 await self._pause(policy.back_off(failed, self._jitter))
             error: RagsmithError | None = None
             try:
                 return await self._attempt(attempt, request, what, problem, retry=tried > 0)
             except TransientFailure as trouble:
-                problem, told = redacted(trouble.problem), trouble.wait
+                problem, wait = redacted(trouble.problem), trouble.wait
                 unusable += isinstance(trouble, UnusableReply)
                 lost += trouble.usage or NOTHING
             except RequestRejected as trouble:
                 tried += 1
                 lost += trouble.usage or NOTHING
-                error = given_up(trouble.error, f"{what}: {redacted(trouble.problem)}")
+                error = failure(trouble.error, f"{what}: {redacted(trouble.problem)}")
             except AccessRefused as trouble:
                 error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
             if error is not None:
-                raise error  # out here it has no context, which would show what the server said
+                raise error  # outside the handler it has no context, which would show the server's message
             tried += 1
-            failed += not told
+            failed += not wait
             await self._examine(probe)
-        gave_up = f"{what}: {problem} (tried {tried} times)"
+        message = f"{what}: {problem} (tried {tried} times)"
         if unusable and unusable >= min(policy.replies, failed):
-            raise given_up(Unreadable, gave_up)
+            raise failure(Unreadable, message)
         self._breaker.gave_up(time.monotonic())
         await self._examine(probe)
         self._check(what, problem)
-        raise given_up(ModelError, gave_up)
+        raise failure(ModelError, message)
 
     async def _attempt(
         self, attempt: Callable[[], Awaitable[T]], request: object, what: str, problem: str, *, retry: bool
     ) -> T:
-        """One attempt, when there is a free slot and the provider may be asked."""
+        """Make one attempt when a slot is free and the provider is ready."""
         async with self._limiter.slot():
             await self._ready(what, problem)
             self.on_attempt()
@@ -202,10 +191,7 @@ class Provider:
             try:
                 result = await self._within_deadline(attempt)
             except AttemptFailed as trouble:
-                if isinstance(trouble, TransientFailure) and not isinstance(trouble, UnusableReply):
-                    self._failed(request, sent, trouble)
-                else:
-                    self._breaker.answered(time.monotonic())
+                self._record_failure(request, sent, trouble)
                 if trouble.usage is not None:
                     self.on_lost(trouble.usage)
                 raise
@@ -222,23 +208,28 @@ class Provider:
                 return await attempt()
         except TimeoutError:
             pass
-        raise TransientFailure(f"no complete reply within {self.policy.deadline:g} s", kind=LATE, usage=NOTHING)
+        raise TransientFailure(
+            f"no complete reply within {self.policy.deadline:g} s", kind=NO_REPLY_IN_TIME, usage=NOTHING
+        )
 
-    def _failed(self, request: object, sent: float, trouble: TransientFailure) -> None:
-        now, told = time.monotonic(), trouble.wait
-        if told is not None:
-            self._limiter.hold(told, sent=sent, now=now)
+    def _record_failure(self, request: object, sent: float, trouble: AttemptFailed) -> None:
+        now = time.monotonic()
+        if not (kind := _outage(trouble)):
+            self._breaker.answered(now)
+            return
+        if trouble.wait is not None:
+            self._limiter.hold(trouble.wait, sent=sent, now=now)
             self._activity = replace(self._activity, waiting_until=self._limiter.until)
         alone = self._activity.in_flight == 1
-        self._breaker.failed(request, sent, now, told or 0.0, alone=alone, kind=redacted(trouble.kind))
+        self._breaker.failed(request, sent, now, trouble.wait or 0.0, alone=alone, kind=kind)
 
     async def _examine(self, probe: Probe | None) -> None:
-        """Settle a suspicion that the provider is down, once for all who share it."""
+        """Resolve a suspicion that the provider is down, once for all requests."""
         if not self._breaker.suspicion:
             return
         async with self._examining:
             if why := self._breaker.suspicion:
-                trouble = await self._probed(probe)
+                trouble = await self._probe(probe)
                 now = time.monotonic()
                 if not trouble:
                     self._breaker.absolve(now)
@@ -247,34 +238,30 @@ class Provider:
                 self._breaker.open(now, f"{trouble} since {began:%H:%M:%S}: {why}")
                 self._down.set()
 
-    async def _probed(self, probe: Probe | None) -> str:
-        """The trouble that a probe meets, or "" where it is answered; it counts as a request that is sent.
+    async def _probe(self, probe: Probe | None) -> str:
+        """Send ``probe``, which counts as an attempt, and return the kind of its failure, or "" if it is answered.
 
-        A provider that tells everybody to wait has shown itself what it does, and is not asked against its will.
+        During a pause that the provider asked for none is sent: the kind of the last failure counts.
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
-        self.on_lost(PROBE)
+        self.on_lost(PROBE_USAGE)
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
             async with asyncio.timeout(self.policy.probe_deadline):
                 await probe()
         except TimeoutError:
-            return LATE
+            return NO_REPLY_IN_TIME
         except AttemptFailed as trouble:
-            return (
-                redacted(trouble.kind)
-                if isinstance(trouble, TransientFailure) and not isinstance(trouble, UnusableReply)
-                else ""
-            )
+            return _outage(trouble)
         return ""
 
     async def _ready(self, what: str, problem: str) -> None:
-        """Wait as long as the provider asked for.
+        """Wait for the end of the pause that the provider asked for.
 
         Raises:
-            ModelUnavailable: it is down, or asked for longer than anybody should wait.
+            ModelUnavailable: the provider is down, or the pause is too long.
         """
         self._check(what, problem)
         while left := self._limiter.remaining(time.monotonic()):
@@ -282,11 +269,11 @@ class Provider:
                 raise ModelUnavailable(
                     f"{what}: {self.name} asks to wait for {left:.0f} s: run the same command again after that"
                 )
-            await self._pause(left + self._jitter.uniform(0.0, min(1.0, SPREAD * left)))
+            await self._pause(left + self._jitter.uniform(0.0, min(1.0, JITTER_SHARE * left)))
             self._check(what, problem)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not on when the provider turns out to be down, or is closed."""
+        """Wait, or until the provider is down or closed."""
         if self._closed:
             return
         try:
@@ -298,13 +285,19 @@ class Provider:
     def _check(self, what: str, problem: str) -> None:
         """Raise if the provider is down, or closed."""
         if self._closed:
-            raise ModelUnavailable(f"{what}: {self._ended}")
+            raise self._closed_error(what)
         if why := self._breaker.why_open(time.monotonic()):
             self._down.set()
             last = f"{problem}; " if problem else ""
             raise ModelUnavailable(f"{what}: {last}{self.name} seems to be down ({why}): run the same command later")
         self._down.clear()
 
+    def _closed_error(self, what: str) -> ModelUnavailable:
+        return ModelUnavailable(f"{what}: the connection to {self.name} was closed")
 
-def _nothing(*_: Usage) -> None:
-    return
+
+def _outage(trouble: AttemptFailed) -> str:
+    """Return the kind of a failure that suggests that the provider is down, or ""."""
+    if not isinstance(trouble, TransientFailure) or isinstance(trouble, UnusableReply):
+        return ""
+    return redacted(trouble.kind)

@@ -1,7 +1,7 @@
-"""A reranker behind a server: Jina's ``/v1/rerank`` (Jina, vLLM, Infinity, LocalAI, LiteLLM), or ``/rerank`` of TEI.
+"""Rerankers at an endpoint: Jina's ``/v1/rerank`` (Jina, vLLM, Infinity, LocalAI, LiteLLM), or ``/rerank`` of TEI.
 
-Which of them a server speaks is found out with the first request, and is in no identifier: a model's scores are the
-same over both (text-embeddings-inference, TEI, is asked for the sigmoid, which the others send).
+The first request finds out which API a server has. Scores are the same with both, as text-embeddings-inference (TEI) is
+asked for the sigmoid.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from typing import Any
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.options import BatchSize, ContextWindow
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, batches
-from ragsmith.models.served.remote_ranking import TextWindow, read_scores
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, TextWindow, batches, read_scores
 
 BATCH_TEXTS = 32
-"""The most that TEI takes in a request unless it is told otherwise."""
-_NOT_SPOKEN = re.compile(r": HTTP (?:400|404|405|415|422)\b")
-"""What a server says to a request in the language of another."""
+"""The default limit of TEI."""
+_OTHER_API = re.compile(r": HTTP (?:400|404|405|415|422)\b")
+"""The response of a server with another API."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankDialect:
-    """How a kind of server is asked: the body of a request, and where its reply has the scores."""
+    """An API for reranking: the body of a request, and where the reply has the scores."""
 
     body: Callable[[str, str, Sequence[str]], dict[str, Any]]
     texts: str
@@ -34,8 +33,8 @@ class RerankDialect:
 
 
 def _jina_body(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
-    said = {"model": model, "query": query, "documents": list(texts)}
-    return {**said, "top_n": len(texts), "return_documents": False}
+    fields = {"model": model, "query": query, "documents": list(texts)}
+    return {**fields, "top_n": len(texts), "return_documents": False}
 
 
 def _tei_body(_: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -53,10 +52,10 @@ TEI = RerankDialect(_tei_body, "texts", lambda reply: reply, "score")
 @provider("cross_encoder", "rerank", service=Service(self_hosted=True))
 @provider("cross_encoder", "jina", service=Service("https://api.jina.ai/v1", keys=("JINA_API_KEY",)))
 class RerankEndpoint(EndpointModel):
-    """Scores texts against a query with the reranker ``model`` at ``endpoint``. Safe to use from many threads.
+    """Scores texts against a query with the reranker ``model`` at ``endpoint``. Thread-safe.
 
-    A base URL that ends with ``/rerank`` is asked as it is, any other at ``/v1/rerank`` and, if nothing is there, at
-    ``/rerank``. Texts longer than ``context_window`` tokens, by an estimate, are cut at the end and counted.
+    A base URL that ends with ``/rerank`` is used as it is; otherwise requests go to ``/v1/rerank`` or else ``/rerank``.
+    Texts longer than ``context_window`` tokens, by an estimate, are truncated and counted.
     """
 
     def __init__(
@@ -72,8 +71,8 @@ class RerankEndpoint(EndpointModel):
         self._kind = kind
         self._window = TextWindow(context_window)
         self._batch_size = batch_size
-        self._possible = addresses(endpoint.base_url)
-        self._spoken: tuple[str, RerankDialect] | None = None
+        self._candidates = addresses(endpoint.base_url)
+        self._found: tuple[str, RerankDialect] | None = None
 
     @property
     def id(self) -> str:
@@ -82,7 +81,7 @@ class RerankEndpoint(EndpointModel):
 
     @property
     def truncated(self) -> int:
-        """How many texts were cut at the end because they are longer than the window."""
+        """Number of texts that were truncated."""
         return self._window.cut
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
@@ -94,40 +93,41 @@ class RerankEndpoint(EndpointModel):
         """
         parts = batches(self._window.fit(texts), self._batch_size)
         found: list[list[float]] = []
-        if parts and self._spoken is None:
-            found, parts = [self._first(query, parts[0])], parts[1:]
-        if parts and self._spoken is not None:
-            found += self._send(*self._spoken, query, parts)
+        if parts and self._found is None:
+            found, parts = [self._score_first(query, parts[0])], parts[1:]
+        if parts and self._found is not None:
+            found += self._send(*self._found, query, parts)
         return tuple(score for part in found for score in part)
 
-    def _first(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Find out which language the server speaks; if none, what it says to the first is what is wrong."""
+    def _score_first(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Score ``texts`` with the first API that the server has, or raise the error of the likeliest one."""
         problem: ModelError | ModelUnavailable | None = None
-        for url, language in self._possible:
+        for url, dialect in self._candidates:
             try:
-                scores = self._send(url, language, query, [texts])[0]
+                scores = self._send(url, dialect, query, [texts])[0]
             except (ModelError, ModelUnavailable) as error:
-                if not _NOT_SPOKEN.search(str(error)):
+                if not _OTHER_API.search(str(error)):
                     raise
                 problem = problem or error
             else:
-                self._spoken = url, language
+                self._found = url, dialect
                 return scores
-        raise problem or ModelError(f"{self.id}: there is nowhere to ask")
+        assert problem is not None
+        raise problem
 
-    def _send(self, url: str, language: RerankDialect, query: str, parts: Sequence[Sequence[str]]) -> list[list[float]]:
+    def _send(self, url: str, dialect: RerankDialect, query: str, parts: Sequence[Sequence[str]]) -> list[list[float]]:
         def read(body: dict[str, Any], reply: Any, _: float) -> list[float]:
-            return read_scores(language.rows(reply), language.score, len(body[language.texts]))
+            return read_scores(dialect.rows(reply), dialect.score, len(body[dialect.texts]))
 
-        bodies = [language.body(self._model, query, part) for part in parts]
+        bodies = [dialect.body(self._model, query, part) for part in parts]
         return self._endpoint.send(url, bodies, read, what=self.id)
 
 
 def addresses(base_url: str) -> list[tuple[str, RerankDialect]]:
-    """Where to ask and how, the likeliest first."""
+    """Return URLs with their APIs, the likeliest first."""
     base = base_url.rstrip("/")
     if base.endswith("/rerank"):
         order = (JINA, TEI) if re.search(r"/v\d+/rerank$", base) else (TEI, JINA)
-        return [(base, language) for language in order]
+        return [(base, dialect) for dialect in order]
     root = base.removesuffix("/v1")
     return [(f"{root}/v1/rerank", JINA), (f"{root}/rerank", TEI), (f"{root}/rerank", JINA)]

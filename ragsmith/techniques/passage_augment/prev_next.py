@@ -18,7 +18,7 @@ class ChunkWindow:
     last: int
 
 
-def merged(windows: list[ChunkWindow]) -> list[ChunkWindow]:
+def merge(windows: list[ChunkWindow]) -> list[ChunkWindow]:
     """Join windows of one document that overlap or touch; the joined one has the better rank. Best rank first."""
     joined: list[ChunkWindow] = []
     for window in sorted(windows, key=lambda w: (w.doc, w.first)):
@@ -47,7 +47,7 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
             continue
         around = corpus.around(hit.chunk, n, n)
         windows.append(ChunkWindow(rank, hit.chunk.doc, around[0].index, around[-1].index))
-    for window in merged(windows):
+    for window in merge(windows):
         span = corpus.stretch(window.doc, window.first, window.last)
         passages[window.rank] = Passage(corpus.text(span), (span,), hits[window.rank].score)
     return tuple(passages[rank] for rank in sorted(passages))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ragsmith.index.index import Corpus
 from ragsmith.plugins import Amount, Count
 from ragsmith.techniques.families import passage_augment
-from ragsmith.techniques.fusion import normalised
+from ragsmith.techniques.fusion import normalize
 from ragsmith.types import Hit, Hits, Passage, Passages, Question
 
 DECAY = 30.0
@@ -43,7 +43,7 @@ def worths(hits: Hits) -> list[float]:
     Relevance is (1 + min-max score) / 2. Whatever passed the filter is relevant to some degree; a bare min-max would
     declare the last of them worthless however good it is.
     """
-    scores = normalised(hits, "minmax")
+    scores = normalize(hits, "minmax")
     return [math.exp(-rank / DECAY) * (1 + score) / 2 for rank, score in enumerate(scores)]
 
 

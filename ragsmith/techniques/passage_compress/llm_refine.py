@@ -6,7 +6,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_compress
-from ragsmith.techniques.passage_compress.tree_summarize import joined, summary_of
+from ragsmith.techniques.passage_compress.tree_summarize import join, parse_summary
 from ragsmith.types import Passages, Question
 
 PROMPT = """Update a summary that helps to answer a question, with what a new passage adds.
@@ -76,7 +76,7 @@ def _weakest(
     return dropped if length[sentence] <= room else None
 
 
-REFINE = Task(name="refine_summary", prompt=PROMPT, parse=summary_of, offline=refine_offline, max_tokens=1024)
+REFINE = Task(name="refine_summary", prompt=PROMPT, parse=parse_summary, offline=refine_offline, max_tokens=1024)
 
 
 @passage_compress(paper="https://arxiv.org/abs/2310.00785", choices={"max_words": (150, 300)})
@@ -96,4 +96,4 @@ def llm_refine(
         summary = language_model.run(
             REFINE, question=question.text, summary=summary, passage=(passage.text,), words=max_words
         )
-    return (joined(summary, passages),)
+    return (join(summary, passages),)

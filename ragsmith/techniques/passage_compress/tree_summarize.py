@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Input, OfflineModel, Task, text
+from ragsmith.models.tasks import Input, OfflineModel, Task, parse_text
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passage, Passages, Question
@@ -29,7 +29,7 @@ DIVERSITY = 0.3
 """Share of novelty in the choice of sentences: passages that were found together often say the same thing."""
 
 
-summary_of = partial(text, label="summary")
+parse_summary = partial(parse_text, label="summary")
 """Parses a reply that is one summary; a blank one raises `ValueError`."""
 
 
@@ -58,7 +58,9 @@ def summarise_offline(
     return "\n".join(candidates[index] for index in sorted(chosen))
 
 
-SUMMARISE = Task(name="summarise_passages", prompt=PROMPT, parse=summary_of, offline=summarise_offline, max_tokens=1024)
+SUMMARISE = Task(
+    name="summarise_passages", prompt=PROMPT, parse=parse_summary, offline=summarise_offline, max_tokens=1024
+)
 
 
 @passage_compress(paper="https://arxiv.org/abs/2109.10862", choices={"max_words": (150, 300)})
@@ -83,11 +85,11 @@ def tree_summarize(
             {"question": question.text, "passages": each, "words": max_words} for each in texts
         ]
         summaries = language_model.run_all(SUMMARISE, asked)
-        passages = tuple(joined(summary, group) for summary, group in zip(summaries, groups, strict=True))
+        passages = tuple(join(summary, group) for summary, group in zip(summaries, groups, strict=True))
     return passages
 
 
-def joined(summary: str, group: Sequence[Passage]) -> Passage:
+def join(summary: str, group: Sequence[Passage]) -> Passage:
     """A passage with the text ``summary`` that names the sources of all of ``group`` and has its best score."""
     sources = dict.fromkeys(span for passage in group for span in passage.sources)
     return Passage(summary, tuple(sources), max(passage.score for passage in group))

@@ -13,7 +13,7 @@ from ragsmith.index.index import queries_of
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.types import Hits, Question
 
 Matrix = Sequence[Sequence[float]]
@@ -55,10 +55,10 @@ def nr(
     three, on the search questions of each of seven data sets. ``keep_at_most`` is ours, and by default more than a list
     has: the 10 that other filters keep cut 20 candidates so short that ``count`` and ``nucleus`` kept the same.
     """
-    order = ranked(hits)
+    order = rank(hits)
     texts = [hit.chunk.text for hit in order]
     relevance = cosines_with(embedder, question.text, texts)
-    kept = chosen(relevance, cosines(embedder, texts), mode, share, alpha, divisor, keep_at_most)
+    kept = choose(relevance, cosines(embedder, texts), mode, share, alpha, divisor, keep_at_most)
     return tuple(order[i] for i in sorted(kept))
 
 
@@ -67,17 +67,17 @@ def cosines(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     if not texts:
         return []
     vectors = embedder.embed(texts).astype(np.float64)
-    return [_rounded(row) for row in vectors @ vectors.T]
+    return [_round(row) for row in vectors @ vectors.T]
 
 
 def cosines_with(embedder: Embedder, query: str, texts: Sequence[str]) -> Sequence[float]:
     """Return the cosine of ``query`` with each of ``texts``."""
     if not texts:
         return []
-    return _rounded(embedder.embed(texts).astype(np.float64) @ queries_of(embedder, [query])[0].astype(np.float64))
+    return _round(embedder.embed(texts).astype(np.float64) @ queries_of(embedder, [query])[0].astype(np.float64))
 
 
-def chosen(
+def choose(
     relevance: Sequence[float],
     similarity: Matrix,
     mode: str,
@@ -135,6 +135,6 @@ def greedy(relevance: Sequence[float], similarity: Matrix) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _rounded(values: NDArray[np.float64]) -> list[float]:
+def _round(values: NDArray[np.float64]) -> list[float]:
     rounded: list[float] = np.round(values, 6).tolist()  # the last bits differ between machines; choices must not
     return rounded

@@ -8,8 +8,8 @@ from typing import Annotated
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
-from ragsmith.techniques.passage_filter.nr import DIVISORS, MODES, chosen, cosines
+from ragsmith.techniques.fusion import rank
+from ragsmith.techniques.passage_filter.nr import DIVISORS, MODES, choose, cosines
 from ragsmith.types import Hits, Question
 
 
@@ -41,13 +41,13 @@ def nr_survival(
     as a share of the best candidate's, so that it has the range of the cosines it is set against. Everything else is as
     in ``nr``.
     """
-    order = ranked(hits)
+    order = rank(hits)
     similarity = cosines(embedder, [hit.chunk.text for hit in order])
-    kept = chosen(survived(order), similarity, mode, share, alpha, divisor, keep_at_most)
+    kept = choose(mean_survival(order), similarity, mode, share, alpha, divisor, keep_at_most)
     return tuple(order[i] for i in sorted(kept))
 
 
-def survived(hits: Hits) -> tuple[float, ...]:
+def mean_survival(hits: Hits) -> tuple[float, ...]:
     """Return the mean reciprocal rank of each hit over all scopes, as a share of the best one's.
 
     Raises:

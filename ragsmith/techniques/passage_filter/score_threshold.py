@@ -5,7 +5,7 @@ from typing import Annotated
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.techniques.passage_filter.nr import cosines_with
 from ragsmith.types import Hits, Question
 
@@ -43,7 +43,7 @@ def score_threshold(
             f"passage_filter.score_threshold: keep_at_least is {keep_at_least} and keep_at_most {keep_at_most}; "
             "give keep_at_least up to keep_at_most"
         )
-    order = ranked(hits)
+    order = rank(hits)
     similar = (
         cosines_with(embedder, question.text, [hit.chunk.text for hit in order])
         if measured == "cosine"

@@ -2,7 +2,7 @@
 
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import normalised, ranked
+from ragsmith.techniques.fusion import normalize, rank
 from ragsmith.types import Hits, Question
 
 
@@ -27,6 +27,6 @@ def similarity_threshold(
             f"passage_filter.similarity_threshold: threshold is {threshold}, keep_at_least {keep_at_least}, "
             f"keep_at_most {keep_at_most}; give a threshold from 0 to 1 and 1 <= keep_at_least <= keep_at_most"
         )
-    order = ranked(hits)
-    near = sum(score >= threshold for score in normalised(order, "minmax"))
+    order = rank(hits)
+    near = sum(score >= threshold for score in normalize(order, "minmax"))
     return order[: min(keep_at_most, max(keep_at_least, near))]

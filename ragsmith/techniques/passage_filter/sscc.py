@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragsmith.plugins import Count
-from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, thresholds_of
+from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, fit_thresholds
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import normalised, ranked
+from ragsmith.techniques.fusion import normalize, rank
 from ragsmith.techniques.registry import Fitting
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 LIST = "minmax"
-"""The one threshold of scores that were scaled within their list."""
+"""The scale of scores that were min-max scaled within their list."""
 
 
 def observe(question: Question, hits: Hits, *, gold: Gold, per_scale: bool) -> list[list[Any]]:
     """Return ``[scale, score, relevant]`` of every candidate."""
     return [
         [scale, score, hit.chunk.id in gold.relevant]
-        for hit, (scale, score) in zip(ranked(hits), _comparable(ranked(hits), per_scale), strict=True)
+        for hit, (scale, score) in zip(rank(hits), _comparable(rank(hits), per_scale), strict=True)
     ]
 
 
 def solve(observations: Sequence[Sequence[Sequence[Any]]], *, objective: str) -> dict[str, Any]:
     """Fit one threshold for each scale; a scale of which nothing should be dropped has none."""
-    return {"thresholds": thresholds_of(observations, objective)}
+    return {"thresholds": fit_thresholds(observations, objective)}
 
 
 @passage_filter(
@@ -69,14 +69,14 @@ def sscc(
             f"passage_filter.sscc: min_keep is {min_keep} and keep_at_most {keep_at_most}; "
             "give 1 <= min_keep <= keep_at_most"
         )
-    order = ranked(hits)
+    order = rank(hits)
     thresholds = PUBLISHED if objective == "published" else fitted.numbers["thresholds"]
     accepted = sum(score >= thresholds.get(scale, score) for scale, score in _comparable(order, per_scale))
     return order[: min(keep_at_most, max(min_keep, accepted))]  # a list has one scale, so the accepted come first
 
 
 def _comparable(order: Hits, per_scale: bool) -> list[tuple[str, float]]:
-    """The threshold each hit is held against, and what is held against it."""
+    """Return the scale of each hit, which selects its threshold, and the score that is compared with it."""
     if per_scale:
         return [(str(hit.scale), hit.score) for hit in order]
-    return [(LIST, score) for score in normalised(order, "minmax")]
+    return [(LIST, score) for score in normalize(order, "minmax")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.techniques.retrieval.nest import AGGREGATES, aggregate_survival
 from ragsmith.types import Hit, Hits, Question
 
@@ -31,7 +31,7 @@ def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_prese
     ``nest`` of the same ``aggregate``, this is ``top_k``. It is the default as published, as it loses no more than
     ``mean_all`` behind ``nest`` and a cross-encoder on the search questions of six data sets of seven.
     """
-    order = ranked(hits)
+    order = rank(hits)
     found = {scope for hit in order for scope, _ in hit.survival}
     if order and not found:
         raise ValueError(

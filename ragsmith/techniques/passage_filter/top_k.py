@@ -2,7 +2,7 @@
 
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.types import Hits, Question
 
 
@@ -13,4 +13,4 @@ def top_k(question: Question, hits: Hits, *, k: Count = 10) -> Hits:
     Helps as a plain bound on what the generator reads. Costs nothing. The score that counts is the last one given, so
     a reranker's order survives; the original system went back to the score of the first stage.
     """
-    return ranked(hits)[:k]
+    return rank(hits)[:k]

@@ -8,10 +8,10 @@ from functools import cache, partial
 from itertools import pairwise
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
-from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
+from ragsmith.techniques.generation import Cited, make_answer, parse_citations, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
 
 Feedback = tuple[str, ...]
@@ -63,7 +63,7 @@ def feedback(reply: str) -> Feedback:
     Raises:
         ValueError: it does not have one verdict, or the verdict and the list of points contradict each other.
     """
-    lines = [line.strip() for line in clean(reply).splitlines()]
+    lines = [line.strip() for line in clean_reply(reply).splitlines()]
     verdicts = {match[1].lower()[:2] for line in lines if (match := _VERDICT.fullmatch(line))}
     if len(verdicts) != 1:
         raise ValueError("the review does not have one verdict; expected 'Verdict: ok' or 'Verdict: revise'")
@@ -80,7 +80,7 @@ def feedback(reply: str) -> Feedback:
 def _fault(line: str) -> str | None:
     """What a line finds wrong; None for one that is no point, or is one like ``- missing: none``."""
     point = _POINT.fullmatch(line)
-    said = unmarked(point[1] if point else line)
+    said = strip_marks(point[1] if point else line)
     kind = _KIND.fullmatch(said)
     if kind is None:
         return said if point else None
@@ -221,7 +221,7 @@ def revising(n: int) -> Task[Cited]:
     return Task(
         name="revise_answer",
         prompt=REVISE_PROMPT,
-        parse=partial(cited_text, n=n),
+        parse=partial(parse_citations, n=n),
         offline=revise_offline,
         max_tokens=1024,
     )
@@ -251,5 +251,5 @@ def reflection_revising(
             answer=answer.text,
             feedback=listed,
         )
-        answer = answer_of(revised, prompt)
+        answer = make_answer(revised, prompt)
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text, strip_marks
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
@@ -20,7 +20,7 @@ def header(reply: str) -> str:
     Raises:
         ValueError: it is blank, a refusal, has several lines or is too long for a header.
     """
-    line = unmarked(told(reply, "heading|header|title").lstrip("# ")).rstrip(".")
+    line = strip_marks(parse_search_text(reply, "heading|header|title").lstrip("# ")).rstrip(".")
     if not line or "\n" in line or len(line) > LONGEST_HEADER:
         raise ValueError(f"not a header of one line and at most {LONGEST_HEADER} characters: {reply[:100]!r}")
     return line

@@ -17,7 +17,7 @@ from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, shared
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 
 _ROWS = 1024
-"""So many texts are compared with all anchors at a time: memory stays small."""
+"""Number of texts that are compared with all anchors at a time, which bounds memory."""
 
 
 @pre_embedding(
@@ -81,7 +81,7 @@ def cross_document(
 
 
 def around_anchors(names: Sequence[str], vectors: Floats, size: int, min_cosine: float) -> list[Members]:
-    """Positions by the anchor they are nearest to; equals go to the smaller name, as ``names`` are sorted hashes."""
+    """Group positions by their nearest anchor; ties go to the smaller of ``names``, which are sorted hashes."""
     anchors = [i for i, name in enumerate(names) if int(name[:16], 16) * size < 1 << 64]
     joined: dict[int, list[int]] = defaultdict(list)
     for start in range(0, len(names) if anchors else 0, _ROWS):

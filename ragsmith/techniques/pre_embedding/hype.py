@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, content_words
@@ -29,11 +29,11 @@ def questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int)
     """
     sentences = tuple(s for s in model.sentences(passage) if len(model.terms(s)) > 1) or (passage,)
     chosen = [sentences[i] for i in model.select(passage, sentences, n)] or [passage]
-    made = [_inverted(sentence) or _about(model, sentence) for sentence in chosen]
+    made = [_invert(sentence) or _about(model, sentence) for sentence in chosen]
     return tuple(dict.fromkeys(made))[:n]
 
 
-def _inverted(sentence: str) -> str | None:
+def _invert(sentence: str) -> str | None:
     """``The dues are doubled in 1620.`` → ``When are the dues doubled?``; None without an early auxiliary."""
     sentence = _OPENING.sub("", sentence).rstrip(" .;:")
     timeless = _TIME.sub("", sentence, count=1)
@@ -66,7 +66,7 @@ ASK_QUESTIONS = Task(
         "Write {n} different questions that a reader could answer from this passage alone. Each must make sense "
         "without it: name people, things and rules instead of pointing at them. One question a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=questions_offline,
 )
 

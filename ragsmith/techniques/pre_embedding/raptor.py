@@ -1,4 +1,4 @@
-"""RAPTOR: summaries of clusters of chunks, and of those summaries, beside the chunks (Sarthi et al. 2024)."""
+"""RAPTOR: index chunks together with summaries of their clusters, and of those summaries (Sarthi et al. 2024)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsmith.digest import digest
 from ragsmith.extensions import Package
 from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
@@ -22,7 +22,7 @@ from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 
 FEWEST_NODES = 4
-"""So few are as quickly read as their summary."""
+"""Fewer nodes are not summarised."""
 
 
 def cluster_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], words: int) -> str:
@@ -43,7 +43,7 @@ SUMMARISE = Task(
         "the answer here: what connects them, and what each adds. Keep names, numbers, dates and conditions exactly "
         "as the passages have them, and add nothing of your own. Reply with the summary alone.\n"
     ),
-    parse=partial(told, label="summary"),
+    parse=partial(parse_search_text, label="summary"),
     offline=cluster_offline,
     max_tokens=1024,
 )
@@ -101,7 +101,7 @@ def raptor(
             groups = _groups(nodes, embedder, cluster_tokens, covariance, reduction)
             if len(groups) >= len(nodes):
                 break
-            summed = _summarised([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
+            summed = _summarise([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
             made += summed
             alone = [group[0] for group in groups if len(group) == 1]
             nodes = sorted((*summed, *alone), key=_place)
@@ -111,7 +111,7 @@ def raptor(
 def _groups(
     nodes: Sequence[Chunk], embedder: Embedder, limit: int, covariance: str, reduction: str
 ) -> list[list[Chunk]]:
-    """Clusters of ``nodes``, those of the same texts made one; each in reading order, and so are they."""
+    """Cluster ``nodes``, merging clusters of the same texts; clusters and their members are in reading order."""
     if len(nodes) < FEWEST_NODES:
         return [[node] for node in nodes]
     texts = [node.text for node in nodes]
@@ -122,7 +122,7 @@ def _groups(
     return sorted((sorted(group, key=_place) for group in merged.values()), key=lambda group: list(map(_place, group)))
 
 
-def _summarised(
+def _summarise(
     groups: Sequence[Sequence[Chunk]], level: int, model: LanguageModel, limit: int, words: int
 ) -> list[Chunk]:
     passages = [shared_out([node.text for node in group], limit) for group in groups]
@@ -136,7 +136,7 @@ def _summarised(
 
 
 def _place(node: Chunk) -> tuple[int, int, int, str]:
-    """Where a node begins, the longer one first."""
+    """Return a sort key for reading order; of nodes with the same start the longer one comes first."""
     spans = node.spans
     return min(span.start for span in spans), -max(span.end for span in spans), node.level, node.id
 
@@ -145,16 +145,16 @@ def _place(node: Chunk) -> tuple[int, int, int, str]:
 
 
 def tokens(text: str) -> int:
-    """About how many tokens ``text`` has: four characters are one."""
+    """Estimate the tokens of ``text``, one for four characters."""
     return max(1, len(text) // 4)
 
 
 def clusters(
     vectors: Floats, sizes: Sequence[int], limit: int, covariance: str, reduction: str = "pca"
 ) -> list[Members]:
-    """Cluster rows softly; clusters whose ``sizes`` sum to over ``limit`` again by themselves, until none can be split.
+    """Cluster rows softly, and split clusters whose ``sizes`` sum to more than ``limit`` as long as that is possible.
 
-    A mixture has at least as many components as it takes to keep to the limit.
+    A mixture has at least as many components as the limit requires.
     """
     found: dict[Members, None] = {}
     pending = [tuple(range(len(vectors)))]
@@ -173,9 +173,9 @@ def clusters(
 
 
 def shared_out(texts: Sequence[str], limit: int) -> tuple[str, ...]:
-    """``texts`` in at most ``limit`` tokens: what is longer than a common length is cut to it at the end of a sentence.
+    """Truncate ``texts`` to ``limit`` tokens in sum: those above a common length are cut at the end of a sentence.
 
-    The common length is the greatest that fits, so that no text is left out and short ones stay whole.
+    The common length is the greatest that fits, so that no text is left out.
     """
     left = 4 * limit
     lengths = sorted(len(text) for text in texts)
@@ -189,7 +189,7 @@ def shared_out(texts: Sequence[str], limit: int) -> tuple[str, ...]:
 
 
 def _cut(text: str, length: int) -> str:
-    """The whole sentences in the first ``length`` characters; if there is none, the whole words."""
+    """Return the whole sentences in the first ``length`` characters, or the whole words if there is none."""
     ends = [end for _, end in sentences(text) if end <= length]
     if ends:
         return text[: ends[-1]]
@@ -207,7 +207,7 @@ def summary_node(
     doc: str = "",
     title: str = "",
 ) -> Chunk:
-    """The node that sums up ``members``, named after what it was made from: their texts, the prompt and the model."""
+    """Create the summary node of ``members``, named by a digest of their texts, the prompt and the model."""
     members = tuple(members)
     contents = sorted({digest(member.text) for member in members})
     name = digest("summary", contents, SUMMARISE.prompt, *made_with)[:12]

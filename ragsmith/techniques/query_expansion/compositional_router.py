@@ -46,7 +46,7 @@ def observe(
     rankings = [[hit.chunk.id for hit in hits] for hits in (plain[:depth], *others)]
     return {
         "lexical": list(lexical(question.text, distances(question, plain[:NEAREST], embedder))),
-        "embedding": list(embedded(question, embedder)),
+        "embedding": list(embed_question(question, embedder)),
         "ndcg": [ndcg_at(ranking, gold.relevant, CUT) for ranking in rankings] if gold.relevant else [],
     }
 
@@ -114,7 +114,7 @@ def compositional_router(
     plain = search((question.text,))[0]
     features = (
         *lexical(question.text, distances(question, plain[:NEAREST], embedder)),
-        *embedded(question, embedder),
+        *embed_question(question, embedder),
     )
     strategy = predicted_best(fitted.numbers, features)
     if strategy == "semantic":
@@ -155,7 +155,7 @@ def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
     return (*first, *map(float, form), *_statistics(found))
 
 
-def embedded(question: Question, embedder: Embedder) -> tuple[float, ...]:
+def embed_question(question: Question, embedder: Embedder) -> tuple[float, ...]:
     """Return the question's vector, rounded as cosines are."""
     [vector] = queries_of(embedder, [question.text]).astype(np.float64)
     return tuple(float(value) for value in np.round(vector, 6))

@@ -8,9 +8,9 @@ from functools import cache
 from typing import Annotated, Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.plugins import Count, Range
-from ragsmith.techniques.controlling import FITTED, GIVEN, least
+from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
@@ -37,7 +37,7 @@ def score(reply: str) -> float:
         ValueError: no line is a score, lines give different ones, or it is out of range. To take an unreadable
             judgement for 100 would let a judge that does not work accept everything.
     """
-    lines = clean(reply).splitlines()
+    lines = clean_reply(reply).splitlines()
     labelled = [line for line in lines if _LABELLED.search(line)]
     matches = [(_SCORE if labelled else _BARE).fullmatch(line) for line in labelled or lines]
     scores = {float(match[1]) for match in matches if match}
@@ -110,7 +110,7 @@ def solve(observations: Sequence[Sequence[Any]]) -> dict[str, float]:
     seen = [(value, right) for value, right in filter(None, observations)]
     if not seen:
         raise ValueError("query_expansion.crag: no calibration question has gold; label some")
-    return {"lower": least(seen, LOWEST, HIGHEST + 1)}
+    return {"lower": fit_least(seen, LOWEST, HIGHEST + 1)}
 
 
 # --- the technique ---------------------------------------------------------------------------------------------------
@@ -171,5 +171,5 @@ def crag(
 
 
 def _shown(hits: Hits, snippets: int, max_characters: int) -> tuple[str, ...]:
-    """What the judge sees."""
+    """Return the beginnings of the first hits for the judge."""
     return tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets])

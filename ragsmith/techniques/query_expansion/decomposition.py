@@ -6,7 +6,7 @@ import re
 
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.searching import weighted_search
@@ -87,7 +87,7 @@ DECOMPOSE = Task(
         "must make sense alone: repeat names instead of writing 'it' or 'they'. If a single fact answers the question, "
         "repeat it unchanged. One question a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=sub_questions_offline,
     max_tokens=256,
 )

@@ -45,7 +45,7 @@ def observe(
     if not gold.relevant or not hits:
         return {"entropy": 0.0, "ndcg": []}
     entropy = softmax_entropy(distances(question, hits[:nearest], embedder), temperature)
-    found = [_searched(way, question, search, language_model, multi_hop, depth) for way in STRATEGIES[1:]]
+    found = [_search(way, question, search, language_model, multi_hop, depth) for way in STRATEGIES[1:]]
     rankings = [[hit.chunk.id for hit in its] for its in (hits[:depth], *found)]
     return {"entropy": entropy, "ndcg": [ndcg_at(ranking, gold.relevant, CUT) for ranking in rankings]}
 
@@ -145,7 +145,7 @@ def entropy_router(
     if hits and entropy < low:
         return hits[:depth]
     strategy = "dual_path" if hits and entropy < high else "step_back"
-    return _searched(strategy, question, search, language_model, multi_hop, depth)
+    return _search(strategy, question, search, language_model, multi_hop, depth)
 
 
 def several_hops(text: str) -> bool:
@@ -154,7 +154,7 @@ def several_hops(text: str) -> bool:
     return not COMPARING.isdisjoint(words(text)) or len(set(_NAME.findall(rest))) >= 2
 
 
-def _searched(
+def _search(
     strategy: str, question: Question, search: Search, language_model: LanguageModel, multi_hop: bool, depth: int
 ) -> Hits:
     if strategy == "step_back" and multi_hop and several_hops(question.text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
@@ -38,7 +38,7 @@ IMAGINE = Task(
         "Use the terms that such a text would use. Whether it is true does not matter: it serves to find real "
         "passages. Reply with the passage alone, without refusing and without remarks."
     ),
-    parse=partial(told, label="passage|paragraph"),
+    parse=partial(parse_search_text, label="passage|paragraph"),
     offline=imagine_offline,
 )
 

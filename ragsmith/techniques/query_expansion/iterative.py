@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
@@ -37,8 +37,8 @@ def note_offline(model: OfflineModel, *, sample: int, question: str, passages: t
 
 def missing_words(model: OfflineModel, question: str, passages: Iterable[str]) -> str:
     """Return the content words of ``question`` that none of ``passages`` has, with a space between them."""
-    held = {term for passage in passages for term in model.terms(passage)}
-    return " ".join(word for word in content_words(question) if not held.issuperset(model.terms(word)))
+    known = {term for passage in passages for term in model.terms(passage)}
+    return " ".join(word for word in content_words(question) if not known.issuperset(model.terms(word)))
 
 
 NOTE = Task(
@@ -52,7 +52,7 @@ NOTE = Task(
         "and which names, facts or conditions are still missing, in the terms that documents about them would use. "
         "Reply with the note alone."
     ),
-    parse=partial(told, label="note"),
+    parse=partial(parse_search_text, label="note"),
     offline=note_offline,
     max_tokens=256,
 )

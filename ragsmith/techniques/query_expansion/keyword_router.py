@@ -13,7 +13,7 @@ from ragsmith.text.words import sentences, words
 from ragsmith.types import Hits, Question, Search
 
 STRATEGIES = ("semantic", "dual_path", "step_back")
-"""What every router chooses among: the question as it is, with an imagined passage, with a broader question."""
+"""The strategies of all routers: the question as it is, with an imagined passage, with a broader question."""
 
 _WH = frozenset(words("who whom whose what when where which why how"))
 _AUXILIARIES = frozenset(
@@ -58,7 +58,7 @@ def keyword_router(
     that an imagined passage shares and the question does not. In both a word of breadth (overview, compare, all, ...)
     means ``step_back``; corrected, only where it is asked: in the last sentence, and not as "at all".
     """
-    strategy = corrected(question.text) if rule == "corrected" else as_printed(question.text)
+    strategy = correct(question.text) if rule == "corrected" else as_printed(question.text)
     return searched_by(strategy, question, search, language_model=language_model, depth=depth)
 
 
@@ -81,7 +81,7 @@ def as_printed(text: str) -> str:
     return "dual_path" if "?" in text or opens else "semantic"
 
 
-def corrected(text: str) -> str:
+def correct(text: str) -> str:
     """Choose a strategy by what the last sentence, after whatever tells the case, asks for."""
     start, end = (sentences(text) or [(0, 0)])[-1]
     if broad(_NOT_BREADTH.sub(" ", text[start:end])):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, told
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, highest_score, reciprocal_rank_fusion
@@ -39,11 +39,11 @@ def hypothesis(reply: str, label: str) -> str:
     Raises:
         ValueError: the reply is blank or a refusal.
     """
-    return "" if _NONE.fullmatch(clean(reply, label)) else told(reply, label)
+    return "" if _NONE.fullmatch(clean_reply(reply, label)) else parse_search_text(reply, label)
 
 
 def imagined_code(reply: str) -> str:
-    """Read a snippet as `hypothesis`; of a reply with fenced blocks, only what stands in them."""
+    """Parse a snippet as `hypothesis`; of a reply with fenced blocks, only their contents."""
     found = hypothesis(reply, "code|snippet")
     return "\n\n".join(filter(str.strip, _BLOCK.findall(found))) or found
 
@@ -167,11 +167,11 @@ TABLE = Task(
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-def searched(question: str, hypotheses: Iterable[str], search: Search, fusion: str) -> Hits:
+def search_hypotheses(question: str, hypotheses: Iterable[str], search: Search, fusion: str) -> Hits:
     """Search with the question and each hypothesis that is not empty, and fuse the rankings.
 
-    ``max`` takes each chunk's best score, if all are cosines; scores of other scales depend on the length of the query,
-    so that each is first put in relation to the others of its list.
+    ``max`` takes each chunk's best score if all are cosines; scores of other scales, which depend on the length of the
+    query, are normalised within their lists.
     """
 
     def fuse(rankings: Rankings) -> Hits:
@@ -194,10 +194,10 @@ def modality_hyde(
 
     Against the paper: it takes a chunk's best score over the searches (``max``) on any scale. Scores of different
     queries can be compared where they are cosines; on any other scale ``max`` compares how far a chunk stands out from
-    its list. By default rankings are fused
-    by reciprocal rank: with ``max`` the hypotheses, which are longer than the question, outvote it, and on the bundled
-    questions, which prose answers, that falls below a search with the question alone. The study's own numbers put the
-    method below HyDE with the question and below its control, `multi_prose`: compare it with both.
+    its list. By default rankings are fused by reciprocal rank: with ``max`` the hypotheses, which are longer than the
+    question, outvote it, and on the bundled questions, which prose answers, that falls below a search with the question
+    alone. The study's own numbers put the method below HyDE with the question and below its control, `multi_prose`:
+    compare it with both.
     """
     imagined = [language_model.run(task, question=question.text) for task in (IMAGINE, CODE, TABLE)]
-    return searched(question.text, imagined, search, fusion)[:depth]
+    return search_hypotheses(question.text, imagined, search, fusion)[:depth]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.query_expansion.modality_hyde import searched
+from ragsmith.techniques.query_expansion.modality_hyde import search_hypotheses
 from ragsmith.types import Hits, Question, Search
 
 FEEDBACK = 5
@@ -57,7 +57,7 @@ IMAGINE_FRAMED = Task(
         "that such a text would use. Whether it is true does not matter: it serves to find real passages. Reply with "
         "the passage alone, without refusing and without remarks."
     ),
-    parse=partial(told, label="passage|paragraph|definition|explanation|example"),
+    parse=partial(parse_search_text, label="passage|paragraph|definition|explanation|example"),
     offline=framed_offline,
     max_tokens=256,
 )
@@ -78,4 +78,4 @@ def multi_prose(
     the searches, off cosines by how far it stands out from its list; by default rankings are fused by reciprocal rank.
     """
     imagined = [language_model.run(IMAGINE_FRAMED, question=question.text, framing=framing) for framing in FRAMINGS]
-    return searched(question.text, imagined, search, fusion)[:depth]
+    return search_hypotheses(question.text, imagined, search, fusion)[:depth]

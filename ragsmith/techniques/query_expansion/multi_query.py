@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.searching import weighted_search
@@ -29,7 +29,7 @@ def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: i
     for variant in range(n if shares else 0):
         turn = variant // shares
         mine = {span: related[span] for span in spans[variant % shares :: shares]}
-        variants.append(_replaced(question, {span: near[min(turn, len(near) - 1)] for span, near in mine.items()}))
+        variants.append(_replace(question, {span: near[min(turn, len(near) - 1)] for span, near in mine.items()}))
     return tuple(dict.fromkeys(text for text in variants if text != question)) or (question,)
 
 
@@ -39,7 +39,7 @@ def _is_replaceable(match: re.Match[str], question: str) -> bool:
     return word.isalpha() and len(word) > 2 and not is_name and word.lower() not in STOP_WORDS
 
 
-def _replaced(text: str, replacements: dict[tuple[int, int], str]) -> str:
+def _replace(text: str, replacements: dict[tuple[int, int], str]) -> str:
     for (start, end), word in sorted(replacements.items(), reverse=True):
         text = text[:start] + word + text[end:]
     return text
@@ -53,7 +53,7 @@ PARAPHRASE = Task(
         "different words: synonyms, technical and plain terms, another sentence structure. Keep names and numbers as "
         "they are. One wording a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=paraphrases_offline,
     max_tokens=256,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.text.words import content_words
@@ -37,7 +37,7 @@ REWRITE = Task(
         "what is vague, drop politeness and filler, and use the terms that such documents use. Keep all names, "
         "numbers and conditions. Reply with the query alone, on one line."
     ),
-    parse=query,
+    parse=parse_query,
     offline=rewrite_offline,
     max_tokens=128,
 )

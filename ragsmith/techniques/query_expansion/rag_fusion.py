@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
@@ -48,7 +48,7 @@ RELATE = Task(
         "consequence, person concerned or example of the same matter. Together they should bring up everything that a "
         "full answer draws on. One question a line, and nothing else."
     ),
-    parse=questions,
+    parse=parse_questions,
     offline=perspectives_offline,
     max_tokens=256,
 )

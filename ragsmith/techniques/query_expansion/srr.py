@@ -9,14 +9,14 @@ from functools import cache, partial
 from typing import Any
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
-from ragsmith.techniques.controlling import FITTED, GIVEN, least
+from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.iterative import missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
-from ragsmith.techniques.reflection import Candidates, Round, change, converged, kept, reflect
+from ragsmith.techniques.reflection import Candidates, Round, change, has_converged, reflect, select_hits
 from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import content_words
@@ -49,7 +49,7 @@ def read_decision(reply: str) -> bool:
         ValueError: neither word is there, it says ``not insufficient``, or two lines differ. To take an unreadable
             verdict for ``Sufficient`` would hide a controller that does not work.
     """
-    said = _OPEN_QUESTION.sub("", clean(reply))
+    said = _OPEN_QUESTION.sub("", clean_reply(reply))
     labels = [match for line in said.splitlines() if (match := _ALONE.fullmatch(line))]
     labels = labels or [match for match in (_LABEL.search(said),) if match]
     verdicts = {None if label[1] and label[2] else not (label[1] or label[2]) for label in labels}
@@ -88,8 +88,8 @@ def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> flo
 
 def _coverage(model: OfflineModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
     weights = {term: model.idf(term) for term in wanted}
-    held = {term for passage in passages for term in model.terms(passage)}
-    return sum(weight for term, weight in weights.items() if term in held) / (sum(weights.values()) or 1.0)
+    found = {term for passage in passages for term in model.terms(passage)}
+    return sum(weight for term, weight in weights.items() if term in found) / (sum(weights.values()) or 1.0)
 
 
 CONTROL = Task(
@@ -123,16 +123,16 @@ _FORM = (
 )
 
 
-def sampled(reply: str) -> Candidates:
+def parse_candidates(reply: str) -> Candidates:
     """Read tagged queries with their probabilities, clipped to [0, 1]; a block without either, or cut, is dropped.
 
     Raises:
         ValueError: no block is left.
     """
     found = []
-    for block in _OPEN.split(clean(reply))[1:]:
+    for block in _OPEN.split(clean_reply(reply))[1:]:
         if match := _BLOCK.match(block):
-            query, number = " ".join(unmarked(match[1]).split()), float(match[2].replace(",", "."))
+            query, number = " ".join(strip_marks(match[1]).split()), float(match[2].replace(",", "."))
             if any(map(str.isalnum, query)):
                 found.append((query, min(1.0, max(0.0, number / 100 if match[3] else number))))
     if not found:
@@ -157,15 +157,15 @@ def reformulations_offline(
         *paraphrases_offline(model, sample=sample, question=question, n=2),
         *sub_questions_offline(model, sample=sample, question=question, n=n),
     )
-    return _predicted(model, question, missing, drafts)[:n]
+    return _predict(model, question, missing, drafts)[:n]
 
 
 def sub_queries_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
     """The clauses of the question (see `decomposition`), and how well each would do."""
-    return _predicted(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
+    return _predict(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
 
 
-def _predicted(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
+def _predict(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
     """Judge a query by what it finds (Shtok et al. 2012): relevance to the question, and what is still missing."""
     wanted = model.terms(missing)
 
@@ -189,14 +189,14 @@ REFORMULATE = Task(
         "Write {n} different queries that ask for all that the question asks, so as to find what the passages lack. "
         "Use the terms that documents would use, and keep names, numbers and conditions. " + _FORM
     ),
-    parse=sampled,
+    parse=parse_candidates,
     offline=reformulations_offline,
 )
 
 SUB_QUERIES = Task(
     name="sub_queries",
     prompt="Question: {question}\n\nWrite {n} different sub-questions that help to answer this question. " + _FORM,
-    parse=sampled,
+    parse=parse_candidates,
     offline=sub_queries_offline,
 )
 
@@ -260,8 +260,8 @@ def solve(observations: Sequence[Mapping[str, Any]], *, beta: float, tau: float)
     if not seen:
         raise ValueError("query_expansion.srr: no calibration question has gold; label some")
     return {
-        "sufficient": least(seen, 0.0, 2.0),
-        "tau": least(changes, 0.0, 2.0 + beta) if changes else tau,
+        "sufficient": fit_least(seen, 0.0, 2.0),
+        "tau": fit_least(changes, 0.0, 2.0 + beta) if changes else tau,
     }
 
 
@@ -324,9 +324,9 @@ def srr(
     if controller == FITTED:
         sufficient, tau = fitted.numbers["sufficient"], fitted.numbers["tau"]
     look = _Looking(question, search, language_model, snippets, max_characters, depth, sufficient)
-    settled = partial(converged, rule=stop_rule, beta=beta, tau=tau)
+    settled = partial(has_converged, rule=stop_rule, beta=beta, tau=tau)
     propose = _proposer(question, language_model, candidates)
-    return kept(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
+    return select_hits(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
 
 
 @dataclass(frozen=True, slots=True)

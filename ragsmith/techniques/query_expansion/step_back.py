@@ -6,7 +6,7 @@ from collections import Counter
 
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.query_rewriting import specificity
@@ -31,11 +31,11 @@ def broader_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     ]
     by_generality = sorted(content, key=lambda word: (specificity(model, word), word))
     kept = set(by_generality[: (len(content) + 1) // 2])
-    general = [word for word in content if word in kept] + _shared(model, question)
+    general = [word for word in content if word in kept] + _shared_terms(model, question)
     return " ".join(dict.fromkeys(general)) or question
 
 
-def _shared(model: OfflineModel, question: str) -> list[str]:
+def _shared_terms(model: OfflineModel, question: str) -> list[str]:
     """Words that at least two feedback passages hold and the question does not, the most frequent and telling first."""
     asked = set(model.terms(question))
     passages: Counter[str] = Counter()
@@ -59,7 +59,7 @@ STEP_BACK = Task(
         "Take a step back: write one broader question about the rule, principle or background that this question is a "
         "case of. Leave out particular names, dates and amounts. Reply with that question alone."
     ),
-    parse=query,
+    parse=parse_query,
     offline=broader_offline,
     max_tokens=96,
 )

@@ -3,7 +3,7 @@
 from ragsmith.models.protocols import CrossEncoder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import reranking
-from ragsmith.techniques.fusion import normalised, ranked
+from ragsmith.techniques.fusion import normalize, rank
 from ragsmith.types import Hits, Question, Scale
 
 
@@ -26,14 +26,14 @@ def cross_encoder(
     All scored candidates stay, the filter decides. Those below ``depth`` are dropped: they have a score of the first
     stage only, which cannot be compared with the new ones. The original system threw the new scores away again.
     """
-    first = ranked(hits)[:depth]
+    first = rank(hits)[:depth]
     scores = cross_encoder.score(question.text, [hit.chunk.text for hit in first])
     rescored = tuple(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, scores, strict=True))
     if first_stage_weight == 0:
-        return ranked(rescored)
+        return rank(rescored)
     w = first_stage_weight
     blended = [
         w * before + (1 - w) * after
-        for before, after in zip(normalised(first, "minmax"), normalised(rescored, "minmax"), strict=True)
+        for before, after in zip(normalize(first, "minmax"), normalize(rescored, "minmax"), strict=True)
     ]
-    return ranked(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, blended, strict=True))
+    return rank(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, blended, strict=True))

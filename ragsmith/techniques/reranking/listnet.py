@@ -11,8 +11,8 @@ from ragsmith.caches import bounded_cache
 from ragsmith.models.protocols import CrossEncoder
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
-from ragsmith.techniques.fusion import ranked
-from ragsmith.techniques.listwise import PAPER, Array, observed, scores_of, solve, standardised
+from ragsmith.techniques.fusion import rank
+from ragsmith.techniques.listwise import PAPER, Array, make_observation, score_rows, solve, standardize
 from ragsmith.techniques.registry import Fitting, Signals
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk, Fitted, Gold, Hits, Question, Scale
@@ -21,11 +21,11 @@ SIGNALS = {
     "first_stage": "score of the stage before",
     "first_stage_rank": "1 / (5 + its rank in the stage before)",
     "cross_encoder": "the cross-encoder's score of its text below title and headings",
-    "shared_words": "share of the question's distinct words that stand in its text",
-    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in its text",
-    "numbers": "how many of the question's words that hold digits stand in its text",
-    "title": "share of the question's words that stand in its title",
-    "headings": "share of the question's words that stand in its headings",
+    "shared_words": "share of the question's distinct words that are in its text",
+    "word_pairs": "share of the question's pairs of adjacent words that are adjacent in its text",
+    "numbers": "how many of the question's words with digits are in its text",
+    "title": "share of the question's words that are in its title",
+    "headings": "share of the question's words that are in its headings",
     "length": "logarithm of its characters",
 }
 """What a candidate is ordered by, each signal standardised among the candidates of a question."""
@@ -33,15 +33,15 @@ SIGNALS = {
 
 def observe(question: Question, hits: Hits, *, cross_encoder: CrossEncoder, gold: Gold, depth: int) -> dict[str, Any]:
     """Return the signals of the first ``depth`` candidates, and which are relevant."""
-    first = ranked(hits)[:depth]
+    first = rank(hits)[:depth]
     relevant = [hit.chunk.id in gold.relevant for hit in first]
     group = next((hit.chunk.doc for hit, right in zip(first, relevant, strict=True) if right), "")
-    return observed(question.text, _signals(question, first, cross_encoder), relevant, group)
+    return make_observation(question.text, _signals(question, first, cross_encoder), relevant, group)
 
 
 def signals(question: Question, hits: Hits, *, cross_encoder: CrossEncoder, depth: int) -> Signals:
     """Return the signals of the first ``depth`` candidates by chunk id."""
-    first = ranked(hits)[:depth]
+    first = rank(hits)[:depth]
     rows = _signals(question, first, cross_encoder).tolist()
     return {hit.chunk.id: dict(zip(SIGNALS, row, strict=True)) for hit, row in zip(first, rows, strict=True)}
 
@@ -72,9 +72,9 @@ def listnet(
     Against the paper: its scoring function is a neural network, which its experiments reduce to a linear one too, and
     it is learned for one collection; here every signal is standardised within its question, so that weights carry over.
     """
-    first = ranked(hits)[:depth]
-    scores = scores_of(_signals(question, first, cross_encoder), SIGNALS, fitted.numbers["weights"], without).tolist()
-    return ranked(hit.rescored(score, Scale.LEARNED) for hit, score in zip(first, scores, strict=True))
+    first = rank(hits)[:depth]
+    scores = score_rows(_signals(question, first, cross_encoder), SIGNALS, fitted.numbers["weights"], without).tolist()
+    return rank(hit.rescored(score, Scale.LEARNED) for hit, score in zip(first, scores, strict=True))
 
 
 def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Array:
@@ -88,7 +88,7 @@ def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Arr
         cross_encoder.score(question.text, [text for text, _ in read]),
         *zip(*(shared for _, shared in read), strict=True),
     ]
-    return standardised([np.array(column, dtype=np.float64) for column in columns])
+    return standardize([np.array(column, dtype=np.float64) for column in columns])
 
 
 @bounded_cache(1 << 14, key="a question and a chunk")  # about 1 KB each
@@ -98,14 +98,14 @@ def _read(query: str, chunk: Chunk) -> tuple[str, tuple[float, ...]]:
     asked = terms(query, chunk.language)
     distinct, pairs = set(asked), set(pairwise(asked))
     text = terms(chunk.text, chunk.language)
-    held = distinct.intersection(text)
+    in_text = distinct.intersection(text)
     title = distinct.intersection(terms(chunk.title, chunk.language))
     headings = distinct.intersection(terms(" ".join(chunk.headings), chunk.language))
     most = max(1, len(distinct))
     shared = (
-        len(held) / most,
+        len(in_text) / most,
         len(pairs.intersection(pairwise(text))) / max(1, len(pairs)),
-        float(sum(any(map(str.isdigit, term)) for term in held)),
+        float(sum(any(map(str.isdigit, term)) for term in in_text)),
         len(title) / most,
         len(headings) / most,
         float(np.log1p(len(chunk.text))),

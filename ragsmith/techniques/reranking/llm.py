@@ -6,10 +6,10 @@ import re
 from functools import cache, partial
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.text.words import sentences
 from ragsmith.types import Hits, Question, Scale
 
@@ -50,7 +50,7 @@ def permutation(reply: str, n: int) -> Order:
         ValueError: not exactly one line is a ranking, or it names a passage twice or one that does not exist, or it
             stands among prose and leaves passages out.
     """
-    lines = [unmarked(_LABEL.sub("", line, count=1).strip("*_` ")) for line in clean(reply).splitlines()]
+    lines = [strip_marks(_LABEL.sub("", line, count=1).strip("*_` ")) for line in clean_reply(reply).splitlines()]
     rankings = [line for line in lines if _RANKING.fullmatch(line)]
     if len(rankings) != 1:
         raise ValueError(f"the reply has {len(rankings)} lines that are a ranking; expected one like [2] > [3] > [1]")
@@ -100,14 +100,12 @@ def llm(
     system: the list is cut, so that a full ranking can be had, passages end with a sentence, the new score is kept, and
     an unreadable reply is a failure instead of the old order.
     """
-    first = ranked(hits)[:depth]
+    first = rank(hits)[:depth]
     if len(first) < 2:
         return tuple(hit.rescored(1.0, Scale.LISTWISE) for hit in first)
     passages = tuple(beginning(hit.chunk.text, max_characters) for hit in first)
     order = language_model.run(ranking_of(len(first)), question=question.text, passages=passages)
-    return ranked(
-        first[position].rescored(1 - rank / len(order), Scale.LISTWISE) for rank, position in enumerate(order)
-    )
+    return rank(first[position].rescored(1 - rank / len(order), Scale.LISTWISE) for rank, position in enumerate(order))
 
 
 def beginning(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
 """No reranking: the order of the first stage stands."""
 
 from ragsmith.techniques.families import reranking
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.types import Hits, Question
 
 
@@ -11,4 +11,4 @@ def none(question: Question, hits: Hits) -> Hits:
 
     Candidates of different scales have no order and are refused (``ScaleError``).
     """
-    return ranked(hits)
+    return rank(hits)

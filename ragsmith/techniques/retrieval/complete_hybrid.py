@@ -5,8 +5,8 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import FUSIONS, fused
-from ragsmith.types import Queries, Rankings
+from ragsmith.techniques.fusion import FUSIONS, fuse
+from ragsmith.types import Hits, Queries, Rankings
 
 
 @retrieval(
@@ -33,13 +33,19 @@ def complete_hybrid(
     words and vectors find. Costs one embedding a query. The RAGSmith code strings the three lists together, unsorted
     and with duplicates; here they are fused.
     """
-    each = max(k, pool)
-
-    def related(missing: Queries) -> Rankings:
-        return tuple(index.own(entity_graph.search(query, each)) for query in missing)
-
-    graph = index.remembered(f"entity graph {entity_graph.id} {each}", queries, each, related)
-    sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), graph, strict=True)
     rest = 1 - graph_weight
     shares = [rest * weight, rest * (1 - weight), graph_weight]
-    return tuple(fused(lists, fusion, shares)[:k] for lists in sides)
+    sources = search_sources(index, queries, embedder, entity_graph, max(k, pool))
+    return tuple(fuse(lists, fusion, shares)[:k] for lists in sources)
+
+
+def search_sources(
+    index: Index, queries: Queries, embedder: Embedder, entity_graph: EntityGraph, k: int
+) -> list[tuple[Hits, Hits, Hits]]:
+    """Return the best ``k`` hits of each query by vectors, words and the entity graph, each on its own scale."""
+
+    def search_graph(missing: Queries) -> Rankings:
+        return tuple(index.own(entity_graph.search(query, k)) for query in missing)
+
+    graph = index.remembered(f"entity graph {entity_graph.id} {k}", queries, k, search_graph)
+    return list(zip(index.by_vector(queries, k, embedder), index.by_words(queries, k), graph, strict=True))

@@ -10,15 +10,15 @@ from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Range, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import convex_combination, ranked
+from ragsmith.techniques.fusion import convex_combination, rank
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 
 MOST = 20_000
-"""Neighbours within which a walk stays, all nodes' together: 20 steps then take one or two milliseconds."""
+"""Limit on the neighbours of all nodes of a walk, with which 20 steps take one or two milliseconds."""
 
 BEHIND = 1e-9
-"""How far an added chunk stands behind a candidate of the same score."""
+"""Difference in score between a candidate and an added chunk of the same score."""
 
 SCORINGS = ("blended", "reserved")
 
@@ -75,27 +75,27 @@ def graph_ppr(
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):
-        walked = _walked(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
-        rankings.append(_reserved(hits, walked) if scoring == "reserved" else _blended(hits, walked, weight))
+        walked = _walk(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
+        rankings.append(_reserve(hits, walked) if scoring == "reserved" else _blend(hits, walked, weight))
     return tuple(rankings)
 
 
-def _blended(hits: Hits, walked: Hits, weight: float) -> Hits:
+def _blend(hits: Hits, walked: Hits, weight: float) -> Hits:
     candidates = {hit.chunk.id for hit in hits}
     fused = convex_combination([hits, walked], [1 - weight, weight])
     # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
-    return ranked(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
+    return rank(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
 
 
-def _reserved(hits: Hits, walked: Hits) -> Hits:
-    """The additions before as many of the last candidates, but behind the first one."""
+def _reserve(hits: Hits, walked: Hits) -> Hits:
+    """Insert the additions before as many of the last candidates, but after the first one."""
     added = walked[len(hits) :]
     if not added:
         return hits
     before = max(1, len(hits) - len(added))
     score = hits[before - 1].score
     inserted = tuple(hit.rescored(score - n * BEHIND, Scale.CONVEX) for n, hit in enumerate(added, start=1))
-    # in their order, be it that their scores are that of the candidate before them, too
+    # keeps their order if their scores equal that of the candidate before them
     last = tuple(
         hit.rescored(min(hit.score, score - n * BEHIND), Scale.CONVEX)
         for n, hit in enumerate(hits[before:], start=len(added) + 1)
@@ -103,8 +103,8 @@ def _reserved(hits: Hits, walked: Hits) -> Hits:
     return (*hits[:before], *inserted, *last)
 
 
-def _walked(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
-    """The candidates and the best ``budget`` other chunks, by PageRank."""
+def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:
+    """Return the candidates and the best ``budget`` other chunks by PageRank."""
     begin = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph
         begin[index.positions[hit.chunk.id]] = hit.score

@@ -4,7 +4,7 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import FUSIONS, fused
+from ragsmith.techniques.fusion import FUSIONS, fuse
 from ragsmith.types import Queries, Rankings
 
 
@@ -32,4 +32,4 @@ def hybrid(
     """
     each = max(k, pool)
     sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), strict=True)
-    return tuple(fused(pair, fusion, [weight, 1 - weight])[:k] for pair in sides)
+    return tuple(fuse(pair, fusion, [weight, 1 - weight])[:k] for pair in sides)

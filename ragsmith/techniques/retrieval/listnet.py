@@ -16,7 +16,7 @@ from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.listwise import PAPER, Array, observed, scores_of, solve, standardised
+from ragsmith.techniques.listwise import PAPER, Array, make_observation, score_rows, solve, standardize
 from ragsmith.techniques.registry import Fitting, Signals
 from ragsmith.text.bm25 import Occurrences
 from ragsmith.text.words import terms
@@ -25,7 +25,7 @@ from ragsmith.types import Chunk, Fitted, Gold, Hits, LazyHits, Queries, Ranking
 Positions = NDArray[np.int64]
 
 OPENING = "\"'“”„‘‚«»‹›([{¿¡"
-"""What may stand in front of a name."""
+"""What may precede a name."""
 
 SIGNALS = {
     "bm25": "BM25, scaled from 0 to 1 over the candidates that BM25 lists; 0 for others",
@@ -37,12 +37,12 @@ SIGNALS = {
     "previous_bm25": "BM25 score of the chunk before it, as a share of the best score of all chunks",
     "next_bm25": "BM25 score of the chunk behind it, as a share of the best score of all chunks",
     "length": "logarithm of its characters",
-    "shared_words": "share of the question's distinct words that stand in it",
-    "word_pairs": "share of the question's pairs of adjacent words that stand side by side in it",
+    "shared_words": "share of the question's distinct words that are in it",
+    "word_pairs": "share of the question's pairs of adjacent words that are adjacent in it",
     "names": "by inverse document frequency, share of the question's words that are names or have digits and are in it",
-    "numbers": "how many of the question's words that have digits stand in it",
-    "title": "by inverse document frequency, share of the question's words that stand in its title",
-    "headings": "by inverse document frequency, share of the question's words that stand in its headings",
+    "numbers": "how many of the question's words with digits are in it",
+    "title": "by inverse document frequency, share of the question's words that are in its title",
+    "headings": "by inverse document frequency, share of the question's words that are in its headings",
 }
 """What a chunk is ordered by, each signal standardised among the candidates of a question."""
 
@@ -53,7 +53,7 @@ def observe(index: Index, queries: Queries, *, embedder: Embedder, gold: Gold, p
     chunks = [index.chunks[position] for position in found.positions.tolist()]
     relevant = [chunk.id in gold.relevant for chunk in chunks]
     group = next((chunk.doc for chunk, right in zip(chunks, relevant, strict=True) if right), "")
-    return observed(queries[0], found.signals, relevant, group)
+    return make_observation(queries[0], found.signals, relevant, group)
 
 
 def signals(index: Index, queries: Queries, *, embedder: Embedder, pool: int) -> Signals:
@@ -91,7 +91,7 @@ def listnet(
     """
     found = _candidates(index, queries, embedder, pool)
     return tuple(
-        _ranked(index, one, scores_of(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
+        _rank(index, one, score_rows(one.signals, SIGNALS, fitted.numbers["weights"], without), k) for one in found
     )
 
 
@@ -141,7 +141,7 @@ def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, poo
         *_words_shared(seen, owner, _names(query, seen, headed)),
         *(column[of_section] for column in _in_headings(seen, headed)),
     ]
-    return _Candidates(found, standardised(columns))
+    return _Candidates(found, standardize(columns))
 
 
 def _positions(index: Index, hits: Hits) -> Positions:
@@ -171,9 +171,9 @@ def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_])
     holds = np.zeros((keys, count), dtype=np.bool_)
     holds[seen.text, seen.term] = True
     pairs = np.array([first * count + second for first, second in seen.pairs], dtype=np.int64)
-    beside = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
-    met = (seen.term[:-1] * count + seen.term[1:])[beside]
-    distinct = np.unique((seen.text[:-1][beside] * count * count + met)[np.isin(met, pairs)])
+    adjacent = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
+    met = (seen.term[:-1] * count + seen.term[1:])[adjacent]
+    distinct = np.unique((seen.text[:-1][adjacent] * count * count + met)[np.isin(met, pairs)])
     numeric = np.array([any(map(str.isdigit, term)) for term in seen.terms], dtype=np.float64)
     of_keys = [
         holds.sum(axis=1) / max(1, count),
@@ -204,11 +204,11 @@ def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.boo
 
 
 def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
-    """By idf, the share of the terms that stand in the title of each chunk, and in its headings."""
+    """By idf, the share of the terms that are in the title of each chunk, and in its headings."""
     weights = list(zip(seen.terms, _shares(seen).tolist(), strict=True))
 
-    def share(held: frozenset[str]) -> float:
-        return float(sum([weight for term, weight in weights if term in held]))
+    def share(words: frozenset[str]) -> float:
+        return float(sum([weight for term, weight in weights if term in words]))
 
     titles = [share(_distinct(chunk.title, chunk.language)) for chunk in chunks]
     headings = [share(_distinct(" ".join(chunk.headings), chunk.language)) for chunk in chunks]
@@ -221,6 +221,6 @@ def _distinct(text: str, language: str) -> frozenset[str]:
     return frozenset(terms(text, language))
 
 
-def _ranked(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
+def _rank(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
     order = best_positions(scores, k)
     return index.ranking(found.positions[order], scores[order], Scale.LEARNED)

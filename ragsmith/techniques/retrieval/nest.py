@@ -21,7 +21,7 @@ PROJECTIONS = ("context_rank", "inherit")
 AGGREGATES = ("mean_all", "mean_present", "rrf60", "depth_weighted")
 NORMS = ("minmax", "rank", "zscore", "none")
 DEPTHS = {1: ("chunk",), 2: ("document", "chunk"), 3: ("document", "section", "chunk")}
-"""The scopes there are where so many differ, coarsest first."""
+"""The scopes by number of distinct ones, coarsest first."""
 
 
 @retrieval(
@@ -75,23 +75,23 @@ def nest(
     if not index.keys:
         return tuple(() for _ in queries)
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
-    held = scopes(index)
-    listed = 3 * max(budgets[scope.name] for scope in held)
+    levels = scopes(index)
+    listed = 3 * max(budgets[scope.name] for scope in levels)
     vectors = queries_of(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
-    similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in held]
+    similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in levels]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):
         scores = [
             _hybrid(word_scores(index, scope, query), rows[number], weight, norm, listed)
-            for scope, rows in zip(held, similar, strict=True)
+            for scope, rows in zip(levels, similar, strict=True)
         ]
-        ranks = _ranks(held, scores, [budgets[scope.name] for scope in held], projection, context, nested)
-        rankings.append(_ranked(index, ranks, aggregate, k))
+        ranks = _ranks(levels, scores, [budgets[scope.name] for scope in levels], projection, context, nested)
+        rankings.append(_rank(index, ranks, aggregate, k))
     return tuple(rankings)
 
 
 def aggregate_survival(profile: Survival, scopes: int, how: str) -> float:
-    """The score of a survival profile over so many ``scopes``, 1 to 3."""
+    """Return the score of a survival profile over 1 to 3 ``scopes``."""
     if how == "mean_present":  # MRR(c) = 1/|L(c)| * sum over l in L(c) of 1/r_l(c)
         return math.fsum(1 / rank for _, rank in profile) / max(1, len(profile))
     if how == "mean_all":  # 1/|L| * sum over l in L(c) of 1/r_l(c)
@@ -106,7 +106,7 @@ def aggregate_survival(profile: Survival, scopes: int, how: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """The score of every unit, and which units the words or the vectors list; the others score 0."""
+    """The score of every unit, and which units are in the list of either side; the others score 0."""
 
     values: NDArray[np.float64]
     listed: NDArray[np.bool_]
@@ -117,13 +117,13 @@ def _hybrid(words: NDArray[np.float64], cosine: NDArray[np.float64], weight: flo
     values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
     for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
         best = best_positions(side, listed, positive=positive)
-        values[best] += share * _normalised(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
+        values[best] += share * _normalize(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
         union[best] = True
     return _Scores(np.round(values, 9), union)
 
 
-def _normalised(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
-    """`fusion.normalised` for the scores of a list, best first."""
+def _normalize(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
+    """Like `fusion.normalize`, for the scores of a list, best first."""
     size = len(scores)
     if norm == "none" or not size:
         return scores
@@ -140,20 +140,20 @@ def _normalised(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
 
 
 def _ranks(
-    held: tuple[Scope, ...],
+    levels: tuple[Scope, ...],
     scores: list[_Scores],
     budgets: list[int],
     projection: str,
     context: float,
     nested: bool,
 ) -> NDArray[np.int64]:
-    """The rank of every entry at every scope, coarsest first, 0 where it is lost: shape ``(scopes, entries)``."""
+    """Return the rank of every entry at every scope, coarsest first, or 0: shape ``(scopes, entries)``."""
     own = scores[-1]
     allowed = np.ones(len(own.values), dtype=np.bool_)
-    found = np.zeros((len(held), len(own.values)), dtype=np.int64)
-    for ranks, scope, score, budget in zip(found, held, scores, budgets, strict=True):
+    found = np.zeros((len(levels), len(own.values)), dtype=np.int64)
+    for ranks, scope, score, budget in zip(found, levels, scores, budgets, strict=True):
         if projection == "inherit":
-            positions, inherited = _inherited(scope, score, allowed, budget)
+            positions, inherited = _inherit(scope, score, allowed, budget)
             ranks[positions] = inherited
         else:
             positions = _in_context(scope, score, own, allowed, budget, context)
@@ -173,10 +173,10 @@ def _in_context(
     return among[best_positions(np.round(values, 9), budget)]
 
 
-def _inherited(
+def _inherit(
     scope: Scope, score: _Scores, allowed: NDArray[np.bool_], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The entries of the best units, and the ranks of these units."""
+    """Return the entries of the best units, and the ranks of these units."""
     open_ = np.zeros(len(score.values), dtype=np.bool_)
     open_[scope.units[allowed]] = True
     units = np.flatnonzero(score.listed & open_)
@@ -187,8 +187,8 @@ def _inherited(
     return positions, ranks[scope.units[positions]]
 
 
-def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
-    """Hits by survival; ties resolved in the last digits of the score."""
+def _rank(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
+    """Return hits by survival, with ties resolved in the last digits of the score."""
     positions = np.flatnonzero(ranks.any(axis=0))
     if not len(positions):
         return ()

@@ -9,15 +9,16 @@ from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count
-from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, thresholds_of
+from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, fit_thresholds
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.registry import Fitting
+from ragsmith.techniques.retrieval.complete_hybrid import search_sources
 from ragsmith.types import Fitted, Gold, Hits, Queries, Rankings
 
 SHARES = (0.4, 0.4, 0.2)
-"""What vectors, words and the graph have of a convex score, as in ``complete_hybrid``."""
+"""Shares of vectors, words and the graph in a convex score, as in ``complete_hybrid``."""
 
 
 def observe(
@@ -26,7 +27,7 @@ def observe(
     """Return ``[scale, score, relevant]`` of every hit of every source."""
     return [
         [str(hit.scale), hit.score, hit.chunk.id in gold.relevant]
-        for sources in _pools(index, queries, embedder, entity_graph, pool)
+        for sources in search_sources(index, queries, embedder, entity_graph, pool)
         for hits in sources
         for hit in hits
     ]
@@ -34,7 +35,7 @@ def observe(
 
 def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -> dict[str, Any]:
     """Fit one threshold for each scale; a scale of which nothing should be dropped has none."""
-    return {"thresholds": thresholds_of(observations, thresholds)}
+    return {"thresholds": fit_thresholds(observations, thresholds)}
 
 
 @retrieval(
@@ -79,29 +80,17 @@ def sscc_pool(
     """
     taus = PUBLISHED if thresholds == "published" else fitted.numbers["thresholds"]
     rankings: list[Hits] = []
-    for query, sources in zip(queries, _pools(index, queries, embedder, entity_graph, pool), strict=True):
-        accepted = _accepted(sources, taus)
+    for query, sources in zip(queries, search_sources(index, queries, embedder, entity_graph, pool), strict=True):
+        accepted = _accept(sources, taus)
         if query_again and not any(accepted):
             again = language_model.run(REWRITE, question=query)
-            [found] = _pools(index, (again,), embedder, entity_graph, pool)
-            accepted = _accepted(found, taus)
+            [found] = search_sources(index, (again,), embedder, entity_graph, pool)
+            accepted = _accept(found, taus)
         lists = accepted if any(accepted) else sources
         rankings.append((reciprocal_rank_fusion(lists) if fusion == "rrf" else convex_combination(lists, SHARES))[:k])
     return tuple(rankings)
 
 
-def _pools(
-    index: Index, queries: Queries, embedder: Embedder, entity_graph: EntityGraph, pool: int
-) -> list[tuple[Hits, ...]]:
-    """For each query, what each source finds, on its own scale."""
-
-    def related(missing: Queries) -> Rankings:
-        return tuple(index.own(entity_graph.search(query, pool)) for query in missing)
-
-    graph = index.remembered(f"entity graph {entity_graph.id} {pool}", queries, pool, related)
-    return list(zip(index.by_vector(queries, pool, embedder), index.by_words(queries, pool), graph, strict=True))
-
-
-def _accepted(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
+def _accept(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
     """The beginning of each source's ranking that reaches its threshold: keep h iff h.score >= tau(h.scale)."""
     return [hits[: sum(hit.score >= taus.get(str(hit.scale), hit.score) for hit in hits)] for hits in sources]

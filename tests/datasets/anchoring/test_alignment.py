@@ -1,4 +1,4 @@
-"""The best place of a quotation is the one that edit distances of all stretches of the text give."""
+"""The alignment of a quotation has the least edit distance of all parts of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence or row that question and answer fit is found, and two that fit alike are not chosen between."""
+"""The sentence or row behind an answer is found, and two equally likely ones are ambiguous."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.datasets.anchoring.answers import Answers
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.answers import AnswerFinder
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.types import Document
 
@@ -36,8 +36,8 @@ DOCUMENTS = (Document("ferries", "Ferries", FERRIES), Document("storms", "Storms
 
 
 @pytest.fixture(scope="module")
-def answers() -> Answers:
-    return Answers(DOCUMENTS)
+def answers() -> AnswerFinder:
+    return AnswerFinder(DOCUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def answers() -> Answers:
     ],
 )
 def test_the_part_that_both_fit_is_the_likeliest(
-    answers: Answers, question: str, answer: str, how: MatchType, begins: str
+    answers: AnswerFinder, question: str, answer: str, how: MatchType, begins: str
 ) -> None:
     found = answers.find(question, answer, at_least=0.5)
-    assert isinstance(found, Place)
+    assert isinstance(found, EvidenceMatch)
     text = {document.id: document.text for document in DOCUMENTS}[found.span.doc]
     assert (found.how, text[found.span.start :].startswith(begins)) == (how, True)
     assert 0.5 <= found.score <= 1
@@ -66,38 +66,40 @@ def test_the_part_that_both_fit_is_the_likeliest(
 
 def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> None:
     text = "The gate closes at noon on Monday.\n\nThe museum has rooms.\n\nThe gate closes at noon on Friday.\n"
-    found = Answers([Document("gate", "Gate", text)]).find("When does the gate close?", "At noon")
-    assert isinstance(found, Unplaced)
-    assert found.status is MissingPlace.AMBIGUOUS
+    found = AnswerFinder([Document("gate", "Gate", text)]).find("When does the gate close?", "At noon")
+    assert isinstance(found, NoMatch)
+    assert found.status is NoMatchReason.AMBIGUOUS
     texts = [text[place.span.start : place.span.end] for place in found.candidates[:2]]
     assert texts == ["The gate closes at noon on Monday.", "The gate closes at noon on Friday."]
 
 
-def test_what_shares_no_word_is_not_found(answers: Answers) -> None:
+def test_what_shares_no_word_is_not_found(answers: AnswerFinder) -> None:
     found = answers.find("Quel animal vit là?", "Zèbre")
-    assert isinstance(found, Unplaced)
-    assert (found.status, found.candidates) == (MissingPlace.NOT_FOUND, ())
+    assert isinstance(found, NoMatch)
+    assert (found.status, found.candidates) == (NoMatchReason.NOT_FOUND, ())
 
 
-def test_documents_that_are_not_named_are_not_looked_at(answers: Answers) -> None:
+def test_documents_that_are_not_named_are_not_looked_at(answers: AnswerFinder) -> None:
     found = answers.find("In which year did a storm take the roof?", "1987", {"ferries"}, at_least=0.01)
-    assert isinstance(found, Place)
+    assert isinstance(found, EvidenceMatch)
     assert found.span.doc == "ferries"
 
 
 def test_a_heading_is_never_evidence() -> None:
     text = "# Opening hours of the archive\n\nFrom nine to five.\n"
-    found = Answers([Document("a", "A", text)]).find("What are the opening hours of the archive?", "Nine to five")
-    places = [found] if isinstance(found, Place) else found.candidates
+    found = AnswerFinder([Document("a", "A", text)]).find("What are the opening hours of the archive?", "Nine to five")
+    places = [found] if isinstance(found, EvidenceMatch) else found.candidates
     assert {text[place.span.start : place.span.end] for place in places} == {"From nine to five."}
 
 
 def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: Path) -> None:
     data = load_dataset(tiny_folder)
-    answers = Answers(data.documents)
+    answers = AnswerFinder(data.documents)
     found = {e.id: answers.find(e.question, e.answer) for e in data.examples}
-    wrong = [e.id for e in data.examples if isinstance(place := found[e.id], Place) and place.span != e.evidence[0]]
-    placed = [id_ for id_, place in found.items() if isinstance(place, Place)]
+    wrong = [
+        e.id for e in data.examples if isinstance(place := found[e.id], EvidenceMatch) and place.span != e.evidence[0]
+    ]
+    placed = [id_ for id_, place in found.items() if isinstance(place, EvidenceMatch)]
     assert wrong == []
     assert len(placed) >= len(data.examples) // 2
 
@@ -124,6 +126,6 @@ def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: 
 def test_words_are_compared_in_the_language_of_the_documents(
     language: str, text: str, question: str, answer: str, stands: str
 ) -> None:
-    found = Answers([Document("d", "D", text, language=language)]).find(question, answer, at_least=0.5)
-    assert isinstance(found, Place)
+    found = AnswerFinder([Document("d", "D", text, language=language)]).find(question, answer, at_least=0.5)
+    assert isinstance(found, EvidenceMatch)
     assert text[found.span.start : found.span.end] == stands

@@ -1,4 +1,4 @@
-"""Folding forgets typography, keeps numbers, and knows where everything stood."""
+"""Folding removes typography, keeps numbers, and maps back to source offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of questions as people keep them: formats, names of columns, and what is refused in a sentence."""
+"""Lists of questions are read in several formats, their columns recognised, and mistakes reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import openpyxl
 import pytest
 
-from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_asked
+from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
 from ragsmith.errors import DatasetError, MissingExtra
 
 
@@ -27,7 +27,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 )
 def test_columns_are_known_by_their_usual_names(tmp_path: Path, head: str) -> None:
     path = write(tmp_path, "list.csv", f"{head}\nHow far?,A mile.\n")
-    assert read_asked(path) == [ListedQuestion(2, "q001", "How far?", "A mile.")]
+    assert read_question_list(path) == [ListedQuestion(2, "q001", "How far?", "A mile.")]
 
 
 def test_all_formats_say_the_same(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
     }
     paths = [tmp_path / "list.xlsx", *(write(tmp_path, name, text) for name, text in files.items())]
     for path in paths:
-        [found] = read_asked(path)
+        [found] = read_question_list(path)
         assert [
             ListedQuestion(
                 2, *(getattr(found, key) for key in ("id", "question", "answer", "type", "quotations", "docs"))
@@ -64,7 +64,7 @@ def test_numbers_of_a_workbook_are_read_as_they_are_seen(tmp_path: Path) -> None
     book.active.append(["How many?", 28])
     book.active.append(["How long?", 2.5])
     book.save(tmp_path / "list.xlsx")
-    assert [asked.answer for asked in read_asked(tmp_path / "list.xlsx")] == ["28", "2.5"]
+    assert [asked.answer for asked in read_question_list(tmp_path / "list.xlsx")] == ["28", "2.5"]
 
 
 def workbook(path: Path, *rows: list[object]) -> Path:
@@ -81,7 +81,7 @@ def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path: Path) -> None:
         for name in given.namelist():
             cut.writestr(name, given.read(name)[:-200] if name.endswith("sheet1.xml") else given.read(name))
     with pytest.raises(DatasetError, match=r"^list\.xlsx: is no XLSX workbook that can be read"):
-        read_asked(tmp_path / "list.xlsx")
+        read_question_list(tmp_path / "list.xlsx")
 
 
 @pytest.mark.parametrize(
@@ -94,22 +94,22 @@ def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path: Path) -> None:
 def test_a_workbook_has_limits(tmp_path: Path, monkeypatch: Any, limit: str, said: str) -> None:
     monkeypatch.setattr(f"ragsmith.datasets.ingest.readers.{limit}", 3)
     with pytest.raises(DatasetError, match=said):
-        read_asked(workbook(tmp_path / "list.xlsx", ["question", "answer"], ["How many?", 28]))
+        read_question_list(workbook(tmp_path / "list.xlsx", ["question", "answer"], ["How many?", 28]))
 
 
 def test_a_cell_may_be_long(tmp_path: Path) -> None:
     csv.field_size_limit(131_072)  # as it is before anything has read a table
     path = write(tmp_path, "list.csv", f"question,answer\nWhat?,{'word ' * 40_000}\n")
-    assert len(read_asked(path)[0].answer) == 199_999
+    assert len(read_question_list(path)[0].answer) == 199_999
 
 
 def test_a_cell_says_whether_a_question_can_be_answered(tmp_path: Path) -> None:
     cells = {"true": True, "": True, "Yes": True, "1": True, "FALSE": False, " no ": False, "0": False}
     text = "".join(f"What?,That.,{cell}\n" for cell in cells)
     path = write(tmp_path, "list.csv", f"question,answer,Answerable\n{text}")
-    assert [asked.answerable for asked in read_asked(path)] == list(cells.values())
+    assert [asked.answerable for asked in read_question_list(path)] == list(cells.values())
     book = workbook(tmp_path / "list.xlsx", ["question", "answer", "answerable"], ["What?", "", False], ["Who?", "I."])
-    assert [asked.answerable for asked in read_asked(book)] == [False, True]
+    assert [asked.answerable for asked in read_question_list(book)] == [False, True]
 
 
 def test_a_cell_may_hold_several_quotations(tmp_path: Path) -> None:
@@ -120,14 +120,14 @@ def test_a_cell_may_hold_several_quotations(tmp_path: Path) -> None:
         ["Who?", "[sic] he"],
     ]
     text = "\n".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)
-    asked = read_asked(write(tmp_path, "list.csv", text))
+    asked = read_question_list(write(tmp_path, "list.csv", text))
     texts = [tuple(quotation.text for quotation in each.quotations) for each in asked]
     assert texts == [("A mile.", "It's far."), ("Here.",), ("[sic] he",)]
 
 
 def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path, "list.csv", "answer,was gefragt wird,question\nA,How far?,hidden\n")
-    [found] = read_asked(path, {"question": "was gefragt wird"})
+    [found] = read_question_list(path, {"question": "was gefragt wird"})
     assert (found.question, found.answer) == ("How far?", "A")
 
 
@@ -137,10 +137,10 @@ def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
         ("list.csv", "", "list.csv: has no rows"),
         ("list.csv", "\ufeff\n\n", "list.csv: has no rows"),
         ("list.csv", "question,answer\n", "list.csv: has no rows"),
-        ("list.csv", "Frage,Antwort\nx,y\n", "no column is seen to hold the questions ('Frage', 'Antwort')"),
-        ("list.csv", "question,note\nx,y\n", "no column is seen to hold answers or quotations ('question', 'note')"),
-        ("list.csv", "question,question\nx,y\n", "list.csv:1: the column 'question' is there 2 times"),
-        ("list.csv", "question,answer\na,b,c\n", "list.csv:2: the row has 3 cells, the head 2"),
+        ("list.csv", "Frage,Antwort\nx,y\n", "no column of questions was recognised ('Frage', 'Antwort')"),
+        ("list.csv", "question,note\nx,y\n", "no column of answers or quotations was recognised ('question', 'note')"),
+        ("list.csv", "question,question\nx,y\n", "list.csv:1: the column 'question' occurs 2 times"),
+        ("list.csv", "question,answer\na,b,c\n", "list.csv:2: the row has 3 cells, the header 2"),
         ("list.csv", 'question,answer\na,"b\n', "list.csv:2: the row that begins here is not valid CSV"),
         ("list.csv", "question,answer\n,b\n", "list.csv:2: the question is blank"),
         ("list.csv", "id,question,answer\n1,a,b\n1,c,d\n", "list.csv:3: the id '1' is used on line 2 already"),
@@ -154,30 +154,30 @@ def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
         ),
         ("list.json", "3", "an integer stands here instead of a list of questions"),
         ("list.json", "[3]", "entry 1 is an integer, not an object"),
-        ("list.docx", "question", "is no list of questions; give a file that ends in one of .csv"),
+        ("list.docx", "question", "is not a list of questions; give a file that ends in one of .csv"),
         ("list.xlsx", "question", "list.xlsx: is a damaged archive; save it again"),
         ("list.csv", "question,answer,answerable\na,b,perhaps\n", "'answerable' must be true or false, not 'perhaps'"),
     ],
 )
 def test_what_cannot_be_read_is_said_where_it_is(tmp_path: Path, name: str, text: str, said: str) -> None:
     with pytest.raises(DatasetError) as caught:
-        read_asked(write(tmp_path, name, text))
+        read_question_list(write(tmp_path, name, text))
     assert said in str(caught.value)
 
 
 def test_all_mistakes_are_listed_at_once(tmp_path: Path) -> None:
     with pytest.raises(DatasetError) as caught:
-        read_asked(write(tmp_path, "list.csv", "id,question,answer,split\n1,,a,\n2,b,c,no\n3,d,e,\n3,f,g,\n"))
+        read_question_list(write(tmp_path, "list.csv", "id,question,answer,split\n1,,a,\n2,b,c,no\n3,d,e,\n3,f,g,\n"))
     assert [mistake.split(": ")[0] for mistake in caught.value.mistakes] == ["list.csv:2", "list.csv:3", "list.csv:5"]
 
 
 def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_bytes("question,answer\nWo?,Café\n".encode("latin-1"))
     with pytest.raises(DatasetError, match="byte 0xe9 at offset 23 is not UTF-8"):
-        read_asked(tmp_path / "list.csv")
+        read_question_list(tmp_path / "list.csv")
 
 
 def test_a_workbook_without_the_package_names_the_extra(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"openpyxl is not installed: run  pip install 'ragsmith\[documents\]'"):
-        read_asked(write(tmp_path, "list.xlsx", ""))
+        read_question_list(write(tmp_path, "list.xlsx", ""))

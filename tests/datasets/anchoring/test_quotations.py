@@ -1,4 +1,4 @@
-"""Quotations are found to the letter, without regard to typography, with words changed; two places are ambiguous."""
+"""Quotations are matched exactly, normalised and with edits; two matches are ambiguous."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Place, Unplaced
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.types import Document
 
@@ -35,7 +35,7 @@ def quotations() -> QuotationFinder:
     return QuotationFinder(DOCUMENTS)
 
 
-def text_of(place: Place) -> str:
+def text_of(place: EvidenceMatch) -> str:
     text = {document.id: document.text for document in DOCUMENTS}[place.span.doc]
     return text[place.span.start : place.span.end]
 
@@ -66,34 +66,34 @@ def test_a_quotation_is_found_as_surely_as_can_be(
     quotations: QuotationFinder, wanted: str, how: MatchType, stands: str
 ) -> None:
     found = quotations.find(wanted)
-    assert isinstance(found, Place)
+    assert isinstance(found, EvidenceMatch)
     assert (found.how, text_of(found)) == (how, stands)
     assert found.score == 1 if how is not MatchType.FUZZY else 0.7 <= found.score < 1
 
 
 def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations: QuotationFinder) -> None:
     twice = quotations.find("Dogs stay on board.")
-    assert isinstance(twice, Unplaced)
-    assert (twice.status, twice.reason) == (MissingPlace.AMBIGUOUS, "the quotation stands in 2 places")
+    assert isinstance(twice, NoMatch)
+    assert (twice.status, twice.reason) == (NoMatchReason.AMBIGUOUS, "the quotation occurs 2 times")
     assert [place.span.doc for place in twice.candidates] == ["harbour", "museum"]
     once = quotations.find("Dogs stay on board.", {"museum"})
-    assert isinstance(once, Place)
+    assert isinstance(once, EvidenceMatch)
     assert once.span.doc == "museum"
 
 
 def test_two_places_that_are_nearly_as_like_are_ambiguous() -> None:
     text = "The crane lifts nine tons of coal a day.\n\nThe crane lifts five tons of coal a day.\n"
     found = QuotationFinder([Document("quay", "Quay", text)]).find("The crane lifts six tons of coal a day.")
-    assert isinstance(found, Unplaced)
-    assert found.status is MissingPlace.AMBIGUOUS
+    assert isinstance(found, NoMatch)
+    assert found.status is NoMatchReason.AMBIGUOUS
     assert len(found.candidates) == 2
 
 
 @pytest.mark.parametrize("wanted", ["", " … ", "Cats sleep", "The council meets on the first Monday of every month."])
 def test_what_stands_nowhere_is_not_found(quotations: QuotationFinder, wanted: str) -> None:
     found = quotations.find(wanted)
-    assert isinstance(found, Unplaced)
-    assert found.status is MissingPlace.NOT_FOUND
+    assert isinstance(found, NoMatch)
+    assert found.status is NoMatchReason.NOT_FOUND
 
 
 VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi") for b in ("lam", "dor", "nis", "pek")]
@@ -109,6 +109,6 @@ def test_a_sentence_with_few_words_changed_is_found_where_it_stood(seed: int, ed
     for at in draw.sample(range(1, 13), edits):
         words[at] = "zzz"
     found = QuotationFinder([Document("d", "D", text)]).find(" ".join(words))
-    assert isinstance(found, Place)
+    assert isinstance(found, EvidenceMatch)
     assert text[found.span.start : found.span.end].rstrip(".") == wanted.rstrip(".")
     assert found.score == pytest.approx(1 - edits / 14, abs=1e-3)

@@ -1,4 +1,4 @@
-"""Evidence is found again after random edits, exactly where nothing in it was changed, and never on another text."""
+"""Evidence is relocated after random edits, exactly if it was not edited, and never to another text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.places import MatchType, MissingPlace, Unplaced
-from ragsmith.datasets.anchoring.repair import EvidenceRepair, FormerPlace, RepairedEvidence
+from ragsmith.datasets.anchoring.matches import MatchType, NoMatch, NoMatchReason
+from ragsmith.datasets.anchoring.repair import EvidenceRepair, OldEvidence, RepairedEvidence
 from ragsmith.types import Document, Span
 
 VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi") for b in ("lam", "dor", "nis", "pek")]
@@ -19,12 +19,12 @@ def sentence(draw: random.Random) -> str:
     return f"{' '.join(draw.choices(VOCABULARY, k=draw.randint(6, 14))).capitalize()}."
 
 
-def stood(doc: str, text: str, wanted: str) -> FormerPlace:
+def stood(doc: str, text: str, wanted: str) -> OldEvidence:
     start = text.index(wanted)
-    return FormerPlace(Span(doc, start, start + len(wanted)), wanted)
+    return OldEvidence(Span(doc, start, start + len(wanted)), wanted)
 
 
-def repaired(texts: dict[str, str], *pieces: FormerPlace) -> list[RepairedEvidence | Unplaced]:
+def repaired(texts: dict[str, str], *pieces: OldEvidence) -> list[RepairedEvidence | NoMatch]:
     found = EvidenceRepair([Document(id_, id_, text) for id_, text in texts.items()]).repair(pieces)
     return [found[piece] for piece in pieces]
 
@@ -81,20 +81,20 @@ BELLS = "Bells ring at noon on every day but Friday."
 
 
 def test_evidence_that_stands_is_left_alone() -> None:
-    [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, FormerPlace(Span("d", 0, 36), LAMPS[:36]))
+    [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, OldEvidence(Span("d", 0, 36), LAMPS[:36]))
     assert isinstance(outcome, RepairedEvidence)
-    assert outcome.unchanged
+    assert [place.how for place in outcome.places] == [MatchType.GIVEN]
 
 
 def test_a_text_that_now_stands_twice_is_not_chosen_between() -> None:
     [outcome] = repaired({"d": f"New.\n\n{BELLS}\n\n{LAMPS}\n\n{BELLS}"}, stood("d", f"{LAMPS}\n\n{BELLS}", BELLS))
-    assert isinstance(outcome, Unplaced)
-    assert (outcome.status, len(outcome.candidates)) == (MissingPlace.AMBIGUOUS, 2)
+    assert isinstance(outcome, NoMatch)
+    assert (outcome.status, len(outcome.candidates)) == (NoMatchReason.AMBIGUOUS, 2)
 
 
 def test_the_evidence_beside_it_tells_which_of_two_it_is() -> None:
     before = f"{BELLS}\n\n{LAMPS}\n\n{BELLS}"
-    last = FormerPlace(Span("d", before.rindex("Bells"), len(before)), BELLS)
+    last = OldEvidence(Span("d", before.rindex("Bells"), len(before)), BELLS)
     bells, lamps = repaired({"d": f"A line that is new.\n\n{before}"}, last, stood("d", before, LAMPS))
     assert isinstance(bells, RepairedEvidence)
     assert isinstance(lamps, RepairedEvidence)
@@ -103,17 +103,17 @@ def test_the_evidence_beside_it_tells_which_of_two_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["Noon.", "Lamps"])
 def test_a_word_or_two_elsewhere_are_not_taken_for_the_same(text: str) -> None:
-    [outcome] = repaired({"d": f"{LAMPS} Noon."}, FormerPlace(Span("d", 300, 300 + len(text)), text))
-    assert isinstance(outcome, Unplaced)
-    assert outcome.status is MissingPlace.AMBIGUOUS
+    [outcome] = repaired({"d": f"{LAMPS} Noon."}, OldEvidence(Span("d", 300, 300 + len(text)), text))
+    assert isinstance(outcome, NoMatch)
+    assert outcome.status is NoMatchReason.AMBIGUOUS
 
 
 def test_a_text_whose_form_is_like_it_is_not_the_same() -> None:
     gone = "The fund held 53 shares of Alder at the end of 2019 and 68 shares at the end of 2018."
     like = "The fund held 15 shares of Birch at the end of 2019 and 8 shares at the end of 2018."
     [outcome] = repaired({"d": like}, stood("d", f"{gone} {like}", gone))
-    assert isinstance(outcome, Unplaced)
-    assert outcome.status is MissingPlace.NOT_FOUND
+    assert isinstance(outcome, NoMatch)
+    assert outcome.status is NoMatchReason.NOT_FOUND
 
 
 def test_a_text_is_followed_into_another_document() -> None:
@@ -140,7 +140,7 @@ def test_punctuation_around_the_words_stays_with_them() -> None:
     row = "| Oslo | 210 euros | from 2024 on |"
     text = f"New.\n\n| City | Rate | Since |\n| --- | --- | --- |\n{row.replace('210', '215')}\n"
     [outcome] = repaired({"d": text}, stood("d", f"{LAMPS}\n{row}", row))
-    assert isinstance(outcome, Unplaced)  # far away, and short: not sure
+    assert isinstance(outcome, NoMatch)  # far away, and short: not sure
     shifted = f"{LAMPS}\n\n{row.replace('euros', 'crowns')}\n"
     _, outcome = repaired({"d": shifted}, stood("d", LAMPS, LAMPS), stood("d", f"{LAMPS}\n{row}", row))
     assert isinstance(outcome, RepairedEvidence)

@@ -1,4 +1,4 @@
-"""Line breaks that only the width of a page made are undone; others are kept."""
+"""Line breaks due to the width of a page are removed; others are kept."""
 
 from __future__ import annotations
 

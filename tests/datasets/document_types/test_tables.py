@@ -1,4 +1,4 @@
-"""A table is read strictly, and its rows say what they are when they are found alone."""
+"""Tables are read strictly, and their rows are self-contained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AutoRAG's pair of files: passages become their file again where they say how, else documents."""
+"""AutoRAG passages with offsets are joined to files, others become documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError, MissingExtra
 
 PAGE = "The kiln is lit on Monday. It cools until Wednesday. Pots are glazed on Thursday."
@@ -53,7 +53,7 @@ def test_passages_that_overlap_become_their_file_again(tmp_path: Path) -> None:
     corpus = passages()
     corpus[2] |= {"contents": PAGE[52:], "start_end_idx": [52, 82]}  # leaves no gap
     source = published(tmp_path / "pots", corpus, QUESTIONS)
-    assert recognised(source).name == "autorag"
+    assert recognise_format(source).name == "autorag"
     imported = import_dataset(source)
     assert [document.text for document in imported.dataset.documents] == [f"{PAGE}\n"]
     assert (imported.located, imported.total, imported.hows) == (2, 3, {"exact": 2})

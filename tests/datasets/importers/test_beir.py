@@ -1,4 +1,4 @@
-"""Judgements of whole documents, in BEIR's form and in TREC's, become coarse gold."""
+"""Relevance judgements in BEIR's and TREC's form become coarse evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError
 
 CORPUS = [
@@ -36,7 +36,7 @@ def published(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize("judgements", [BEIR, TREC])
 def test_relevant_documents_are_evidence_as_wholes(tmp_path: Path, judgements: dict[str, str]) -> None:
     source = published(tmp_path / "trees", judgements)
-    assert recognised(source).name == "beir"
+    assert recognise_format(source).name == "beir"
     imported = import_dataset(source)
     assert (imported.located, imported.total, imported.hows) == (3, 4, {"whole documents": 3})
     assert imported.notes == (
@@ -68,11 +68,11 @@ def test_judgements_of_several_parts_are_the_split(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({}, "has no judgements; give the folder with corpus.jsonl, queries.jsonl and qrels/*.tsv"),
-        ({"qrels/test.tsv": "q1\td2\n"}, "test.tsv:1: is no judgement"),
-        ({"qrels/test.tsv": "q1\td2\tgood\n"}, "test.tsv:1: is no judgement"),
+        ({"qrels/test.tsv": "q1\td2\n"}, "test.tsv:1: is not a judgement"),
+        ({"qrels/test.tsv": "q1\td2\tgood\n"}, "test.tsv:1: is not a judgement"),
         ({"qrels/test.tsv": "q9\td2\t1\n"}, "no query has a relevant document; do the files belong together?"),
         ({**BEIR, "queries.jsonl": "{\n"}, "queries.jsonl:1: not valid JSON"),
-        ({**BEIR, "corpus.jsonl": '{"_id": "a", "text": "x"}\n' * 2}, "the document 'a' is there twice"),
+        ({**BEIR, "corpus.jsonl": '{"_id": "a", "text": "x"}\n' * 2}, "the document 'a' occurs twice"),
     ],
 )
 def test_what_is_not_in_the_layout_is_said(tmp_path: Path, files: dict[str, str], said: str) -> None:

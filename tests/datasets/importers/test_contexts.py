@@ -1,4 +1,4 @@
-"""RAGAS's test sets, LlamaIndex's labelled data sets and lists of one's own bring texts, which are found or kept."""
+"""RAGAS test sets, LlamaIndex data sets and one's own lists have texts that are located or become documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, load_documents, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import DRAFTED, Origin
 
@@ -65,7 +65,7 @@ def test_a_test_set_of_ragas_is_drafted_and_its_texts_are_documents(tmp_path: Pa
             rows.writerows({**row, "reference_contexts": repr(row["reference_contexts"])} for row in RAGAS)
     else:
         path.write_text(json.dumps(RAGAS) if name.endswith("json") else "".join(json.dumps(r) + "\n" for r in RAGAS))
-    assert recognised(path).name == "ragas"
+    assert recognise_format(path).name == "ragas"
     imported = import_dataset(path)
     assert (imported.located, imported.total) == (3, 3)
     assert imported.hows == {"whole texts, which became documents": 3}
@@ -85,7 +85,7 @@ def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> Non
     imported = import_dataset(tmp_path / "testset.json", documents=load_documents(tmp_path / "pages"))
     assert (imported.located, imported.total, imported.hows) == (3, 4, {"exact": 2, "normalised": 1})
     assert imported.notes == (
-        "q003: 'Nobody knows who bakes the bread here.': the quotation stands nowhere, nor anything like it",
+        "q003: 'Nobody knows who bakes the bread here.': neither the quotation nor a similar text was found",
         "q003: left out, because none of its evidence was found",
     )
     write_dataset(imported.dataset, tmp_path / "mine")
@@ -94,7 +94,7 @@ def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> Non
 
 def test_llama_index_says_which_queries_a_model_wrote(tmp_path: Path) -> None:
     (tmp_path / "rag_dataset.json").write_text(json.dumps(LLAMA))
-    assert recognised(tmp_path).name == "llama-index"
+    assert recognise_format(tmp_path).name == "llama-index"
     imported = import_dataset(tmp_path)
     assert (imported.located, imported.total) == (2, 2)
     origins = {example.question: example.origin for example in imported.dataset.examples}
@@ -110,7 +110,7 @@ def test_a_list_with_contexts_is_a_data_set_of_its_own(tmp_path: Path, name: str
         json.dumps(rows) if name == "list.json" else f"question,answer,context\nWhen is bread baked?,At four.,{CUT}\n"
     )
     (tmp_path / name).write_text(text)
-    assert recognised(tmp_path / name).name == "list"
+    assert recognise_format(tmp_path / name).name == "list"
     imported = import_dataset(tmp_path / name)
     [example] = imported.dataset.examples
     assert (example.answer, example.origin) == ("At four.", None)

@@ -1,4 +1,4 @@
-"""What holds for every registered importer, and how a person's own file adds one."""
+"""Contract of all registered importers, and registration from a user's file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognised
+from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognise_format
 from ragsmith.datasets.importers.imported import Imported
 from ragsmith.datasets.importers.registry import Importer
 from ragsmith.errors import DatasetError, UsageError
@@ -19,23 +19,32 @@ SAMPLES = Path(__file__).with_name("samples")
 OWN = '''
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import EvidenceCollector, Fields, Imported, named_text, numbered, read_files
+from ragsmith.datasets.importers.imported import (
+    EvidenceCollector,
+    Fields,
+    Imported,
+    document_with_title,
+    numbered_ids,
+    read_files,
+)
 from ragsmith.datasets.importers.registry import importer
-from ragsmith.datasets.places import whole
+from ragsmith.datasets.places import whole_document_span
 from ragsmith.types import UNSPECIFIED, Example
 
 
 @importer("cards", keys=[{"front", "back"}], licence="CC0")
 def import_cards(source: Path, *, deck: str = "all") -> Imported:
     """Flash cards in JSON."""
-    items = [Fields.of(item, "a card", "cards") for items in read_files(source, list) for item in items]
+    items = [Fields.from_value(item, "a card", "cards") for items in read_files(source, list) for item in items]
     kept = [item for item in items if deck in ("all", item.record.get("deck"))]
     gold = EvidenceCollector()
-    documents = [named_text(id_, "", item.text("back")) for id_, item in zip(numbered("card-", len(kept)), kept)]
+    ids = numbered_ids("card-", len(kept))
+    documents = [document_with_title(id_, "", item.text("back")) for id_, item in zip(ids, kept)]
     for item, document in zip(kept, documents):
-        example = Example(document.id, item.text("front"), item.text("back"), UNSPECIFIED, (whole(document),))
+        evidence = (whole_document_span(document),)
+        example = Example(document.id, item.text("front"), item.text("back"), UNSPECIFIED, evidence)
         gold.add(example, 1, [])
-    return gold.imported(source, documents, "Cards.")
+    return gold.to_imported(source, documents, "Cards.")
 '''
 CARDS = """[{"front": "How tall is the oak?", "back": "The oak is nine metres tall.", "deck": "trees"},
 {"front": "How long is the eel?", "back": "The eel is as long as an arm.", "deck": "fish"}]"""
@@ -57,7 +66,7 @@ def sample(importer: Importer, folder: Path) -> Path:
 @pytest.mark.parametrize("importer", list(IMPORTERS), ids=lambda importer: importer.name)
 def test_a_sample_is_recognised_read_written_and_read_again(importer: Importer, tmp_path: Path) -> None:
     source = sample(importer, tmp_path)
-    assert recognised(source).name == importer.name
+    assert recognise_format(source).name == importer.name
     imported = import_dataset(source)
     assert (imported.located, imported.total, len(imported.dataset.examples)) == (1, 1, 1)
     assert imported.dataset.licence == importer.licence

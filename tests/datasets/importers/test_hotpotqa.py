@@ -76,10 +76,10 @@ def test_facts_that_do_not_exist_are_counted_and_named(tmp_path: Path) -> None:
     imported = import_hotpotqa(write(tmp_path / "data", first, second))
     assert (imported.located, imported.total) == (1, 5)
     assert imported.notes == (
-        "q1: sentence 9 of 'Oak' does not stand there exactly once",
-        "q1: sentence 0 of 'Fir' does not stand there exactly once",
-        "q2: sentence 2 of 'Oak' does not stand there exactly once",
-        "q2: sentence -1 of 'Oak' does not stand there exactly once",
+        "q1: sentence 9 of 'Oak' does not occur there exactly once",
+        "q1: sentence 0 of 'Fir' does not occur there exactly once",
+        "q2: sentence 2 of 'Oak' does not occur there exactly once",
+        "q2: sentence -1 of 'Oak' does not occur there exactly once",
         "q2: left out, because none of its evidence was found",
     )
     assert [example.id for example in imported.dataset.examples] == ["q1"]
@@ -100,7 +100,6 @@ def test_files_are_pooled_with_a_corpus(tmp_path: Path) -> None:
     [
         ('"text"', "qa.json: a text stands here instead of a list of questions; give a file in HotpotQA's layout"),
         ("[{]", "qa.json:1: not valid JSON: Expecting property name enclosed in double quotes at column 3"),
-        ('[{"_id": "1", "_id": "2"}]', "qa.json: the key '_id' is given twice"),
         ("[NaN]", "qa.json: not valid JSON: NaN is not a number"),
         ("[" * 100_000, "qa.json: the JSON is nested too deeply"),
         ("[]", "data: has no questions"),
@@ -115,7 +114,7 @@ def test_files_are_pooled_with_a_corpus(tmp_path: Path) -> None:
         ),
         ([question(1, context=(["Oak", ["a\x00"]],))], "qa.json: question 1 (q1): 'context' has a control character"),
         ([question(1, ["Oak", "0"])], "qa.json: question 1 (q1): a supporting fact must be a title with the number"),
-        ([question(1, ["Oak", 0])] * 2, "the question 'q1' is there 2 times; give each file once"),
+        ([question(1, ["Oak", 0])] * 2, "the question 'q1' occurs 2 times; give each file once"),
     ],
 )
 def test_other_files_are_refused_with_their_place(tmp_path: Path, content: Any, said: str) -> None:

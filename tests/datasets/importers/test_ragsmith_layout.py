@@ -70,8 +70,8 @@ def test_gold_that_is_not_found_is_counted_and_named(tmp_path: Path) -> None:
     imported = import_ragsmith_layout(folder)
     assert (imported.located, imported.total) == (1, 3)
     assert imported.notes == (
-        "art-q01: chunk art_c3 does not stand in its article",
-        "art-q02: chunk art_c9 does not stand in its article",
+        "art-q01: chunk art_c3 does not occur in its article",
+        "art-q02: chunk art_c9 does not occur in its article",
         "art-q02: left out, because none of its evidence was found",
     )
     assert [e.id for e in imported.dataset.examples] == ["art-q01"]

@@ -1,4 +1,4 @@
-"""Spans of files, as LegalBench-RAG and Chroma's evaluation label them, are evidence where they stand."""
+"""Labelled spans of LegalBench-RAG and Chroma's evaluation become evidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError
 
 LEASE = "# Lease\n\nThe rent is due on the third day. Pets are allowed.\n"
@@ -37,10 +37,10 @@ def test_legalbench_rag(tmp_path: Path) -> None:
     good = {"file_path": "leases/one.txt", "span": [START, END], "answer": LEASE[START:END]}
     far = {"file_path": "leases/one.txt", "span": [START, 999]}
     source = legalbench(tmp_path / "legal", good, far)
-    assert recognised(source).name == "legalbench-rag"
+    assert recognise_format(source).name == "legalbench-rag"
     imported = import_dataset(source)
     assert (imported.located, imported.total, imported.hows) == (1, 2, {"exact": 1})
-    assert imported.notes == (f"q001: [{START}, 999) of leases/one.txt lies outside its {len(LEASE)} characters",)
+    assert imported.notes == (f"q001: [{START}, 999) of leases/one.txt is outside its {len(LEASE)} characters",)
     write_dataset(imported.dataset, tmp_path / "mine")
     check(tmp_path / "mine")
 
@@ -63,7 +63,7 @@ def test_references_of_chroma_s_evaluation(tmp_path: Path, shift: int) -> None:
         rows = csv.writer(file)
         rows.writerow(["question", "references", "corpus_id"])
         rows.writerow(["When is the rent due?", json.dumps([reference]), "lease"])
-    assert recognised(tmp_path / "chroma").name == "chroma"
+    assert recognise_format(tmp_path / "chroma").name == "chroma"
     imported = import_dataset(tmp_path / "chroma")
     assert (imported.located, imported.total) == (1, 1)
     write_dataset(imported.dataset, tmp_path / "mine")

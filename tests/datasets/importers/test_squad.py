@@ -1,4 +1,4 @@
-"""Answers of SQuAD's layout, nested or flat, are the characters that they stand at."""
+"""Answers in nested and flat SQuAD layout become exact spans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import UsageError
 
 FIRST = " The mill was built in 1804. It burnt down in 1910."
@@ -66,13 +66,13 @@ def spans_of(folder: Path) -> dict[str, list[str]]:
 
 def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(json.dumps(NESTED))
-    assert recognised(tmp_path / "dev.json").name == "squad"
+    assert recognise_format(tmp_path / "dev.json").name == "squad"
     imported = import_dataset(tmp_path / "dev.json")
     [document] = imported.dataset.documents
     assert (document.id, document.text) == ("Old_mill", f"# Old mill\n\n{FIRST}\n\n{SECOND}\n")
     assert (imported.located, imported.total) == (2, 3)
     assert imported.hows == {"exact": 1, "exact, nearest to the place that was given": 1}
-    assert "d: the answer 'miles' does not stand in its paragraph" in imported.notes
+    assert "d: the answer 'miles' does not occur in its paragraph" in imported.notes
     write_dataset(imported.dataset, tmp_path / "mine")
     assert spans_of(tmp_path / "mine") == {"a": ["1804"], "b": [], "c": ["stone"]}
     assert [e.answerable for e in load_dataset(tmp_path / "mine").examples] == [True, False, True]
@@ -82,7 +82,7 @@ def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> N
 def test_flat_questions_bring_their_paragraphs(tmp_path: Path, name: str) -> None:
     text = json.dumps(FLAT) if name == "flat.json" else "".join(json.dumps(row) + "\n" for row in FLAT)
     (tmp_path / name).write_text(text)
-    assert recognised(tmp_path / name).name == "squad"
+    assert recognise_format(tmp_path / name).name == "squad"
     imported = import_dataset(tmp_path / name)
     assert (imported.located, imported.total) == (2, 2)
     write_dataset(imported.dataset, tmp_path / "mine")
@@ -95,7 +95,7 @@ def test_flat_questions_bring_their_paragraphs(tmp_path: Path, name: str) -> Non
         ({"answers": {"text": ["x"], "answer_start": []}}, "must have lists 'text' and 'answer_start' of one length"),
         ({"answers": "x"}, "'answers' is a text, not a list"),
         ({"context": " "}, "'context' is blank"),
-        ({"id": "b"}, "the question 'b' is there 2 times"),
+        ({"id": "b"}, "the question 'b' occurs 2 times"),
     ],
 )
 def test_what_is_not_in_the_layout_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows of a table are found by what an answer was worked out or copied from; examples with known rows."""
+"""Table rows are found by the values that an answer was derived or copied from."""
 
 from __future__ import annotations
 

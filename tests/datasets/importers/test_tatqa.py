@@ -152,7 +152,7 @@ def test_an_answer_says_its_scale(tmp_path: Path, answer: object, scale: str, re
         ([page(question(1, "text", [""]))], "dev.json: page 1, question 1 (q1): 'answer' is blank"),
         ([page(question(1, "text", [["a"]]))], "dev.json: page 1, question 1 (q1): 'answer' must be a text, a number"),
         ([page(question(1, "text", "a", scale=None))], "dev.json: page 1, question 1 (q1): 'scale' is missing"),
-        ([page(question(1, "text", "a"))] * 2, "the question 'q1' is there 2 times; give each file once"),
+        ([page(question(1, "text", "a"))] * 2, "the question 'q1' occurs 2 times; give each file once"),
     ],
 )
 def test_other_files_are_refused_with_their_place(tmp_path: Path, content: object, said: str) -> None:

@@ -1,4 +1,4 @@
-"""A folder of many kinds of files becomes documents, and nothing in it is lost without a line that says why."""
+"""A folder of many file types becomes documents, and every file left out is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixed_folder import ENTRIES, NEEDED, Mixed, entries, sentences, written
 import ragsmith as library
 from ragsmith.api.ingesting import Intake
 from ragsmith.datasets.dataset import load_documents
-from ragsmith.datasets.ingest.ingest import FileOutcome, take_in
+from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
 
@@ -175,7 +175,7 @@ def test_texts_that_are_nearly_the_same_are_told_and_both_kept(made: Intake) -> 
 
 
 def test_the_same_folder_gives_the_same_data_set(mixed: Mixed, made: Intake, tmp_path: Path) -> None:
-    take_in(mixed.folder, tmp_path / made.taken.output.name)
+    ingest_folder(mixed.folder, tmp_path / made.taken.output.name)
 
     def contents(folder: Path) -> dict[str, bytes]:
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
@@ -209,9 +209,9 @@ def test_what_cannot_be_taken_in_is_one_sentence(tmp_path: Path, ragsmith: Calla
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("Dear all")
     for folder, output, said in (
-        (tmp_path / "none", tmp_path / "made", "is no folder; give the one that your files are in"),
+        (tmp_path / "none", tmp_path / "made", "is not a folder; give the one with your files"),
         (files, files, "would be read and written to; give another folder after -o"),
-        (files, tmp_path / "full", "has files and is no data set; give a new folder after -o"),
+        (files, tmp_path / "full", "has files and is not a data set; give a new folder after -o"),
         (files, tmp_path / "made", "empty.md: is empty"),
     ):
         ended = ragsmith("dataset", "init", folder, "-o", output)
@@ -224,7 +224,7 @@ def test_what_cannot_be_taken_in_is_one_sentence(tmp_path: Path, ragsmith: Calla
 def test_the_data_set_may_lie_in_the_folder_and_is_not_taken_in_again(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("One.")
     for _ in range(2):
-        taken = take_in(tmp_path, tmp_path / "made")
+        taken = ingest_folder(tmp_path, tmp_path / "made")
         assert [file.source for file in taken.files] == ["a.md"]
         assert [document.id for document in taken.documents] == ["a"]
 
@@ -238,8 +238,8 @@ def test_a_file_or_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     (files / "b.md").chmod(0)
     (files / "closed").chmod(0)
     try:
-        taken = take_in(files, tmp_path / "made")
-        assert [file.source for file in taken.of(FileOutcome.REFUSED)] == ["b.md", "closed"]
+        taken = ingest_folder(files, tmp_path / "made")
+        assert [file.source for file in taken.with_outcome(FileOutcome.REFUSED)] == ["b.md", "closed"]
     finally:
         (files / "closed").chmod(0o755)
 
@@ -249,6 +249,6 @@ def test_nothing_is_left_where_nothing_can_be_read(tmp_path: Path) -> None:
     files.mkdir()
     (files / "a.bin").write_bytes(bytes(range(256)))
     with pytest.raises(DatasetError, match=r"has no file that can be read\na.bin: is binary data"):
-        take_in(files, tmp_path / "deep" / "made")
+        ingest_folder(files, tmp_path / "deep" / "made")
     with pytest.raises(UsageError, match="is a file; give a new folder after -o"):
-        take_in(files, files / "a.bin")
+        ingest_folder(files, files / "a.bin")

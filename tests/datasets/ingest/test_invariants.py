@@ -1,4 +1,4 @@
-"""Whatever lies in a folder, each thing in it is accounted for once, and what was written can be loaded."""
+"""Every entry of a random folder is reported once, and the written data set can be loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mixed_folder import entries
 
 from ragsmith.datasets.dataset import load_documents
-from ragsmith.datasets.ingest.ingest import FileOutcome, take_in
+from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError
 
@@ -55,7 +55,7 @@ def test_counts_add_up_for_any_files(files: dict[str, bytes], later: dict[str, b
             write(folder, step)
             was = sorted(output.rglob("*"))
             try:
-                taken = take_in(folder, output)
+                taken = ingest_folder(folder, output)
             except DatasetError as error:
                 mistakes = error.mistakes
             else:
@@ -73,7 +73,7 @@ def test_counts_add_up_for_any_files(files: dict[str, bytes], later: dict[str, b
             gone = {removed.doc for removed in taken.removed}
             assert not gone & documents
             assert Counter(became) == Counter(documents)
-            repeated = {doc for file in taken.of(FileOutcome.DUPLICATE) for doc in file.docs}
+            repeated = {doc for file in taken.with_outcome(FileOutcome.DUPLICATE) for doc in file.docs}
             assert repeated <= documents
             assert all(file.reason for file in taken.files if not file.docs or file.outcome is FileOutcome.DUPLICATE)
             assert {row.doc for row in read_sources(output) if row.doc} == documents

@@ -1,10 +1,10 @@
-"""File names as words, and names of the files that texts are kept in."""
+"""Titles from file names, and file names of documents."""
 
 from __future__ import annotations
 
 import pytest
 
-from ragsmith.datasets.ingest.naming import file_of, title_of
+from ragsmith.datasets.ingest.naming import document_file_name, title_from_name
 from ragsmith.datasets.ingest.readers.part import FilePart
 
 
@@ -21,7 +21,7 @@ from ragsmith.datasets.ingest.readers.part import FilePart
     ],
 )
 def test_a_name_is_read_as_words(name: str, title: str) -> None:
-    assert title_of(name) == title
+    assert title_from_name(name) == title
 
 
 @pytest.mark.parametrize(
@@ -39,17 +39,17 @@ def test_a_name_is_read_as_words(name: str, title: str) -> None:
     ],
 )
 def test_the_file_of_a_text_is_called_after_its_source(source: str, ending: str, part: str, file: str) -> None:
-    assert file_of(source, FilePart("", ending, name=part), set()) == file
+    assert document_file_name(source, FilePart("", ending, name=part), set()) == file
 
 
 def test_identifiers_that_are_taken_are_not_given_again() -> None:
     part = FilePart("", ".txt")
-    assert file_of("a.txt", part, {"a"}) == "a.txt.txt"
-    assert file_of("a.txt", part, {"a", "a.txt"}) == "a.txt~2.txt"
-    assert file_of("a.txt", part, {"a", "a.txt", "a.txt~2"}) == "a.txt~3.txt"
+    assert document_file_name("a.txt", part, {"a"}) == "a.txt.txt"
+    assert document_file_name("a.txt", part, {"a", "a.txt"}) == "a.txt~2.txt"
+    assert document_file_name("a.txt", part, {"a", "a.txt", "a.txt~2"}) == "a.txt~3.txt"
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
-    first, second = (file_of("é" * 120 + f"{n}" * 20 + ".log", FilePart("", ".txt"), set()) for n in (1, 2))
+    first, second = (document_file_name("é" * 120 + f"{n}" * 20 + ".log", FilePart("", ".txt"), set()) for n in (1, 2))
     assert first != second
     assert all(len(name.encode()) <= 255 and name.endswith(".txt") for name in (first, second))

@@ -1,4 +1,4 @@
-"""Near duplicates are those that counting shared runs of words finds, too."""
+"""Near duplicates agree with exact counts of shared shingles."""
 
 from __future__ import annotations
 

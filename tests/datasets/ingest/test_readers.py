@@ -14,7 +14,7 @@ import pytest
 from mixed_folder import zipped
 
 from ragsmith.datasets.document_types.tables import rendered
-from ragsmith.datasets.ingest.ingest import FileOutcome, take_in
+from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import READERS, FilePart, Reader, reader
 from ragsmith.text.files import TextError
@@ -114,7 +114,7 @@ def test_what_is_told_by_its_bytes_is_refused_with_advice(data: bytes, name: str
 def test_words_that_begin_like_a_binary_file_are_words(text: str, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.txt").write_text(text)
-    assert [document.text for document in take_in(tmp_path / "files", tmp_path / "made").documents] == [text]
+    assert [document.text for document in ingest_folder(tmp_path / "files", tmp_path / "made").documents] == [text]
 
 
 def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) 
     def read_pages(data: bytes, name: str) -> tuple[FilePart, ...]:
         raise AssertionError(name)
 
-    (refused,) = take_in(tmp_path / "files", tmp_path / "made").of(FileOutcome.REFUSED)
+    (refused,) = ingest_folder(tmp_path / "files", tmp_path / "made").with_outcome(FileOutcome.REFUSED)
     READERS.remove("pages")
     assert refused.source == "a.html"
     assert refused.reason.endswith("is not installed: run  pip install 'ragsmith[documents]'")

@@ -1,4 +1,4 @@
-"""A second intake of a folder: what changed is converted again, and nothing that a person did is lost."""
+"""Ingesting a folder again converts only changed files and preserves edits by people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, load_documents
-from ragsmith.datasets.ingest.ingest import FileOutcome, IngestResult, take_in
+from ragsmith.datasets.ingest.ingest import FileOutcome, IngestResult, ingest_folder
 from ragsmith.datasets.ingest.readers.part import READERS, FilePart, reader
 from ragsmith.datasets.locking import LOCK
 from ragsmith.datasets.sources import read_sources
@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def made(files: Path, tmp_path: Path) -> Path:
-    take_in(files, tmp_path / "made")
+    ingest_folder(files, tmp_path / "made")
     return tmp_path / "made"
 
 
@@ -58,7 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_nothing_is_written_where_nothing_changed(files: Path, made: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "documents").rglob("*") if path.is_file()}
     was = contents(made)
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     assert set(outcomes(taken).values()) == {FileOutcome.UNCHANGED}
     assert contents(made) == was
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -72,11 +72,11 @@ def test_only_changed_files_are_converted_again(files: Path, made: Path) -> None
         read.append(name)
         return (FilePart(data.decode()),)
 
-    take_in(files, made)
+    ingest_folder(files, made)
     read.clear()
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     (files / "new.md").write_text("New.\n")
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     READERS.remove("counted")
     assert read == ["new.md", "rules.md"]
     assert outcomes(taken) == {
@@ -92,15 +92,15 @@ def test_an_update_ends_as_a_new_intake_would(files: Path, made: Path, tmp_path:
     (files / "rules.md").write_text("# Other rules\n\nNone.\n")
     (files / "prices.csv").unlink()
     (files / "more" / "valve.txt").write_text("The valve is blue.\n")
-    take_in(files, made)
-    take_in(files, tmp_path / "fresh" / "made")
+    ingest_folder(files, made)
+    ingest_folder(files, tmp_path / "fresh" / "made")
     updated = {name: data for name, data in contents(made).items() if not name.startswith("removed/")}
     assert updated == contents(tmp_path / "fresh" / "made")
 
 
 def test_a_document_whose_file_is_gone_moves_out_of_the_way(files: Path, made: Path) -> None:
     (files / "more" / "pump.txt").unlink()
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     (gone,) = taken.removed
     assert (gone.doc, gone.source, gone.kept) == ("more/pump", "more/pump.txt", False)
     assert (made / "removed" / "documents" / "more" / "pump.txt").read_text() == "The pump is red.\n"
@@ -120,7 +120,7 @@ def test_a_document_that_a_question_needs_stays_and_that_is_said_each_time(
     written = (made / "questions.jsonl").read_bytes()
     (files / "rules.md").unlink()
     for _ in range(2):
-        (gone,) = take_in(files, made).removed
+        (gone,) = ingest_folder(files, made).removed
         assert (gone.doc, gone.questions, gone.kept) == ("rules", 1, True)
     assert load_dataset(made).examples[0].evidence[0].doc == "rules"
     assert (made / "questions.jsonl").read_bytes() == written
@@ -128,14 +128,14 @@ def test_a_document_that_a_question_needs_stays_and_that_is_said_each_time(
 
 def test_a_question_may_name_its_document_in_either_unicode_form(files: Path, made: Path) -> None:
     (files / "für alle.md").write_text("The lock is new.\n")
-    take_in(files, made)
+    ingest_folder(files, made)
     question(made, "für alle", "The lock is new.")
     written = (made / "questions.jsonl").read_text()
     row = json.loads(written)
     row["evidence"][0]["doc"] = normalize("NFD", "für alle")
     (made / "questions.jsonl").write_text(json.dumps(row) + "\n")
     (files / "für alle.md").unlink()
-    (gone,) = take_in(files, made).removed
+    (gone,) = ingest_folder(files, made).removed
     assert (gone.questions, gone.kept) == (1, True)
 
 
@@ -152,23 +152,23 @@ def test_questions_whose_evidence_lies_in_a_changed_document_are_counted(
 def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> None:
     mine = "# Rules\n\nThe gate is shut at nine, sharp.\n"
     (made / "documents" / "rules.md").write_text(mine)
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     assert outcomes(taken)["rules.md"] is FileOutcome.EDITED
-    assert taken.of(FileOutcome.EDITED)[0].reason == "rules was edited in the data set, and is left as it is"
+    assert taken.with_outcome(FileOutcome.EDITED)[0].reason == "rules was edited in the data set and is not overwritten"
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     for _ in range(2):
-        (edited,) = take_in(files, made).of(FileOutcome.EDITED)
-        assert "the file changed, too: remove the document and run this again to have it new" in edited.reason
+        (edited,) = ingest_folder(files, made).with_outcome(FileOutcome.EDITED)
+        assert "its file changed, too: remove the document and run this again to convert it" in edited.reason
         assert (made / "documents" / "rules.md").read_text() == mine
     (made / "documents" / "rules.md").unlink()
-    assert outcomes(take_in(files, made))["rules.md"] is FileOutcome.CHANGED
+    assert outcomes(ingest_folder(files, made))["rules.md"] is FileOutcome.CHANGED
     assert "at ten" in (made / "documents" / "rules.md").read_text()
 
 
 def test_a_text_that_was_edited_is_not_lost_when_its_file_is(files: Path, made: Path) -> None:
     (made / "documents" / "rules.md").write_text("# Mine\n")
     (files / "rules.md").unlink()
-    take_in(files, made)
+    ingest_folder(files, made)
     assert (made / "removed" / "documents" / "rules.md").read_text() == "# Mine\n"
 
 
@@ -178,7 +178,7 @@ def test_documents_titles_and_words_of_ones_own_stay(files: Path, made: Path) ->
     (made / "dataset.yaml").write_text(f"# about the works\n{manifest}".replace('name: "made"', 'name: "works"'))
     (files / "new_file.txt").write_text("New.")
     (files / "own.md").write_text("Another page of this name.\n")
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     titles = {document.id: document.title for document in load_documents(made).documents}
     assert titles["more/pump"] == "The red pump"
     assert titles["new_file"] == "new file"
@@ -191,7 +191,7 @@ def test_what_is_said_of_a_document_that_is_gone_goes_with_it(files: Path, made:
     with (made / "dataset.yaml").open("a") as manifest:
         manifest.write("languages:\n  more/pump: de  # in truth\n  rules: fr\n# the end\n")
     (files / "more" / "pump.txt").unlink()
-    take_in(files, made)
+    ingest_folder(files, made)
     found = load_documents(made)
     assert {document.id: document.language for document in found.documents} == {"prices.csv": "fr", "rules": "fr"}
     assert "# the end" in (made / "dataset.yaml").read_text()
@@ -201,19 +201,19 @@ def test_a_file_that_moved_keeps_its_document(files: Path, made: Path) -> None:
     question(made, "rules", "The gate is shut at nine.")
     (files / "kept").mkdir()
     (files / "rules.md").rename(files / "kept" / "rules of the gate.md")
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     assert outcomes(taken)["kept/rules of the gate.md"] is FileOutcome.MOVED
     assert taken.removed == ()
     assert load_dataset(made).examples[0].evidence[0].doc == "rules"
-    assert set(outcomes(take_in(files, made)).values()) == {FileOutcome.UNCHANGED}
+    assert set(outcomes(ingest_folder(files, made)).values()) == {FileOutcome.UNCHANGED}
 
 
 def test_a_file_that_becomes_one_of_another_kind_is_another_document(files: Path, made: Path) -> None:
     """Text and a table are read in other ways, though what is in them is the same."""
     (files / "parts.txt").write_text("part,crowns\nvalve,8\n")
-    take_in(files, made)
+    ingest_folder(files, made)
     (files / "parts.txt").rename(files / "parts.csv")
-    taken = take_in(files, made)
+    taken = ingest_folder(files, made)
     assert outcomes(taken)["parts.csv"] is FileOutcome.ADDED
     assert [(gone.doc, gone.kept) for gone in taken.removed] == [("parts", False)]
     texts = {document.id: document.text for document in load_documents(made).documents}
@@ -222,62 +222,62 @@ def test_a_file_that_becomes_one_of_another_kind_is_another_document(files: Path
 
 def test_a_copy_takes_the_place_of_what_it_repeated(files: Path, made: Path) -> None:
     (files / "more" / "copy of the rules.md").write_bytes((files / "rules.md").read_bytes())
-    assert outcomes(take_in(files, made))["more/copy of the rules.md"] is FileOutcome.DUPLICATE
+    assert outcomes(ingest_folder(files, made))["more/copy of the rules.md"] is FileOutcome.DUPLICATE
     (files / "rules.md").unlink()
-    assert outcomes(take_in(files, made))["more/copy of the rules.md"] is FileOutcome.MOVED
+    assert outcomes(ingest_folder(files, made))["more/copy of the rules.md"] is FileOutcome.MOVED
     assert "rules" in {document.id for document in load_documents(made).documents}
 
 
 def test_a_file_of_another_edition_of_its_reader_is_converted_again(files: Path, made: Path) -> None:
     lines = (made / "sources.jsonl").read_text().replace("ragsmith Markdown 1", "ragsmith Markdown 0")
     (made / "sources.jsonl").write_text(lines)
-    assert outcomes(take_in(files, made))["rules.md"] is FileOutcome.UNCHANGED  # the same text came of it
+    assert outcomes(ingest_folder(files, made))["rules.md"] is FileOutcome.UNCHANGED  # the same text came of it
     assert {row.converter for row in read_sources(made) if row.doc == "rules"} == {"ragsmith Markdown 1"}
 
 
-def test_an_intake_that_was_cut_short_is_gone_on_with(files: Path, made: Path, tmp_path: Path) -> None:
+def test_an_interrupted_update_is_completed(files: Path, made: Path, tmp_path: Path) -> None:
     rows = (made / "sources.jsonl").read_text()
     (files / "rules.md").write_text("# Rules\n\nThe gate is shut at ten.\n")
     (files / "new.md").write_text("New.\n")
-    take_in(files, made)
+    ingest_folder(files, made)
     (made / "sources.jsonl").write_text(rows)  # as if the power had gone before it was written
-    assert not take_in(files, made).of(FileOutcome.EDITED)
-    take_in(files, tmp_path / "fresh" / "made")
+    assert not ingest_folder(files, made).with_outcome(FileOutcome.EDITED)
+    ingest_folder(files, tmp_path / "fresh" / "made")
     assert contents(made) == contents(tmp_path / "fresh" / "made")
 
 
 def test_a_row_that_cannot_be_read_is_named(files: Path, made: Path) -> None:
     with (made / "sources.jsonl").open("a") as rows:
         rows.write("{]\n")
-    with pytest.raises(DatasetError, match=r"sources.jsonl:4: is no row of it; remove the line"):
-        take_in(files, made)
+    with pytest.raises(DatasetError, match=r"sources.jsonl:4: is not a valid row; remove the line"):
+        ingest_folder(files, made)
 
 
-def test_who_comes_second_is_told_so(files: Path, made: Path) -> None:
+def test_a_folder_being_written_is_refused(files: Path, made: Path) -> None:
     fcntl = pytest.importorskip("fcntl", reason="locks of folders are not known on Windows")
     handle = os.open(made, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(UsageError, match="is being written by another  ragsmith dataset init ; let it end"):
-            take_in(files, made)
+            ingest_folder(files, made)
     finally:
         os.close(handle)
-    take_in(files, made)
+    ingest_folder(files, made)
 
 
-def test_of_two_that_make_the_same_folder_the_first_to_end_wins(files: Path, tmp_path: Path) -> None:
+def test_of_two_concurrent_runs_the_first_to_end_wins(files: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     began: list[str] = []
 
     def overtaken(name: str, number: int) -> None:
         if not began:
             began.append(name)
-            take_in(files, made)
+            ingest_folder(files, made)
 
-    with pytest.raises(UsageError, match="was written by somebody else meanwhile; run the same command again"):
-        take_in(files, made, overtaken)
+    with pytest.raises(UsageError, match="was written by another process meanwhile; run the same command again"):
+        ingest_folder(files, made, overtaken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "made"]
-    assert set(outcomes(take_in(files, made)).values()) == {FileOutcome.UNCHANGED}
+    assert set(outcomes(ingest_folder(files, made)).values()) == {FileOutcome.UNCHANGED}
 
 
 @pytest.mark.parametrize("fresh", [True, False])
@@ -290,7 +290,7 @@ def test_an_interruption_leaves_everything_as_it_was(files: Path, made: Path, tm
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        take_in(files, tmp_path / "other" if fresh else made, interrupted)
+        ingest_folder(files, tmp_path / "other" if fresh else made, interrupted)
     assert contents(tmp_path) == was
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "made"]
 
@@ -314,11 +314,11 @@ def test_a_full_disk_is_one_sentence_and_nothing_has_changed(files: Path, made: 
     assert contents(made) == was
 
 
-def test_a_killed_intake_is_cleared_away_by_the_next(files: Path, made: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(files: Path, made: Path) -> None:
     left = made / ".ragsmith-killed"
     left.mkdir()
     (left / "sources.jsonl").write_text("half a li")
-    take_in(files, made)
+    ingest_folder(files, made)
     assert not left.exists()
 
 

@@ -12,7 +12,7 @@ from drafted import drafted_dataset, drafted_row, rows_of, text_of, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.repaired_folder import repair_folder
+from ragsmith.datasets.anchoring.repair_dataset import repair_folder
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Edit, Reject
 from ragsmith.labelling.reviewing.journal import APPLIED, JOURNAL, REJECTED, FolderDisk, Unapplied

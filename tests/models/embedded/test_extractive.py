@@ -12,7 +12,7 @@ import pytest
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, text
+from ragsmith.models.tasks import Task, parse_text
 
 LAW = Path(__file__).resolve().parents[4] / "shared" / "data" / "ragsmith_law_10"
 TEXTS = (
@@ -51,7 +51,7 @@ def answer_offline(model: ExtractiveModel, *, sample: int, question: str, passag
 
 
 def test_it_performs_a_task_by_its_classical_method(model: ExtractiveModel) -> None:
-    task = Task(name="answer", prompt="{question} {passages}", parse=text, offline=answer_offline)
+    task = Task(name="answer", prompt="{question} {passages}", parse=parse_text, offline=answer_offline)
     worker: LanguageModel = model
     assert worker.run(task, question=QUESTION, passages=TEXTS) == "Copyright protects original works of authors."
     assert worker.run(task, sample=1, question=QUESTION, passages=TEXTS) != worker.run(

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models.embedded.fixed_point import fixed_point
+from ragsmith.models.embedded.fixed_point import round_to_grid
 
 
 def unit_rows(seed: int, count: int, dimensions: int) -> np.ndarray:
@@ -13,7 +13,7 @@ def unit_rows(seed: int, count: int, dimensions: int) -> np.ndarray:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 40), dimensions=st.integers(1, 512))
 def test_float32_dot_products_equal_integer_arithmetic(seed: int, count: int, dimensions: int) -> None:
-    vectors = fixed_point(unit_rows(seed, count, dimensions))
+    vectors = round_to_grid(unit_rows(seed, count, dimensions))
     integers = np.rint(vectors.astype(np.float64) * 2**11).astype(np.int64)
     expected = (integers @ integers.T) / 2**22
 
@@ -25,10 +25,10 @@ def test_float32_dot_products_equal_integer_arithmetic(seed: int, count: int, di
 
 def test_a_cosine_moves_by_far_less_than_it_means() -> None:
     rows = unit_rows(7, 200, 256).astype(np.float64)
-    moved = np.abs(fixed_point(rows) @ fixed_point(rows).T - rows @ rows.T)
+    moved = np.abs(round_to_grid(rows) @ round_to_grid(rows).T - rows @ rows.T)
     assert moved.std() < 3e-4
     assert moved.max() < 2e-3
 
 
 def test_coordinates_go_to_the_nearest_multiple() -> None:
-    assert fixed_point(np.array([[0.0, 1.0, -0.5, 0.3]])).tolist() == [[0.0, 1.0, -0.5, 614 / 2048]]
+    assert round_to_grid(np.array([[0.0, 1.0, -0.5, 0.3]])).tolist() == [[0.0, 1.0, -0.5, 614 / 2048]]

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError, UsageError
-from ragsmith.models.local.fixed_shapes import allowed_cores, equal_lengths
+from ragsmith.models.local.networks import allowed_cores, equal_lengths
 from ragsmith.models.local.sentence_transformers import SentenceTransformersCrossEncoder, SentenceTransformersEmbedder
 from ragsmith.models.local.weights import folder_id
 

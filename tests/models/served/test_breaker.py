@@ -49,7 +49,7 @@ def test_silence_is_counted_from_the_last_success() -> None:
 def test_a_pause_that_was_told_is_no_silence() -> None:
     breaker = Breaker(POLICY)
     for request in "abcd":
-        breaker.failed(request, sent=0.0, now=1.0, told=40.0)  # four times the same 40 seconds
+        breaker.failed(request, sent=0.0, now=1.0, pause=40.0)  # four times the same 40 seconds
     breaker.failed("a", sent=41.0, now=42.0)
     assert breaker.suspicion == ""
     breaker.failed("a", sent=60.0, now=60.0)  # but in all it may last twice as long
@@ -59,10 +59,10 @@ def test_a_pause_that_was_told_is_no_silence() -> None:
 def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
     breaker = Breaker(POLICY)
     for request in "abc":
-        breaker.failed(request, sent=0.0, now=1.0, told=35.0)
-    breaker.failed("a", sent=36.0, now=36.0, told=35.0, alone=False)
+        breaker.failed(request, sent=0.0, now=1.0, pause=35.0)
+    breaker.failed("a", sent=36.0, now=36.0, pause=35.0, alone=False)
     assert breaker.suspicion == ""  # others are under way, and may be answered
-    breaker.failed("b", sent=36.0, now=36.0, told=35.0, alone=True)
+    breaker.failed("b", sent=36.0, now=36.0, pause=35.0, alone=True)
     assert breaker.suspicion == "nothing but failures for 36 s"
 
 

@@ -157,11 +157,3 @@ def test_texts_are_cut_only_where_a_window_is_given(server: FaultServer, at: Any
 
 def test_the_id_says_what_and_not_where(at: Any) -> None:
     assert at("http://a", kind="jina", key=KEY).id == at("http://b/v1", kind="jina").id == "jina:tiny"
-
-
-def test_every_attempt_is_counted(server: FaultServer, at: Any) -> None:
-    server.answer = tei_alone
-    client, counted = at(server.root), []
-    client.provider.on_attempt = lambda: counted.append(1)
-    client.score(QUERY, TEXTS)
-    assert len(counted) == len(server.log) == 2

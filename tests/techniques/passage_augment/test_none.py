@@ -8,7 +8,3 @@ def test_each_hit_is_a_passage_of_its_own(corpus, chunks):
     passages = none(corpus, Question("?"), hits)
     assert passages == tuple(Passage(hit.chunk.text, (hit.chunk.span,), hit.score) for hit in hits)
     assert all(corpus.text(passage.sources[0]) == passage.text for passage in passages)
-
-
-def test_nothing_stays_nothing(corpus):
-    assert none(corpus, Question("?"), ()) == ()

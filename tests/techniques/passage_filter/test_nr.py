@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.errors import ScaleError
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
-from ragsmith.techniques.passage_filter.nr import chosen, contrast, greedy, nr, nucleus, weights
+from ragsmith.techniques.passage_filter.nr import choose, contrast, greedy, nr, nucleus, weights
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Chunks, Hits, Question, Scale
 
@@ -36,7 +35,7 @@ def spelled(*texts: str) -> Hits:
 
 def pick(relevance: Sequence[float], similarity: Sequence[Sequence[float]], **parameters: object) -> tuple[int, ...]:
     named = {"mode": "greedy", "share": 0.7, "alpha": 5.0, "divisor": "others", "keep_at_most": 99} | parameters
-    return chosen(relevance, similarity, **named)  # type: ignore[arg-type]
+    return choose(relevance, similarity, **named)  # type: ignore[arg-type]
 
 
 # --- the worked example ----------------------------------------------------------------------------------------------
@@ -134,12 +133,6 @@ def test_no_more_than_asked_for_are_kept(chunks: Chunks, embedder: WordLlamaEmbe
     for mode in ("greedy", "count", "nucleus"):
         found = nr(Question("Who pays dues?"), hits, embedder=embedder, mode=mode, share=1.0, keep_at_most=4)
         assert len(found) == 4
-
-
-def test_refuses_mixed_scales(embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
-    mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
-    with pytest.raises(ScaleError):
-        nr(Question("?"), mixed, embedder=embedder)
 
 
 # --- properties ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.passage_filter.nr_survival import nr_survival, survived
+from ragsmith.techniques.passage_filter.nr_survival import mean_survival, nr_survival
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale, Survival
 
@@ -26,17 +26,17 @@ def surviving(chunks: Chunks, *profiles: Survival) -> Hits:
 
 def test_relevance_is_the_mean_over_all_scopes_as_a_share_of_the_best(chunks: Chunks) -> None:
     means = (0.1389, 0.1513, 0.2803, 0.1667)
-    found = survived(surviving(chunks, GENERAL, RADIATION, RADIUM, IMAGING))
+    found = mean_survival(surviving(chunks, GENERAL, RADIATION, RADIUM, IMAGING))
     assert found == pytest.approx([mean / 0.2803 for mean in means], abs=5e-4)
 
 
 def test_scopes_are_counted_over_the_list(chunks: Chunks) -> None:
-    assert survived(surviving(chunks, (("document", 2),), (("document", 1),))) == (0.5, 1.0)
-    assert survived(surviving(chunks, (("document", 1),), (("document", 1), ("chunk", 1)))) == (0.5, 1.0)
+    assert mean_survival(surviving(chunks, (("document", 2),), (("document", 1),))) == (0.5, 1.0)
+    assert mean_survival(surviving(chunks, (("document", 1),), (("document", 1), ("chunk", 1)))) == (0.5, 1.0)
 
 
 def test_a_chunk_that_came_from_elsewhere_has_not_survived(chunks: Chunks) -> None:
-    assert survived(surviving(chunks, (), RADIUM)) == (0.0, 1.0)
+    assert mean_survival(surviving(chunks, (), RADIUM)) == (0.0, 1.0)
 
 
 def test_survival_decides_and_order_and_score_stay(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:

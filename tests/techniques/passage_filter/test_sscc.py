@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
-from ragsmith.techniques.acceptance import threshold
+from ragsmith.techniques.acceptance import fit_threshold
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.passage_filter.sscc import observe, solve, sscc
 from ragsmith.testing import example_chunks, hits_of
@@ -52,7 +52,7 @@ def brute_force(scored: Sequence[tuple[float, bool]], objective: str) -> list[bo
 )
 @settings(max_examples=150)
 def test_finds_the_best_of_all_cuts(scored: list[tuple[float, bool]], objective: str) -> None:
-    tau = threshold(scored, objective)
+    tau = fit_threshold(scored, objective)
     if len({relevant for _, relevant in scored}) < 2:
         assert tau is None
         return
@@ -62,30 +62,30 @@ def test_finds_the_best_of_all_cuts(scored: list[tuple[float, bool]], objective:
 
 def test_a_threshold_lies_midway_between_two_scores() -> None:
     scored = [(0.1, False), (0.2, False), (0.6, True), (0.9, True)]
-    assert threshold(scored, "balanced_accuracy") == pytest.approx(0.4)
-    assert threshold(scored, "f_beta") == pytest.approx(0.4)
-    assert threshold(scored, "recall") == pytest.approx(0.4)
+    assert fit_threshold(scored, "balanced_accuracy") == pytest.approx(0.4)
+    assert fit_threshold(scored, "f_beta") == pytest.approx(0.4)
+    assert fit_threshold(scored, "recall") == pytest.approx(0.4)
 
 
 def test_objectives_differ_in_what_they_give_up() -> None:
     # one relevant score among the low ones, nineteen high up
     scored = [(0.0, True)] + [(0.1, False)] * 4 + [(0.5, True)] * 19 + [(0.3, False)] * 40
-    assert threshold(scored, "recall") == pytest.approx(0.4)  # 19 of 20 are 95 %
+    assert fit_threshold(scored, "recall") == pytest.approx(0.4)  # 19 of 20 are 95 %
     many = [(0.0, True)] * 3 + [(0.1, False)] * 3 + [(0.5, True)] * 7
-    assert threshold(many, "balanced_accuracy") == pytest.approx(0.3)
-    assert threshold(many, "f_beta") is None
-    assert threshold(many, "recall") is None
+    assert fit_threshold(many, "balanced_accuracy") == pytest.approx(0.3)
+    assert fit_threshold(many, "f_beta") is None
+    assert fit_threshold(many, "recall") is None
 
 
 def test_of_equal_thresholds_the_lowest_is_taken() -> None:
     scored = [(1.0, False), (2.0, True), (3.0, False), (4.0, True)]
-    assert threshold(scored, "balanced_accuracy") == 1.5  # 3.5 is worth as much
+    assert fit_threshold(scored, "balanced_accuracy") == 1.5  # 3.5 is worth as much
 
 
 def test_neighbouring_floats_are_told_apart() -> None:
     low, high = 0.1, 0.1 + 2**-56
     assert low < high
-    tau = threshold([(low, False), (high, True)], "balanced_accuracy")
+    tau = fit_threshold([(low, False), (high, True)], "balanced_accuracy")
     assert tau is not None
     assert low < tau <= high
 
@@ -99,7 +99,7 @@ def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks: Chunks) ->
 
 
 def test_a_useless_score_gives_no_threshold() -> None:
-    assert threshold([(1.0, True), (2.0, False)], "balanced_accuracy") is None
+    assert fit_threshold([(1.0, True), (2.0, False)], "balanced_accuracy") is None
 
 
 # --- what is observed, and how the numbers are used ------------------------------------------------------------------
@@ -167,12 +167,6 @@ def test_the_published_constants_need_no_questions(chunks: Chunks) -> None:
         assert sscc(QUESTION, hits, fitted=Fitted({}), objective="published") == hits[:kept]
     with pytest.raises(ValueError, match="give per_scale=True with them"):
         sscc(QUESTION, (), fitted=Fitted({}), objective="published", per_scale=False)
-
-
-def test_is_registered_with_its_fit() -> None:
-    technique = passage_filter["sscc"]
-    assert technique.fitting is not None
-    assert technique.tools == {"fitted": "fitted"}
 
 
 # --- two scales: when thresholds of their own pay --------------------------------------------------------------------

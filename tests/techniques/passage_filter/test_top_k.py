@@ -1,6 +1,3 @@
-import pytest
-
-from ragsmith.errors import ScaleError
 from ragsmith.techniques.passage_filter.top_k import top_k
 from ragsmith.testing import hits_of
 from ragsmith.types import Question, Scale
@@ -20,8 +17,3 @@ def test_keeps_all_when_there_are_fewer(chunks):
 
 def test_equal_scores_go_by_chunk(chunks):
     assert [hit.chunk.id for hit in top_k(QUESTION, hits_of(chunks[::-1], [1.0] * 10), k=2)] == ["flood:0", "flood:1"]
-
-
-def test_refuses_mixed_scales(chunks):
-    with pytest.raises(ScaleError):
-        top_k(QUESTION, hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF))

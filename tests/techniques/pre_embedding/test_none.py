@@ -6,7 +6,3 @@ def test_the_only_key_is_the_text(chunks: Chunks) -> None:
     entries = none(chunks)
     assert [entry.chunk for entry in entries] == list(chunks)
     assert all(entry.keys == (entry.chunk.text,) for entry in entries)
-
-
-def test_no_chunks_give_no_entries() -> None:
-    assert none(()) == ()

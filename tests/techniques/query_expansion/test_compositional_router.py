@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
     lexical,
@@ -195,9 +194,3 @@ def test_nothing_found_is_no_error(search: Callable[..., Any], embedder: WordLla
     assert observation["ndcg"] == [0.0, 0.0, 0.0]
     fitted = Fitted(solve([observation], alpha=1.0))
     assert compositional_router(QUESTION, search(()), language_model=model(), embedder=embedder, fitted=fitted) == ()
-
-
-def test_is_registered_with_its_fit() -> None:
-    technique = query_expansion["compositional_router"]
-    assert technique.fitting is not None
-    assert set(technique.tools.values()) == {"language_model", "embedder", "fitted"}

@@ -33,10 +33,6 @@ def test_a_simple_question_is_searched_as_it_is(search: Callable[..., Any], hits
     assert found.queries == (QUESTION.text,)
 
 
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert decomposition(QUESTION, search({}), language_model=scripted("Who?")) == ()
-
-
 @pytest.mark.parametrize(
     ("question", "parts"),
     [

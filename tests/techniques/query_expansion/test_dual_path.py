@@ -8,7 +8,7 @@ import pytest
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.hyde import hyde
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question, Scale
+from ragsmith.types import Chunks, Question, Scale
 
 QUESTION = Question("Who pays?")
 
@@ -33,15 +33,3 @@ def test_it_is_hyde_that_keeps_the_question(search: Callable[..., Any], chunks: 
     found = search({"Who pays?": hits_of(chunks[:5], [5, 4, 3, 2, 1]), "P.": hits_of(chunks[3:], [4, 3, 2, 1])})
     plain = hyde(QUESTION, found, language_model=scripted("P."), keep_question=True)
     assert dual_path(QUESTION, found, language_model=scripted("P.")) == plain
-
-
-def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
-    assert len(dual_path(QUESTION, search(hits([3, 2, 1])), language_model=scripted("P."), depth=2)) == 2
-
-
-def test_a_passage_that_is_the_question_changes_nothing(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
-    assert dual_path(QUESTION, search(hits([0.9])), language_model=scripted("Who pays?")) == hits([0.9])
-
-
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert dual_path(QUESTION, search({}), language_model=scripted("P.")) == ()

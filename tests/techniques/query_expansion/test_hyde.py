@@ -59,15 +59,6 @@ def test_a_passage_that_is_the_question_changes_nothing(search: Callable[..., An
     assert hyde(QUESTION, search(hits([0.9])), language_model=scripted("Who pays?"), keep_question=True) == hits([0.9])
 
 
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert hyde(QUESTION, search({}), language_model=scripted("A.")) == ()
-
-
-def test_a_blank_reply_is_refused() -> None:
-    with pytest.raises(ValueError, match="blank"):
-        IMAGINE.parse("\n")
-
-
 def test_offline_the_passage_is_made_of_the_best_passages_sentences(extractive: ExtractiveModel) -> None:
     question = "Who rings the bell of the Tide Tower?"
     passage = extractive.run(IMAGINE, question=question)

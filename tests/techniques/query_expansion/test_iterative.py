@@ -55,12 +55,6 @@ def test_nothing_found_is_no_hits_but_is_tried_again(search: Callable[..., Any])
     assert len(found.calls) == 4
 
 
-def test_a_refusal_is_not_searched() -> None:
-    assert NOTE.parse("Note: the guild pays nothing.") == "the guild pays nothing."
-    with pytest.raises(ValueError, match="refusal"):
-        NOTE.parse("I'm sorry, I cannot help with that.")
-
-
 def test_offline_a_note_has_what_is_known_and_what_is_missing(extractive: ExtractiveModel, chunks: Chunks) -> None:
     question = "Who rings the bell of the Tide Tower, and what is a warden?"
     note = extractive.run(NOTE, question=question, passages=(chunks[1].text,))

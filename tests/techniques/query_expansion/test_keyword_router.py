@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.techniques.query_expansion.keyword_router import as_printed, corrected, keyword_router
+from ragsmith.techniques.query_expansion.keyword_router import as_printed, correct, keyword_router
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale
 
@@ -55,12 +55,12 @@ def test_the_printed_rule(text: str, strategy: str) -> None:
     ],
 )
 def test_the_corrected_rule(text: str, strategy: str) -> None:
-    assert corrected(text) == strategy
+    assert correct(text) == strategy
 
 
 def test_a_question_mark_decides_nothing() -> None:
     for text in ("Who rings the bell", "Why was the wall not repaired", "Compare the two towns", "The bell"):
-        assert corrected(text) == corrected(text + "?")
+        assert correct(text) == correct(text + "?")
 
 
 def test_each_strategy_is_carried_out(search: Callable[..., Any], chunks: Chunks) -> None:

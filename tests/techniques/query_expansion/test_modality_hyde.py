@@ -7,7 +7,7 @@ import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.protocols import Embedder
-from ragsmith.techniques.query_expansion.modality_hyde import CODE, TABLE, modality_hyde, searched
+from ragsmith.techniques.query_expansion.modality_hyde import CODE, TABLE, modality_hyde, search_hypotheses
 from ragsmith.testing import ScriptedModel, fake_search, hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale
 
@@ -46,7 +46,7 @@ def test_empty_hypotheses_are_dropped(search: Callable[..., Any], hits: Callable
 def test_ranks_are_fused(chunks: Chunks) -> None:
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = fake_search({"Q": hits_of((a, b), [9, 1]), "P": hits_of((b, c), [5, 4])})
-    fused = searched("Q", ["P", "", "P"], found, "rrf")
+    fused = search_hypotheses("Q", ["P", "", "P"], found, "rrf")
     assert [hit.chunk for hit in fused] == [b, a, c]
     assert [hit.score for hit in fused] == pytest.approx([1 / 61 + 1 / 62, 1 / 61, 1 / 62])
     assert found.calls == [("Q", "P")]
@@ -55,26 +55,21 @@ def test_ranks_are_fused(chunks: Chunks) -> None:
 def test_max_takes_the_best_cosine(chunks: Chunks) -> None:
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = fake_search({"Q": hits_of((a, b), [0.9, 0.1]), "P": hits_of((b, c), [0.5, 0.4])})
-    assert searched("Q", ["P"], found, "max") == hits_of((a, b, c), [0.9, 0.5, 0.4])
+    assert search_hypotheses("Q", ["P"], found, "max") == hits_of((a, b, c), [0.9, 0.5, 0.4])
 
 
 def test_off_cosines_max_takes_what_stands_out_most_from_its_list(chunks: Chunks) -> None:
     rankings = {"Q": hits_of(chunks[:3], [9, 1, 1], Scale.BM25), "P": hits_of(chunks[1:4], [50, 48, 4], Scale.BM25)}
-    fused = searched("Q", ["P"], fake_search(rankings), "max")
+    fused = search_hypotheses("Q", ["P"], fake_search(rankings), "max")
     # (score - mean) / deviation: 1.41 and -0.71 twice for the question, 0.75, 0.66 and -1.41 for the passage
     assert [hit.chunk for hit in fused] == [chunks[0], chunks[1], chunks[2], chunks[3]]
     assert [hit.score for hit in fused] == pytest.approx([0.7357, 0.6256, 0.6099, 0.2645], abs=1e-4)
     assert {hit.scale for hit in fused} == {Scale.MAXIMUM}
-    assert searched("Q", ["P"], fake_search(rankings), "rrf")[0].chunk == chunks[1]
-
-
-@pytest.mark.parametrize("fusion", ["rrf", "max"])
-def test_nothing_found_is_no_hits(fusion: str) -> None:
-    assert searched("Q", ["P"], fake_search({}), fusion) == ()
+    assert search_hypotheses("Q", ["P"], fake_search(rankings), "rrf")[0].chunk == chunks[1]
 
 
 def test_the_question_alone_keeps_its_scores(hits: Callable[..., Hits]) -> None:
-    assert searched("Q", ["", "Q"], fake_search(hits([0.9])), "rrf") == hits([0.9])
+    assert search_hypotheses("Q", ["", "Q"], fake_search(hits([0.9])), "rrf") == hits([0.9])
 
 
 @pytest.mark.parametrize("task", [CODE, TABLE], ids=lambda task: task.name)

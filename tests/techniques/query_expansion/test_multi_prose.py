@@ -34,16 +34,6 @@ def test_it_fuses_as_modality_hyde_does(search: Callable[..., Any], chunks: Chun
     assert len(fused) == 3
 
 
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert multi_prose(QUESTION, search({}), language_model=scripted("A.", "B.", "C.")) == ()
-
-
-def test_a_blank_reply_is_refused() -> None:
-    assert IMAGINE_FRAMED.parse("Definition: Dues are what ships pay.") == "Dues are what ships pay."
-    with pytest.raises(ValueError, match="blank"):
-        IMAGINE_FRAMED.parse("\n")
-
-
 def test_offline_sentences_with_a_cue_of_the_framing_are_preferred(embedder: Embedder) -> None:
     model = ExtractiveModel(
         [

@@ -44,35 +44,12 @@ def test_lists_may_be_fused_by_votes_as_published(search: Callable[..., Any], ch
     assert {hit.scale for hit in fused} == {Scale.BORDA}
 
 
-def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
-    fused = multi_query(QUESTION, search(hits(range(9, 0, -1))), language_model=scripted("A?"), depth=4)
-    assert len(fused) == 4
-
-
 def test_more_paraphrases_than_asked_for_are_not_searched(
     search: Callable[..., Any], hits: Callable[..., Hits]
 ) -> None:
     found = search(hits([1]))
     multi_query(QUESTION, found, language_model=scripted("A?", "B?", "C?"), n=1)
     assert found.queries == ("Who pays?", "A?")
-
-
-def test_a_model_that_repeats_the_question_changes_nothing(
-    search: Callable[..., Any], hits: Callable[..., Hits]
-) -> None:
-    found = search(hits([0.9, 0.5]))
-    assert multi_query(QUESTION, found, language_model=scripted("Who pays?", "Who pays?")) == hits([0.9, 0.5])
-    assert found.queries == ("Who pays?",)
-
-
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert multi_query(QUESTION, search({}), language_model=scripted("A?")) == ()
-
-
-def test_a_preamble_is_not_searched() -> None:
-    assert PARAPHRASE.parse("Here are two wordings:\n1. Who owes?\n2. Who gives?") == ("Who owes?", "Who gives?")
-    with pytest.raises(ValueError, match="no question"):
-        PARAPHRASE.parse("Here you go:")
 
 
 def test_offline_each_variant_replaces_its_own_words_and_keeps_names_and_numbers(embedder: Embedder) -> None:

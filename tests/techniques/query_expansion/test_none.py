@@ -9,7 +9,3 @@ def test_the_question_is_searched_once_as_it_is(search: Callable[..., Any], hits
     found = search({"Who?": hits([0.9, 0.5])})
     assert none(Question("Who?"), found) == hits([0.9, 0.5])
     assert found.calls == [("Who?",)]
-
-
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert none(Question("Who?"), search({})) == ()

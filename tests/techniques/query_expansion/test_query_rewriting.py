@@ -20,22 +20,6 @@ def test_only_the_rewritten_query_is_searched(search: Callable[..., Any], hits: 
     assert model.count("rewrite_query") == 1
 
 
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    model = ScriptedModel({"rewrite_query": ["x"]})
-    assert query_rewriting(Question("Who?"), search({}), language_model=model) == ()
-
-
-@pytest.mark.parametrize("reply", ['"harbour dues"', " harbour dues\n", "`harbour dues`"])
-def test_quotes_around_the_query_are_dropped(reply: str) -> None:
-    assert REWRITE.parse(reply) == "harbour dues"
-
-
-@pytest.mark.parametrize("reply", ["", ' "" ', "harbour dues\nor port fees"])
-def test_anything_but_one_line_is_refused(reply: str) -> None:
-    with pytest.raises(ValueError, match=r"blank|not a query"):
-        REWRITE.parse(reply)
-
-
 def test_offline_keeps_content_words_and_adds_the_feedbacks(extractive: ExtractiveModel) -> None:
     question = "Could you please tell me who rings the bell of the Tide Tower?"
     rewritten = extractive.run(REWRITE, question=question)

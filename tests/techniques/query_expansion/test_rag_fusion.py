@@ -35,16 +35,6 @@ def test_the_fused_list_is_cut_and_surplus_queries_are_dropped(
     assert found.queries == ("Who pays?", "A?")
 
 
-def test_a_model_that_repeats_the_question_changes_nothing(
-    search: Callable[..., Any], hits: Callable[..., Hits]
-) -> None:
-    assert rag_fusion(QUESTION, search(hits([0.9])), language_model=scripted("Who pays?")) == hits([0.9])
-
-
-def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
-    assert rag_fusion(QUESTION, search({}), language_model=scripted("A?")) == ()
-
-
 def test_offline_each_query_has_the_terms_of_another_passage(extractive: ExtractiveModel) -> None:
     question = "Why was the sea wall broken?"
     queries = extractive.run(RELATE, question=question, n=3)

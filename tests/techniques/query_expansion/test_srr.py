@@ -12,8 +12,8 @@ from ragsmith.techniques.query_expansion.srr import (
     REFORMULATE,
     SUB_QUERIES,
     observe,
+    parse_candidates,
     read_decision,
-    sampled,
     solve,
     srr,
 )
@@ -199,13 +199,13 @@ def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped() -> No
     <query>no number</query>
     <query>A?</query> <probability>1.7</probability>
     <query>B?</query> <probability>-0,2</probability>"""
-    assert sampled(reply) == (("Who pays the dues?", 0.4), ("Who owes?", 0.55), ("A?", 1.0), ("B?", 0.0))
+    assert parse_candidates(reply) == (("Who pays the dues?", 0.4), ("Who owes?", 0.55), ("A?", 1.0), ("B?", 0.0))
 
 
 @pytest.mark.parametrize("reply", ["", "I cannot do that.", "<query>A?</query>", "<query> </query><probability>1"])
 def test_a_reply_without_any_candidate_is_refused(reply: str) -> None:
     with pytest.raises(ValueError, match="expected tagged blocks"):
-        sampled(reply)
+        parse_candidates(reply)
 
 
 # --- offline ---------------------------------------------------------------------------------------------------------

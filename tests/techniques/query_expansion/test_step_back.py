@@ -8,7 +8,7 @@ import pytest
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK, step_back
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question
+from ragsmith.types import Chunks, Question
 
 QUESTION = Question("Did Tarrel pay in 1650?")
 
@@ -24,19 +24,6 @@ def test_both_lists_count_by_their_shares_whatever_their_scores(search: Callable
     assert {hit.chunk.id: hit.score for hit in fused} == pytest.approx({a.id: 0.7, b.id: 0.0, c.id: 0.3})
     assert [hit.chunk for hit in fused] == [a, c, b]
     assert found.calls == [(QUESTION.text, "Who pays?")]
-
-
-def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
-    assert len(step_back(QUESTION, search(hits([3, 2, 1])), language_model=scripted("Who?"), depth=2)) == 2
-
-
-def test_the_same_question_changes_nothing(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
-    assert step_back(QUESTION, search(hits([0.9])), language_model=scripted(QUESTION.text)) == hits([0.9])
-
-
-def test_a_blank_reply_is_refused() -> None:
-    with pytest.raises(ValueError, match="blank"):
-        STEP_BACK.parse("  ")
 
 
 def test_offline_names_numbers_and_rare_words_go_and_shared_words_come(extractive: ExtractiveModel) -> None:

@@ -2,7 +2,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragsmith.errors import ScaleError
 from ragsmith.techniques.reranking.cross_encoder import cross_encoder
 from ragsmith.testing import hits_of
 from ragsmith.types import Question, Scale
@@ -62,9 +61,3 @@ def test_one_hit_and_no_hit(chunks):
     (only,) = cross_encoder(QUESTION, hits_of(chunks, [0.3]), cross_encoder=Scorer(0.7))
     assert (only.score, only.scale) == (1.0, Scale.CROSS_ENCODER)
     assert cross_encoder(QUESTION, (), cross_encoder=Scorer()) == ()
-
-
-def test_refuses_candidates_without_a_common_scale(chunks):
-    mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.BM25)
-    with pytest.raises(ScaleError):
-        cross_encoder(QUESTION, mixed, cross_encoder=Scorer(1.0, 2.0))

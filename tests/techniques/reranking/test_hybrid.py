@@ -50,7 +50,3 @@ def test_neither_reads_below_the_depth(chunks, language_model):
         QUESTION, hits_of(chunks, [0.9, 0.8, 0.7]), cross_encoder=Scorer(1.0, 0.0), language_model=model, depth=2
     )
     assert {hit.chunk.id for hit in result} == {"harbour:0", "harbour:1"}
-
-
-def test_nothing_stays_nothing(language_model):
-    assert hybrid(QUESTION, (), cross_encoder=Scorer(), language_model=language_model()) == ()

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.errors import ScaleError
-from ragsmith.techniques.families import reranking
 from ragsmith.techniques.reranking.listnet import SIGNALS, listnet, observe, signals
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Chunk, Chunks, Fitted, Gold, Hits, Question, Scale
@@ -136,12 +134,6 @@ def test_only_the_order_and_the_proportions_of_the_stage_before_count(scale: Sca
     assert [hit.score for hit in again] == pytest.approx([hit.score for hit in plain], abs=5e-6)
 
 
-def test_refuses_candidates_without_a_common_scale() -> None:
-    mixed = hits_in(FIVE, 0.2) + hits_in(FIVE[1:], 7.0, scale=Scale.BM25)
-    with pytest.raises(ScaleError):
-        reranked(mixed, Scorer(), cross_encoder=1.0)
-
-
 def test_where_all_weights_are_0_hits_stand_in_the_order_of_their_ids() -> None:
     assert ids(reranked(hits_in(FIVE, 1, 5, 2, 4, 3), Scorer())) == [one.id for one in FIVE]
 
@@ -167,13 +159,3 @@ def test_what_is_observed_are_the_signals_and_which_hits_are_relevant() -> None:
     assert seen["signals"] == [list(row.values()) for row in rows.values()]
     assert seen["question"] == QUESTION.text
     assert (seen["relevant"], seen["group"]) == ([True, False, False, True], chunks[4].doc)
-
-
-def test_is_registered_with_its_signals() -> None:
-    technique = reranking["listnet"]
-    assert technique.signals == tuple(SIGNALS)
-    assert technique.fitting is not None
-    assert technique.fitting.names == SIGNALS
-    assert technique.identity == "reranking.listnet"
-    assert not technique.learns(technique.defaults)
-    assert technique.learns(technique.resolved({"weights": "fitted"}))

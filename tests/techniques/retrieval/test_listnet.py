@@ -18,7 +18,6 @@ from passages import PASSAGES
 from ragsmith.index.index import Index
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.protocols import Vectors
-from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.retrieval.listnet import SIGNALS, listnet, observe, signals
 from ragsmith.testing import example_chunks
 from ragsmith.text.words import terms
@@ -320,15 +319,6 @@ def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> N
         assert embedder.embedded == ["salt"]
 
 
-def test_an_empty_index_finds_nothing() -> None:
-    empty, fitted = Index(()), weighted(bm25=1.0)
-    assert listnet(empty, ("salt", ""), embedder=Words(), fitted=fitted) == ((), ())
-    assert listnet(empty, (), embedder=Words(), fitted=fitted) == ()
-    assert signals(empty, ("salt",), embedder=Words(), pool=5) == {}
-    seen = observe(empty, ("salt",), embedder=Words(), gold=Gold(frozenset("x")), pool=5)
-    assert seen == {"question": "salt", "signals": [], "relevant": [], "group": ""}
-
-
 @pytest.mark.parametrize("query", ["zeppelin", "", "?!", "the of and"])
 def test_a_query_without_a_known_word_is_answered_by_vectors(query: str) -> None:
     listed = entries(*example_chunks())
@@ -438,13 +428,3 @@ def test_what_is_observed_are_the_signals_and_which_candidates_are_relevant() ->
     assert seen["group"] == "guild"
     nothing = observe(index, ("bell",), embedder=Words(), gold=Gold(frozenset()), pool=40)
     assert (set(nothing["relevant"]), nothing["group"]) == ({False}, "")
-
-
-def test_is_registered_with_its_signals() -> None:
-    technique = retrieval["listnet"]
-    assert technique.signals == tuple(SIGNALS)
-    assert technique.fitting is not None
-    assert technique.fitting.names == SIGNALS
-    assert technique.identity == "retrieval.listnet"
-    assert not technique.learns(technique.defaults)
-    assert technique.learns(technique.resolved({"weights": "fitted"}))

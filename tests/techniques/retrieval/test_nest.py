@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.techniques.fusion import Norm, normalised
+from ragsmith.techniques.fusion import Norm, normalize
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest
 from ragsmith.text.bm25 import BM25
@@ -149,7 +149,7 @@ def unit_scores(
     for share, side in ((weight, {n: s for n, s in enumerate(words) if s > 0}), (1 - weight, dict(enumerate(near)))):
         best = sorted(side, key=lambda n: (-side[n], n))[:depth]
         hits = [Hit(Chunk(f"{n:03}", "", 0, 0, 0, ""), side[n], Scale.BM25) for n in best]
-        for n, value in zip(best, normalised(hits, norm), strict=True):
+        for n, value in zip(best, normalize(hits, norm), strict=True):
             scores[n] = scores.get(n, 0.0) + share * value
     return scores, set(scores)
 

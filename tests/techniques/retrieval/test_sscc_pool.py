@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.techniques.acceptance import PUBLISHED, threshold
+from ragsmith.techniques.acceptance import PUBLISHED, fit_threshold
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.graph import graph
@@ -122,7 +122,7 @@ def test_a_threshold_is_fitted_for_each_scale(index: Index, tools: dict[str, Any
     assert fitted
     for scale in ("cosine", "bm25", "graph"):
         scored = [(score, relevant) for each in seen for its, score, relevant in each if its == scale]
-        assert fitted.get(scale) == threshold(scored, objective)
+        assert fitted.get(scale) == fit_threshold(scored, objective)
 
 
 def test_no_queries_and_no_chunks(tools: dict[str, Any], index: Index) -> None:

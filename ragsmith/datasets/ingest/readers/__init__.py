@@ -1,4 +1,4 @@
-"""A reader turns the bytes of a file into texts: Markdown for what has headings and paragraphs, CSV for tables.
+"""Readers convert the bytes of a file to Markdown, or to CSV for tables.
 
-Which reader a file gets is decided by what is in it first, and by its name only among texts (`choosing`).
+The reader is chosen by the content of a file, and by its name only among texts (`choosing`).
 """

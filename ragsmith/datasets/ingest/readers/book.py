@@ -1,4 +1,4 @@
-"""EPUB as Markdown: its chapters in the order in which they are read."""
+"""EPUB as Markdown: the chapters in reading order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _spine(package: ElementTree.Element, folder: str) -> Iterator[str]:
-    """Yield the names of the pages in the archive, but for the table of contents: its words are headings."""
+    """Yield the names of the pages in the archive, except the table of contents, which repeats headings."""
     items = {item.get("id"): item for item in package.findall("{*}manifest/{*}item")}
     for reference in package.findall("{*}spine/{*}itemref"):
         item = items.get(reference.get("idref"))

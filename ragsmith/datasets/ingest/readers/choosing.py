@@ -1,4 +1,4 @@
-"""Which reader a file gets: by what is in it, and among texts by the ending of its name."""
+"""Choose the reader of a file by its content, and among texts by its suffix."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NEVER_PAGES = frozenset((*SOURCE_SUFFIXES, ".md", ".eml"))
 
 
 def reader_of(data: bytes, name: str) -> Reader:
-    """Return the reader for a file with these bytes and this name. Raises ``TextError`` for what none can read."""
+    """Return the reader for a file with these bytes and this name. Raises ``TextError`` if there is none."""
     ending = PurePosixPath(name).suffix.lower()
     readers = list(READERS)
     named_so = sorted((one for one in readers if ending in one.suffixes), key=lambda one: not one.is_own)
@@ -72,7 +72,7 @@ def reader_of(data: bytes, name: str) -> Reader:
 
 
 def _package(data: bytes, ending: str) -> Reader:
-    """A document in a ZIP archive is told by the files in it."""
+    """Recognise a document in a ZIP archive by the files in it."""
     try:
         names = set(zipfile.ZipFile(BytesIO(data)).namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
@@ -96,5 +96,5 @@ def _old_office(data: bytes, ending: str) -> str:
 
 
 def _looks_binary(data: bytes) -> bool:
-    """Whether bytes that begin like a binary file go on like one: a text may begin with the same letters."""
+    """Whether bytes with the signature of a binary file are binary: a text may begin with the same letters."""
     return any(byte < 9 or 13 < byte < 27 for byte in data[:1024])

@@ -1,4 +1,4 @@
-"""CSV and TSV, whatever separates their cells, as CSV whose header names every column once."""
+"""CSV and TSV with any separator, as CSV with unique column names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from collections import Counter
 
 from ragsmith.datasets.document_types.tables import rendered
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.grid import table
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import TextError
@@ -16,13 +16,13 @@ SEPARATORS = ",;\t|"
 SAMPLE = 50
 
 LONGEST_CELL = 1 << 27
-"""Characters; the module reads 131,072 unless it is told otherwise."""
+"""Most characters of a cell; the default of the module `csv` is 131,072."""
 
 
 @reader("tables", suffixes=(".csv", ".tsv", ".tab"))
 def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Tables of values that commas, tabs, semicolons or pipes part."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     separator = _separator(text)
     if separator == ",":
         try:
@@ -51,7 +51,7 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(text: str) -> str:
-    """What cuts most of the first lines into equally many cells, the more the better; a comma where nothing does."""
+    """Return the separator that splits most of the first lines into the same number of cells; a comma by default."""
     lines = [line for line in text.split("\n")[:SAMPLE] if line.strip()]
 
     def score(separator: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Rows of cells as a Markdown table, or as CSV that a data set reads as a table."""
+"""Write rows of cells as a Markdown table, or as CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = Sequence[str]
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
-    """Return rows as a Markdown table, the first one as its head."""
+    """Return rows as a Markdown table with the first row as header."""
     width = max(map(len, rows), default=0)
     lines = [f"| {' | '.join(_cell(cell) for cell in [*row, *[''] * (width - len(row))])} |" for row in rows]
     return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) if lines else ""
@@ -40,7 +40,7 @@ def table(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _header(row: Row) -> tuple[list[str], tuple[str, ...]]:
-    """The names of the columns, each of its own: ``column 3`` where there is none, ``price 2`` for a second price."""
+    """Return unique column names: ``column 3`` if missing, ``price 2`` for a second ``price``."""
     names: list[str] = []
     for at, cell in enumerate(row, start=1):
         name = wanted = cell.lstrip(":").strip() or f"column {at}"

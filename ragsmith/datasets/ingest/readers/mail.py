@@ -1,4 +1,4 @@
-"""An e-mail as Markdown: its subject as the heading, who wrote to whom and when, and its text."""
+"""An e-mail as Markdown: subject as heading, sender, recipients, date and text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_mail(data: bytes, name: str) -> tuple[FilePart, ...]:
     if not head and not subject:
         raise TextError("has none of the fields of an e-mail; rename it .txt if it is text")
     blocks = [f"# {subject}" if subject else "", "\n".join(head), text.strip()]
-    notes = tuple(f"the attachment {_line(file)!r} was left out; save it beside the e-mail" for file in attached)
+    notes = tuple(f"the attachment {_line(file)!r} was left out; save it next to the e-mail" for file in attached)
     return (FilePart("\n\n".join(block for block in blocks if block) + "\n", title=subject or None, notes=notes),)
 
 

@@ -1,4 +1,4 @@
-"""HTML as Markdown: headings, lists, tables and code in their order; not what surrounds the text of a page."""
+"""HTML as Markdown: headings, lists, tables and code, without navigation and other boilerplate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import warnings
 from typing import Any
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.packages import DAMAGED
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 NEEDS = ("markdownify", "beautifulsoup4")
 
-_BESIDE = ("script", "style", "noscript", "template", "nav", "footer", "aside", "svg", "iframe", "form", "button")
+_BOILERPLATE = ("script", "style", "noscript", "template", "nav", "footer", "aside", "svg", "iframe", "form", "button")
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
@@ -25,7 +25,7 @@ _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 def page(data: bytes | str) -> tuple[str, str | None]:
     """Return a page as Markdown, and what its ``title`` says. The main part alone is read where a page names one.
 
-    Links and pictures are the words that stand for them: addresses are nothing to search or to quote.
+    Links and pictures are reduced to their words, without addresses.
     """
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
@@ -33,8 +33,8 @@ def page(data: bytes | str) -> tuple[str, str | None]:
         warnings.simplefilter("ignore")  # it remarks on pages that look like XML, or like the name of a file
         soup = BeautifulSoup(data if isinstance(data, str) else _decoded(data), "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for beside in soup(_BESIDE):
-        beside.decompose()
+    for element in soup(_BOILERPLATE):
+        element.decompose()
     main: Any = soup.find_all(["main"]) or soup.find_all(attrs={"role": "main"}) or soup.find_all("article")
     root = main[0] if len(main) == 1 else soup.body or soup
     return markdown_of(root), title or None
@@ -48,7 +48,7 @@ def markdown_of(root: Any) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """What the page says that it is decoded from, where that is so, and else what `decoded` finds.
+    """What the page says that it is decoded from, where that is so, and else what `decode_text` finds.
 
     What is readable as ASCII says that it is UTF-16 or UTF-32 in error: browsers read such a page as UTF-8, too.
     """
@@ -59,7 +59,7 @@ def _decoded(data: bytes) -> str:
                 return data.decode(codec)
         except (UnicodeDecodeError, LookupError):
             pass
-    return decoded(data)[0]
+    return decode_text(data)[0]
 
 
 def _converter() -> Any:

@@ -1,17 +1,17 @@
-"""A Jupyter notebook as Markdown: its texts, its code in fences, and what the code printed."""
+"""A Jupyter notebook as Markdown: texts, fenced code, and printed output."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.jsonl import parse_json
 
 LONGEST_OUTPUT = 2_000
-"""Characters of a cell's output that are kept: what a table or a log goes on with is not read in a notebook either."""
+"""Most characters of a cell's output; the rest of long tables and logs is dropped."""
 
 _FENCE = re.compile("`{3,}")
 
@@ -19,7 +19,7 @@ _FENCE = re.compile("`{3,}")
 @reader("notebook", suffixes=(".ipynb",))
 def read_notebook(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Jupyter notebooks: text, code and short outputs."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     notebook = parse_json(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(notebook, dict) or not isinstance(cells, list):

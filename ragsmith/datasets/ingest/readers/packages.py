@@ -1,4 +1,4 @@
-"""Documents that are ZIP archives of XML, as those of Office and electronic books: what is in them, up to a limit."""
+"""Open documents that are ZIP archives of XML, such as Office files and EPUB, up to a size limit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DAMAGED = (
     *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError),
     *(EOFError, SyntaxError, zipfile.BadZipFile, zlib.error, struct.error, ExpatError, SAXParseException),
 )
-"""What a damaged file looks like from outside: parsers stumble wherever they happen to be."""
+"""Exceptions of parsers for damaged files."""
 
 TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def opened(data: bytes) -> zipfile.ZipFile:
-    """Open an archive. Raises ``TextError`` where it is damaged, or would unpack to more than the limit."""
+    """Open an archive. Raises ``TextError`` if it is damaged, or would unpack to more than the limit."""
     try:
         archive = zipfile.ZipFile(BytesIO(data))
     except DAMAGED:

@@ -1,4 +1,4 @@
-"""What readers return, what they need, and how a function becomes one.
+"""Registration of readers, their results and required packages.
 
 ```python
 @reader("subtitles", suffixes=(".srt",))
@@ -59,11 +59,11 @@ class Reader(Extension):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is none of this package."""
+        """Whether it was registered by user code."""
         return not self.fn.__module__.startswith("ragsmith.")
 
     def read(self, data: bytes, name: str) -> tuple[FilePart, ...]:
-        """The parts of a file with these bytes; raises ``TextError``."""
+        """Return the parts of a file with these bytes; raises ``TextError``."""
         parts: tuple[FilePart, ...] = self.fn(data, name)
         return parts
 
@@ -97,7 +97,7 @@ def reader(
     edition: int = 1,
     needs: Sequence[str] = (),
 ) -> Callable[[ReadParts], ReadParts]:
-    """Register the decorated function as the reader of files of the kind ``name``; see `Reader` for the arguments."""
+    """Register the decorated function as the reader of the file type ``name``; see `Reader` for the arguments."""
 
     def register(fn: ReadParts) -> ReadParts:
         made = Reader(name=name, fn=fn, suffixes=suffixes, member=member, binary=binary, edition=edition, needs=needs)
@@ -108,7 +108,7 @@ def reader(
 
 
 def package_versions(names: Sequence[str]) -> list[str]:
-    """The names of distributions with their versions; MissingExtra if one is not installed."""
+    """Return the names of distributions with their versions; raises ``MissingExtra`` if one is not installed."""
     found = []
     for name in names:
         try:

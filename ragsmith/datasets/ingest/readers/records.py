@@ -1,21 +1,21 @@
-"""JSON and JSON Lines: records are a table, or a section each where they carry longer texts; other JSON is code."""
+"""JSON and JSON Lines: records as a table, or as sections if they have long texts; other JSON is code."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.grid import table
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import parse_json, parse_record
 
 LONG = 400
-"""A value with more characters, or with several lines, is read as a text and not as a cell."""
+"""Most characters of a cell; longer values and those of several lines are texts."""
 
 LONGEST_LINE = 2_000
-"""JSON with a longer line was written for programs, and is written again for people."""
+"""JSON with a longer line is reformatted for readability."""
 
 TITLES = ("title", "name", "heading", "subject", "question", "id")
 
@@ -23,7 +23,7 @@ TITLES = ("title", "name", "heading", "subject", "question", "id")
 @reader("JSON", suffixes=(".json",))
 def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Records in JSON: a section each."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     try:
         value = parse_json(text)
     except TextError as error:
@@ -39,7 +39,7 @@ def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
 @reader("JSON Lines", suffixes=(".jsonl", ".ndjson"))
 def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Records in JSON Lines: a section each."""
-    text, notes = decoded(data)
+    text, notes = decode_text(data)
     records: list[Mapping[str, object]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
@@ -61,7 +61,7 @@ def _records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) ->
 
 
 def _section(record: Mapping[str, str], number: int) -> str:
-    """A record as a section: a heading, a line for each short value, a paragraph for each long one."""
+    """Return a record as a section: a heading, a line for each short value, a paragraph for each long one."""
     named = next((key for key in TITLES if record.get(key) and not _is_long(record[key])), None)
     short = [f"{key}: {value}" for key, value in record.items() if value and key != named and not _is_long(value)]
     long = [value.strip() for value in record.values() if _is_long(value)]

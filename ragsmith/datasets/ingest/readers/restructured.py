@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown, by way of the HTML that docutils makes; nothing that it names is read from disk."""
+"""reStructuredText as Markdown, via HTML by docutils; files that it includes are not read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from ragsmith.datasets.ingest.decoding import decoded
+from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers import markup
 from ragsmith.datasets.ingest.readers.packages import DAMAGED
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
@@ -37,8 +37,8 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
     from bs4 import BeautifulSoup  # noqa: PLC0415
     from docutils.core import publish_parts  # noqa: PLC0415
 
-    text, notes = decoded(data)
-    _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
+    text, notes = decode_text(data)
+    _register_unknown(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
         parts = publish_parts(text, writer=_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
     except DAMAGED as error:
@@ -48,7 +48,7 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
     body = BeautifulSoup(parts["html_body"], "html.parser")
     kept = 0
     for message in body(class_="system-message"):
-        source = message.find("pre")  # what could not be read, as a table whose cells are too wide
+        source = message.find("pre")  # invalid source, such as a table with too wide cells
         kept += source is not None
         message.replace_with(*[source] if source else [])
     for rest in body(class_="system-messages"):
@@ -59,7 +59,7 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _writer() -> Any:
-    """The writer of HTML, which links pictures: ``:loading: embed`` would have it read them, and SVG is text."""
+    """Return an HTML writer that links pictures: with ``:loading: embed`` it would read them, and SVG is text."""
     from docutils.writers import html5_polyglot  # noqa: PLC0415
 
     class Translator(html5_polyglot.HTMLTranslator):
@@ -78,10 +78,10 @@ def _words(html: str) -> str:
     return " ".join(BeautifulSoup(html, "html.parser").get_text().split())
 
 
-def _pass_on(directives: set[str], roles: set[str]) -> None:
-    """Let what docutils does not know, as Sphinx's own, stand for the text that is in it: else the text would be lost.
+def _register_unknown(directives: set[str], roles: set[str]) -> None:
+    """Register unknown directives and roles, such as those of Sphinx, to keep their text.
 
-    The registry is docutils' own and there is one for the process; only names that it lacks are added.
+    The registry of docutils is global; only missing names are added.
     """
     from docutils import nodes  # noqa: PLC0415
     from docutils.parsers.rst import Directive  # noqa: PLC0415

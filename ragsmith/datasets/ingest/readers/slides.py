@@ -1,4 +1,4 @@
-"""PPTX as Markdown: a heading for each slide, its texts from top to bottom, its tables, and the speaker's notes."""
+"""PPTX as Markdown: for each slide a heading, texts from top to bottom, tables, and the speaker's notes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ragsmith.datasets.ingest.readers.packages import DAMAGED, core_title, opene
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
-UNSAID = "PowerPoint Presentation"
-"""The title that programs write where nobody gave one."""
+DEFAULT_TITLE = "PowerPoint Presentation"
+"""The title in files without one."""
 
 
 @reader("PPTX", member="ppt/presentation.xml", binary=True, needs=("python-pptx",))
@@ -33,7 +33,7 @@ def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
         starts.append(len(text))
         text += slide
     title = core_title(archive)
-    return (FilePart(text, title=None if title == UNSAID else title, pages=tuple(starts)),)
+    return (FilePart(text, title=None if title == DEFAULT_TITLE else title, pages=tuple(starts)),)
 
 
 def _slide(slide: Any, number: int) -> str:
@@ -54,7 +54,7 @@ def _slide(slide: Any, number: int) -> str:
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
-    """All shapes, those of groups among them, from top to bottom and from left to right."""
+    """Yield all shapes, including those of groups, from top to bottom and left to right."""
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
             yield from _shapes(shape.shapes)

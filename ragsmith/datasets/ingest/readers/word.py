@@ -1,4 +1,4 @@
-"""DOCX as Markdown: headings by their styles, lists, tables, footnotes; by way of the HTML that mammoth makes."""
+"""DOCX as Markdown, via HTML by mammoth: headings by style, lists, tables and footnotes."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def read_word(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _no_image(image: object) -> list[object]:
-    """Pictures are left out: their bytes are no text."""
+    """Drop pictures."""
     return []

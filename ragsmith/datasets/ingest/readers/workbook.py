@@ -1,4 +1,4 @@
-"""XLSX as tables: each sheet, and each table of a sheet that others follow, is a table of its own."""
+"""XLSX as tables: one or several for each sheet."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import TextError
 
 MAX_CELLS = 5_000_000
-"""Cells of a sheet that have a value."""
+"""Most cells with a value in a sheet."""
 
 MAX_ROWS = 1_048_576
-"""Rows of a sheet, empty ones, too: as many as Excel has."""
+"""Most rows of a sheet, including empty ones, as in Excel."""
 
 
 @reader("XLSX", member="xl/workbook.xml", binary=True, needs=("openpyxl",))
@@ -30,7 +30,7 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
     archive = opened(data)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on what a workbook has beside its cells
+            warnings.simplefilter("ignore")  # about features other than cells
             book = load_workbook(BytesIO(data), read_only=True, data_only=True)
             found = [part for sheet in book.worksheets for part in _sheet(sheet)]
             book.close()
@@ -42,7 +42,7 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _sheet(sheet: Any) -> Iterator[FilePart]:
-    """The tables of a sheet. One begins after an empty row where a row names columns; rows of one cell are captions."""
+    """Yield the tables of a sheet. One begins after an empty row with column names; rows of one cell are captions."""
     rows = list(filled_rows(sheet, _written))
     hidden = ("the sheet is hidden in the workbook",) if sheet.sheet_state != "visible" else ()
     tables = list(_tables(rows))
@@ -109,7 +109,7 @@ def _names_columns(row: Sequence[str]) -> bool:
 
 
 def _written(cell: Any) -> str:
-    """A cell as a person reads it: no time at midnight, no ``.0``, per cent where the sheet shows it so."""
+    """Return a cell as displayed: no time at midnight, no ``.0``, per cent where formatted so."""
     value = cell.value
     if isinstance(value, bool):
         return "yes" if value else "no"

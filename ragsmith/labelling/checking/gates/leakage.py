@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragsmith.datasets.groups import neighbours
-from ragsmith.datasets.splits import GIVEN, TANGLED, Split, leaks, split_apart
+from ragsmith.datasets.splits import GIVEN, UNSPLITTABLE, Split, leaks, split_apart
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
@@ -39,7 +39,7 @@ def leakage(view: View) -> GateFinding:
         return GateFinding(GateState.PASSED, said, figure, LIMIT)
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
     if split_apart(view.dataset) is None:
-        advice = f"ask of more documents, or further apart: {TANGLED}"
+        advice = f"ask of more documents, or further apart: {UNSPLITTABLE}"
     return GateFinding(GateState.FAILED, said, figure, LIMIT, advice, _near(divided, gap))
 
 

@@ -1,1 +1,1 @@
-"""HTTP: the client that requests are sent with, and the event loop that it runs on; imported when one is sent."""
+"""The HTTP client of providers and its event loop, imported with the first request."""

@@ -1,4 +1,4 @@
-"""The event loop that talks to providers: one thread a process, started when first needed and ended at exit."""
+"""The event loop of all providers: one thread per process, started on first use and stopped at exit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LAST_SECONDS = 2.0
 
 
 class Closable(Protocol):
-    """Something with connections, such as an HTTP client."""
+    """An object with connections, such as an HTTP client."""
 
     async def aclose(self) -> None:
-        """Close them."""
+        """Close the connections."""
         ...
 
 
@@ -35,20 +35,20 @@ class Background:
         self._clients: weakref.WeakSet[Closable] = weakref.WeakSet()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run ``work``; cancelling what is returned cancels it."""
+        """Run ``work``; cancelling the returned future cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Call on the loop's thread, soon; see `asyncio.loop.call_soon_threadsafe`."""
+        """Call in the loop's thread; see `asyncio.loop.call_soon_threadsafe`."""
         self._running().call_soon_threadsafe(call)
 
     def close_at_exit(self, client: Closable) -> None:
-        """See to it that ``client`` is closed before the process ends."""
+        """Close ``client`` before the process ends."""
         with self._lock:
             self._clients.add(client)
 
     def close(self, client: Closable, *, wait: bool = True) -> None:
-        """Close ``client``, if the loop runs at all: its connections belong to the loop."""
+        """Close ``client`` if the loop was started, to which its connections belong."""
         with self._lock:
             self._clients.discard(client)
             loop = self._loop
@@ -68,20 +68,20 @@ class Background:
             return self._loop
 
     def _stop(self) -> None:
-        """End what runs, close what is open."""
+        """Cancel all tasks and close all clients."""
         with self._lock:
             loop, thread, clients = self._loop, self._thread, list(self._clients)
         if loop is None or thread is None:
             return
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(_ended(clients), loop).result(LAST_SECONDS)
+            asyncio.run_coroutine_threadsafe(_shut_down(clients), loop).result(LAST_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(LAST_SECONDS)
         if not thread.is_alive():
             loop.close()
 
 
-async def _ended(clients: list[Closable]) -> None:
+async def _shut_down(clients: list[Closable]) -> None:
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()
@@ -89,4 +89,4 @@ async def _ended(clients: list[Closable]) -> None:
 
 
 BACKGROUND = Background()
-"""The loop of this process: connections are shared by all threads, so there is one."""
+"""The loop of this process; there is one because all threads share connections."""

@@ -11,7 +11,7 @@ import pytest
 from fault_server import Fault, FaultServer
 
 from ragsmith.errors import ModelError, RefusedContent, TooLong
-from ragsmith.models.served.http.transport import BoundedClient, failure_of, retry_after
+from ragsmith.models.served.http.transport import BoundedClient, classify_response, retry_after
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure, UnusableReply
 
 KEY = "secret-0123456789"
@@ -54,7 +54,7 @@ def test_a_good_response_is_whole(server: FaultServer) -> None:
         (Fault("gzip_bomb"), UnusableReply, "the reply is larger than 10,485,760 bytes"),
         (Fault("500"), TransientFailure, "HTTP 500 (the server is busy)"),
         (Fault("429"), TransientFailure, "HTTP 429"),
-        (Fault("redirect"), RequestRejected, "HTTP 307: the server sends elsewhere"),
+        (Fault("redirect"), RequestRejected, "HTTP 307: the server redirects"),
         (Fault(status=400, said="too long"), RequestRejected, "HTTP 400 (too long): the server refuses the request"),
         (Fault(status=401), AccessRefused, "HTTP 401"),
         (Fault(status=403), AccessRefused, "HTTP 403"),
@@ -102,7 +102,7 @@ def test_a_failure_has_a_kind(server: FaultServer, fault: Fault, kind: type[Atte
     ],
 )
 def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, error: type[ModelError]) -> None:
-    failure = failure_of(status, {}, json.dumps({"error": {"message": said}}).encode())
+    failure = classify_response(status, {}, json.dumps({"error": {"message": said}}).encode())
     assert isinstance(failure, RequestRejected)
     assert failure.error is error
 
@@ -117,12 +117,13 @@ def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, er
     ],
 )
 def test_a_refused_account_is_told_from_a_refused_prompt_and_from_haste(status: int, error: dict[str, str]) -> None:
-    assert isinstance(failure_of(status, {}, json.dumps({"error": error}).encode()), AccessRefused)
+    assert isinstance(classify_response(status, {}, json.dumps({"error": error}).encode()), AccessRefused)
 
 
 def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X_API_KEY", KEY)
-    failure = failure_of(400, {}, b'{"error": {"message": "' + b"x" * 190 + b" " + KEY.encode() + b' and\\u001b[0m"}}')
+    message = b"x" * 190 + b" " + KEY.encode() + b" and\\u001b[0m"
+    failure = classify_response(400, {}, b'{"error": {"message": "' + message + b'"}}')
     assert KEY[:4] not in failure.problem
     assert "\x1b" not in failure.problem
     assert len(failure.problem) < 300

@@ -1,6 +1,6 @@
-"""Lists as people keep them: rows of a CSV, TSV, JSON, JSONL or XLSX file, by the names of their columns.
+"""Read the rows of a CSV, TSV, JSON, JSONL or XLSX file by column names.
 
-They come from spreadsheets: a byte order mark, semicolons and blank rows are no mistake.
+As spreadsheets write them, a byte order mark, semicolons and blank rows are accepted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from ragsmith.text.jsonl import kind, parse_json, parse_record
 MAX_BYTES = 256 * MIB
 
 Row = tuple[int, Mapping[str, object]]
-"""Where it stands in the file (line, or number of the row), and its values by column."""
+"""The line in the file (or the number of the row), and values by column."""
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of the list at ``path`` that have something in them, in order; the ending tells the format.
+    """Return the rows of the file at ``path`` that are not blank; its suffix determines the format.
 
-    Raises ``DatasetError`` with every line that cannot be read, ``MissingExtra`` for XLSX without its package.
+    Raises:
+        DatasetError: the file is not a list of that format.
+        MissingExtra: the package that reads XLSX is not installed.
     """
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(FORMATS)
-        raise DatasetError([f"{path}: is no list of questions; give a file that ends in one of {known}"])
+        raise DatasetError([f"{path}: is not a list of questions; give a file that ends in one of {known}"])
     try:
-        rows = [(number, row) for number, row in reader(path) if any(map(_is_given, row.values()))]
+        rows = [(number, row) for number, row in reader(path) if any(map(_has_value, row.values()))]
     except TextError as error:
         raise DatasetError([error.at(path.name)]) from None
     if not rows:
@@ -42,7 +44,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _is_given(value: object) -> bool:
+def _has_value(value: object) -> bool:
     return value is not None and value != [] and bool(str(value).strip())
 
 
@@ -65,22 +67,22 @@ def _csv(path: Path) -> Iterator[Row]:
         except StopIteration:
             break
         except csv.Error as error:
-            raise TextError(f"the row that begins here is not valid CSV ({error}); mend its quotes", line) from None
-    yield from _named(rows)
+            raise TextError(f"the row that begins here is not valid CSV ({error}); fix its quotes", line) from None
+    yield from _rows_by_column(rows)
 
 
-def _named(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
-    """The rows below the first one that is not blank, which names the columns."""
-    given = [(line, cells) for line, cells in rows if any(map(_is_given, cells))]
+def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
+    """Yield the rows below the first one that is not blank, which has the column names."""
+    given = [(line, cells) for line, cells in rows if any(map(_has_value, cells))]
     if not given:
         return
     line, head = given[0]
     names = ["" if name is None else str(name).strip() for name in head]
     if twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise TextError(f"the column {shown(twice[0])} is there {names.count(twice[0])} times; rename one", line)
+        raise TextError(f"the column {shown(twice[0])} occurs {names.count(twice[0])} times; rename one", line)
     for number, cells in given[1:]:
-        if any(map(_is_given, cells[len(names) :])):
-            said = f"the row has {len(cells)} cells, the head {len(names)}; quote a cell that holds a separator"
+        if any(map(_has_value, cells[len(names) :])):
+            said = f"the row has {len(cells)} cells, the header {len(names)}; quote a cell that contains a separator"
             raise TextError(said, number)
         filled = [*cells, *[""] * (len(names) - len(cells))]
         yield number, {name: cell for name, cell in zip(names, filled, strict=False) if name}
@@ -115,18 +117,18 @@ def _xlsx(path: Path) -> Iterator[Row]:
     opened(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _as_written(cell.value)), start=1))
+        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _cell_text(cell.value)), start=1))
         book.close()
     except DAMAGED as error:
         raise TextError(f"is no XLSX workbook that can be read ({error}); save it again, or as CSV") from None
     for number, cells in rows:
         if found := next((m for cell in cells if (m := FORBIDDEN.search(cell))), None):
             raise TextError(f"{control(found.group())}; remove it", number)
-    yield from _named(rows)
+    yield from _rows_by_column(rows)
 
 
-def _as_written(cell: object) -> str:
-    """A cell as it is seen: whole numbers without a decimal point, days without an hour."""
+def _cell_text(cell: object) -> str:
+    """Return a cell as displayed: whole numbers without a decimal point, dates without a time."""
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer():

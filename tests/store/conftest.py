@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def any_values() -> Iterator[None]:
+    """Rows may have any values, as short as can be: their form is not validated."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragsmith.store.database.VALIDATORS", {})
+        yield
