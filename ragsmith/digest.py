@@ -158,7 +158,9 @@ DECLARATIVE = frozenset(
         "ragsmith.digest",
         "ragsmith.measures.registry",
         "ragsmith.models.registry",
+        "ragsmith.models.vector_stores",
         "ragsmith.plugins",
+        "ragsmith.strategies.registry",
         "ragsmith.techniques.registry",
     }
 )

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, get_type_hints
 
 from ragsmith.errors import MissingExtra, UsageError
-from ragsmith.plugins import KINDS, Range, is_of, load_plugins
+from ragsmith.plugins import KINDS, Range, expected, load_plugins
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -69,12 +69,11 @@ class Extension:
             known = did_you_mean(option, self.options) if self.options else "it has none"
             return f"{self.name} has no option {option!r}: {known}"
         hint = get_type_hints(self.fn, include_extras=True).get(option)
-        kind = type(self.options[option])
-        if hint is None or kind not in KINDS:
+        kind = getattr(hint, "__origin__", hint)
+        if kind is None or kind not in KINDS or self.options[option] is inspect.Parameter.empty:
             return f"the option {option!r} of {self.name} needs a type, and a default: a number, a text or a bool"
         ranges = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Range)]
-        if not is_of(kind, value) or any(isinstance(value, (int, float)) and value not in its for its in ranges):
-            wanted = " ".join([KINDS[kind], *map(str, ranges)])
+        if wanted := expected(kind, ranges, value):
             return f"the option {option!r} of {self.name} must be {wanted}, not {value!r}"
         return None
 
@@ -88,6 +87,11 @@ class Extension:
             if problem := self.problem(option, value):
                 raise UsageError(problem)
         return replace(self, chosen={**self.chosen, **options})
+
+    def __str__(self) -> str:
+        """The name, with the options that differ from their defaults: as `Registry.parse` reads it."""
+        chosen = {name: value for name, value in sorted(self.chosen.items()) if value != self.options[name]}
+        return self.name + (f"({', '.join(f'{name}={value!r}' for name, value in chosen.items())})" if chosen else "")
 
     def describe(self) -> str:
         """One line of help: what it does, its options, and what has to be installed for it."""
@@ -103,11 +107,13 @@ class Registry(Generic[E]):
     """The extensions of one kind, by name: those below ``package``, of installed packages, and of imported files.
 
     ``noun`` names the kind in messages. Installed packages offer them as entry points of the group ``package``.
+    Unless ``by_name``, they are in the order in which they were registered.
     """
 
-    def __init__(self, noun: str, package: str) -> None:
+    def __init__(self, noun: str, package: str, *, by_name: bool = True) -> None:
         self.noun = noun
         self.package = package
+        self.by_name = by_name
         self._registered: dict[str, E] = {}
 
     def add(self, extension: E) -> None:
@@ -130,9 +136,14 @@ class Registry(Generic[E]):
         del self._registered[name]
 
     def __iter__(self) -> Iterator[E]:
-        """All of them, by name."""
+        """All of them."""
         load_plugins(self.package)
-        return iter([self._registered[name] for name in sorted(self._registered)])
+        names = sorted(self._registered) if self.by_name else list(self._registered)
+        return iter([self._registered[name] for name in names])
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is one of that name."""
+        return any(extension.name == name for extension in self)
 
     def __getitem__(self, name: str) -> E:
         """The extension of that name.

@@ -11,17 +11,18 @@ from ragsmith.digest import closure
 from ragsmith.evaluation.keys import CODE
 from ragsmith.measures.registry import measures
 from ragsmith.runs.run import DECIDES
+from ragsmith.strategies import STRATEGIES
 
 FAMILY = {"types", "techniques.families"}
 ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
 WORDS = {f"text.{name}" for name in ("languages", "scripts", "data_files", "words")}
 INDEX = {
-    "index.exact",
     "index.index",
     "index.screening",
     "index.top",
     "index.vector_store",
+    "index.vector_stores.exact",
     "models.protocols",
     "text.bm25",
 } | WORDS
@@ -83,7 +84,8 @@ def test_everything_in_the_key_is_listed() -> None:
 
 def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_only_carries_it_out() -> None:
     """A finished run that gets another key is run again, and looks at its test questions once more."""
-    rooms = {name.split(".")[1] for part in DECIDES for name in closure(*part)}
+    decides = [*DECIDES, *((known.fn.__module__, known.fn.__name__) for known in STRATEGIES)]
+    rooms = {name.split(".")[1] for part in decides for name in closure(*part)}
     assert rooms <= {
         "strategies",
         "records",  # what is on the front, and what a pipeline costs
@@ -101,5 +103,23 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
         "types",
     }
     assert "ragsmith.models.calls" in closure("ragsmith.evaluation.racing", "Races")  # which models cost something
-    modules = {name for part in DECIDES for name in closure(*part)}
+    modules = {name for part in decides for name in closure(*part)}
     assert not [name for name in modules if name.startswith(("ragsmith.models.served", "ragsmith.runs.run"))]
+
+
+@pytest.mark.parametrize(
+    ("changed", "strategies"),
+    [
+        ("greedy", {"greedy"}),
+        ("tpe", {"tpe"}),
+        ("nsga2", {"nsga2"}),
+        ("crossover", {"genetic", "nsga2"}),
+        ("model_search", {"genetic", "model"}),
+    ],
+)
+def test_a_changed_file_of_one_strategy_changes_the_runs_of_those_that_use_it_alone(
+    changed: str, strategies: set[str]
+) -> None:
+    module = f"ragsmith.strategies.{changed}"
+    assert {s.name for s in STRATEGIES if module in closure(s.fn.__module__, s.fn.__name__)} == strategies
+    assert not [part for part in DECIDES if module in closure(*part)]

@@ -43,8 +43,8 @@ class ModelArguments(TypedDict, total=False):
     vector_store: Annotated[
         str | None,
         Flag(
-            "Vector store: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, or "
-            "postgresql://USER@HOST/DATABASE. [default: auto]"
+            "Vector store: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, "
+            "postgresql://USER@HOST/DATABASE, or NAME or NAME:ADDRESS of a file that --import names. [default: auto]"
         ),
     ]
     imports: Annotated[
@@ -78,7 +78,7 @@ class SettingChanges(TypedDict, total=False):
     strategy: Annotated[
         str | None,
         Flag(
-            "Search strategy: genetic, model, tpe, greedy, random, exhaustive or nsga2. "
+            "Search strategy, as NAME or NAME(option=value); the list is below. "
             "[default: genetic, or nsga2 with several objectives]"
         ),
     ]

@@ -11,6 +11,7 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.records.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
+from ragsmith.strategies import STRATEGIES
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 
 
@@ -41,11 +42,28 @@ def settings_of(settings: RunSettings | None, preset: str | None, changes: Mappi
         {field.name: given.pop(field.name) for field in fields(part) if field.name in given}
         for part in (RunSettings, GeneticSettings)
     )
+    if "strategy" in of_the_run:
+        of_the_run["strategy"] = str(STRATEGIES.parse(of_the_run["strategy"]))
+    _check_read(of_the_run.get("strategy", settings.strategy), settings.genetic, genetic)
     for unread in given:
         if unread in SettingChanges.__annotations__:
             raise UsageError(f"the setting {unread!r} is declared and read by nothing: give RunSettings a field for it")
         check_choice("setting", unread, SettingChanges.__annotations__)
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
+
+
+def _check_read(strategy: str, before: GeneticSettings, changes: Mapping[str, Any]) -> None:
+    """Raise WrongOption where the strategy, or the parts of it that are chosen, do not read a setting."""
+    reads = STRATEGIES.parse(strategy).reads
+    selection, mutation = (changes.get(name, getattr(before, name)) for name in ("selection", "mutation"))
+    for name, value in changes.items():
+        if name not in reads:
+            others = " or ".join(known.name for known in STRATEGIES if name in known.reads)
+            raise WrongOption(name, f"is {value}, and the strategy {strategy} does not read it, as {others} would")
+        if name == "tournament" and selection != "tournament":
+            raise WrongOption(name, f"is {value}, and parents are selected by {selection}: add  --selection tournament")
+        if name in ("mutation_min", "mutation_max") and mutation != "adaptive":
+            raise WrongOption(name, f"is {value}, and mutation is {mutation}: add  --mutation adaptive")
 
 
 def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,14 @@ from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
+    from ragsmith.strategies.registry import RegisteredStrategy
+
+
+def registered_strategies() -> Iterable[RegisteredStrategy]:
+    """The strategies of a search; importing them waits until the help is shown."""
+    from ragsmith.strategies import STRATEGIES
+
+    return STRATEGIES
 
 
 def listing(title: str, registered: Callable[[], Iterable[Extension]]) -> type[TyperCommand]:

@@ -11,6 +11,7 @@ import typer
 import ragsmith
 from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
+from ragsmith.cli.listing import listing, registered_strategies
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ragsmith.runs.plan import SearchPlan
 
 
-@app.command()
+@app.command(cls=listing("Strategies", registered_strategies))
 @merged
 def plan(
     *,

@@ -13,6 +13,7 @@ from ragsmith.api.arguments import RunArguments
 from ragsmith.cli.app import app
 from ragsmith.cli.building import show_building
 from ragsmith.cli.interrupts import INTERRUPTED
+from ragsmith.cli.listing import listing, registered_strategies
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -40,7 +41,7 @@ DatasetsOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=listing("Strategies", registered_strategies))
 @merged
 def search(
     *,

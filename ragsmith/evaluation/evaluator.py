@@ -42,7 +42,7 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.memory import MIB, Memory, memory_per_process
 from ragsmith.models.served.provider import ProviderActivity
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.store.store import EvaluationRow, ResultRow, Store

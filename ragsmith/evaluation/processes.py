@@ -368,9 +368,9 @@ def _one_thread_each() -> Iterator[None]:
 
 def can_be_copied() -> bool:
     """Whether a copy of this process goes on as this one would: no other thread may hold a lock, which stays locked in
-    the copy, and there is no connection to a server of vectors, which both would use.
+    the copy, and no client of a database is loaded, whose connections both would use.
     """
-    if sys.platform != "linux" or not {"qdrant_client", "ragsmith.index.pgvector"}.isdisjoint(sys.modules):
+    if sys.platform != "linux" or not {"qdrant_client", "psycopg"}.isdisjoint(sys.modules):
         return False
     return len(list(Path("/proc/self/task").iterdir())) == 1  # those of libraries among them
 

@@ -28,7 +28,7 @@ from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_la
 from ragsmith.exported.verification import ScoreDifference, unreproduced
 from ragsmith.models.model_objects import check_objects, partition_models
 from ragsmith.models.names import ModelNames, model_name_from
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing, read_configuration
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, Clock, StageTimes, Timed

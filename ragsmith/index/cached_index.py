@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ragsmith.digest import fingerprint
 from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, found_in, packed, rows_of, unpacked
 from ragsmith.index.chunk_graph import ChunkGraph
-from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Index
 from ragsmith.index.vector_store import OpenStore, TextPositions, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import register_cache
 from ragsmith.digest import decides_no_value, digest
-from ragsmith.index.exact import ExactVectors
 from ragsmith.index.screening import best_cosines
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25, Occurrences
 from ragsmith.text.languages import ENGLISH

@@ -13,7 +13,7 @@ from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.servers import Providers, Servers, server_for
-from ragsmith.models.vector_address import EXTRAS
+from ragsmith.models.vector_stores import store_named
 from ragsmith.plugins import file_of
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ def load_models(
     from ragsmith.models.roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
-    if needed := EXTRAS.get(names.vectors_at.partition(":")[0]):
-        installed_version(*needed)
+    store = store_named(names.vectors_at)
+    if store and store.package:
+        store.package.check()
     loader = Loader(
         {role: names.for_role(role) for role in names.named}, texts, given, shared=shared, languages=languages
     )

@@ -22,6 +22,7 @@ from ragsmith.models.registry import (
     providers,
 )
 from ragsmith.models.vector_address import AUTO
+from ragsmith.models.vector_stores import store_named
 
 EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_interaction"
 """The embedded models, which are the defaults."""
@@ -128,8 +129,9 @@ class ModelNames:
         return found
 
     def factories(self) -> list[Callable[..., Any]]:
-        """Return the classes or functions that create the models."""
-        return [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
+        """Return the classes or functions that create the models and open the vector store."""
+        made = [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
+        return [*made, *([store.fn] if (store := store_named(self.vectors_at)) else [])]
 
     def _declared(self, role: str) -> ModelProvider | None:
         """Return the provider of a role's model; None for a model object."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, STORE_FORMS, is_url
-from ragsmith.plugins import KINDS, Range, is_of
+from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url
+from ragsmith.models.vector_stores import known_forms, store_named
+from ragsmith.plugins import KINDS, Range, expected, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
@@ -40,9 +41,8 @@ class Option:
         """Return an error message without secrets if ``value`` is invalid for the option ``name``, or None."""
         if self.check is not None:
             return self.check(value)
-        if not is_of(self.kind, value) or (self.within is not None and value not in self.within):  # type: ignore[operator]
-            within = "" if self.within is None else f" {self.within}"
-            return f"{name} must be {KINDS[self.kind]}{within}, not {redacted(shown(value))}"
+        if wanted := expected(self.kind, [self.within] if self.within else [], value):
+            return f"{name} must be {wanted}, not {redacted(shown(value))}"
         if self.known and value not in self.known:
             return f"unknown {name} {shown(value)}; {did_you_mean(str(value), self.known)}"
         return None
@@ -79,14 +79,18 @@ def _problem_with_variable(value: object) -> str | None:
     )
 
 
-def _problem_with_store(value: object) -> str | None:
+def problem_with_store(value: object) -> str | None:
+    """What is wrong with the address of a vector store, without repeating a secret; None if nothing is."""
     kind, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
     if value in (AUTO, EXACT, APPROXIMATE) or (kind in (APPROXIMATE, QDRANT) and path and not is_url(path)):
         return None
     if kind == POSTGRES and path.startswith("//"):
         return _problem_with_database(f"{kind}:{path}")
+    own = store_named(kind) if kind not in (EXACT, APPROXIMATE, POSTGRES, QDRANT) else None
+    if own is not None:
+        return own.check_address(path) if own.check_address else None
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give {STORE_FORMS}"
+        return f"unknown vector store {redacted(shown(value))}: give {known_forms()}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
@@ -151,6 +155,6 @@ SERVED_OPTIONS: Mapping[str, Option] = {
 }
 """Options of all served models; the last three are limits of their server (`Policy`)."""
 EMBEDDER_OPTIONS: Mapping[str, Option] = {
-    "vector_store": option_from_hint(Annotated[str, _problem_with_store, NOT_SHAPING])
+    "vector_store": option_from_hint(Annotated[str, problem_with_store, NOT_SHAPING])
 }
 """Options of all embedders."""

@@ -13,24 +13,22 @@ from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra
 
 AUTO, EXACT, APPROXIMATE, QDRANT, POSTGRES = "auto", "exact", "approximate", "qdrant", "postgresql"
-STORE_FORMS = "auto, exact, approximate, qdrant: and a URL or folder, or postgresql:// and a server with a database"
-EXTRAS = {APPROXIMATE: ("faiss-cpu", "large"), QDRANT: ("qdrant-client", "qdrant"), POSTGRES: ("psycopg", "postgres")}
-"""The package that a kind of store needs, and the extra that installs it."""
+FAISS = "faiss-cpu", "large"
+"""The package of approximate search, and the extra that brings it."""
 
 
-def store_identity(location: str) -> str:
-    """Identify how the store ``location`` searches if its results may differ from exact search; else "".
+def approximate_identity() -> str:
+    """What approximate search depends on besides the vectors: the package, the machine and the code.
 
     Raises:
         MissingExtra: its package is not installed.
     """
-    if location.partition(":")[0] != APPROXIMATE:
-        return ""
     try:
-        faiss = version(EXTRAS[APPROXIMATE][0])
+        faiss = version(FAISS[0])
     except PackageNotFoundError:
-        raise MissingExtra(*EXTRAS[APPROXIMATE]) from None
-    return f"approximate={faiss}:{kind_of_machine()}:{fingerprint('ragsmith.index.approximate', 'ApproximateVectors')}"
+        raise MissingExtra(*FAISS) from None
+    code = fingerprint("ragsmith.index.vector_stores.approximate", "ApproximateVectors")
+    return f"approximate={faiss}:{kind_of_machine()}:{code}"
 
 
 @cache
@@ -43,7 +41,7 @@ def kind_of_machine() -> str:
     try:
         import faiss  # noqa: PLC0415  0.2 s, and only for those who search approximately
     except ImportError:
-        raise MissingExtra(*EXTRAS[APPROXIMATE]) from None
+        raise MissingExtra(*FAISS) from None
     chosen = getattr(faiss, "SIMDConfig", None)  # before version 1.14, there was a library for each
     instructions = chosen.get_level_name() if chosen else faiss.get_compile_options()
     return "-".join([platform.machine().lower(), *instructions.split()])
@@ -54,8 +52,8 @@ def is_url(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
-def serves_one_process(location: str) -> bool:
-    """Whether only the process that opened the store ``location`` can search it, as with an embedded Qdrant."""
+def is_embedded_qdrant(location: str) -> bool:
+    """Whether ``location`` is a Qdrant in a folder or in memory, which one process alone can search."""
     kind, _, where = location.partition(":")
     return kind == QDRANT and not is_url(where)
 
@@ -68,7 +66,7 @@ def resolve_address(location: str, folder: Path) -> str:
 
 def _is_folder(location: str) -> bool:
     kind, _, where = location.partition(":")
-    return where != "" if kind == APPROXIMATE else serves_one_process(location) and where != ":memory:"
+    return where != "" if kind == APPROXIMATE else is_embedded_qdrant(location) and where != ":memory:"
 
 
 def to_relative_address(folder: Path, location: str) -> str:

@@ -20,9 +20,9 @@ from ragsmith.digest import decides_no_value
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
-from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
+from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import StageOutput, Trace

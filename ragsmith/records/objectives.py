@@ -19,7 +19,7 @@ from ragsmith.models.calls import is_chat_model
 from ragsmith.models.names import ModelName
 from ragsmith.models.options import SERVED_OPTIONS
 from ragsmith.models.roles import Models
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.strategies.strategy import Costs
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint

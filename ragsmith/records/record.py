@@ -48,10 +48,6 @@ VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, 
 WEIGHABLE = ("quality", "calls", "latency", "money")
 """What a search may weigh; all but quality are costs."""
 
-WEIGHING = ("nsga2", "random", "exhaustive")
-"""Strategies that do not go by quality alone."""
-
-
 MADE_OF = ("leader", "estimate")
 """Parts in the test of a run that nobody is compared with: what its winner was made of."""
 
@@ -111,7 +107,6 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
-        check_choice("strategy", self.strategy, STRATEGIES)
         if self.max_evaluations is not None:
             check_least("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
@@ -135,15 +130,18 @@ class RunSettings:
             raise WrongOption(
                 "objectives", f"are {named}: give quality, and after it any of calls, latency, money{meant}"
             )
-        if self.weighs and self.strategy not in WEIGHING:
+        name = self.strategy_name
+        # a record of a search by a user's own strategy can be read without its file: a search refuses unknown names
+        if self.weighs and name in STRATEGIES and not STRATEGIES[name].weighs:
+            able = ", ".join(known.name for known in STRATEGIES if known.weighs)
             raise WrongOption(
-                "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give {', '.join(WEIGHING)}"
+                "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give one of {able}"
             )
         if self.weighs and self.racing:
             raise WrongOption(
                 "race", f"drops what is behind in quality, which with {named} may be worth it: leave it out"
             )
-        if self.strategy == "nsga2" and not self.weighs:
+        if name == "nsga2" and not self.weighs:
             raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
 
     @property
@@ -176,9 +174,14 @@ class RunSettings:
         return len(self.objectives) > 1
 
     @property
+    def strategy_name(self) -> str:
+        """The strategy without its options."""
+        return self.strategy.partition("(")[0].strip()
+
+    @property
     def steps(self) -> int | None:
-        """How many steps the strategy takes at most; None where nobody knows before."""
-        bred = self.genetic.generations if self.strategy in ("genetic", "nsga2") else None
+        """How many steps the strategy takes at most; None if that is not known before."""
+        bred = self.genetic.generations if self.strategy_name in ("genetic", "nsga2") else None
         return None if bred is None or self.max_evaluations is not None else bred + 1
 
 
@@ -368,7 +371,12 @@ class RunRecord:
         """The record of a run that has been asked for and has done nothing yet."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
-        needed = [*techniques, *(measure.fn for measure in setup.measures), *setup.models.factories()]
+        needed = [
+            *techniques,
+            *(measure.fn for measure in setup.measures),
+            *setup.models.factories(),
+            STRATEGIES.parse(settings.strategy).fn,
+        ]
         return cls(
             SearchedSpace(
                 space.name,

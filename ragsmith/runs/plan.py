@@ -298,7 +298,7 @@ def about_pipelines(space: Space, settings: RunSettings) -> int:
 
 def _proposed(space: Space, settings: RunSettings) -> int:
     """How many pipelines a strategy proposes at most."""
-    unless_given = space.feasible_size if settings.strategy == "exhaustive" else settings.genetic.evaluations
+    unless_given = space.feasible_size if settings.strategy_name == "exhaustive" else settings.genetic.evaluations
     return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 

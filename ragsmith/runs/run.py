@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from importlib.metadata import version
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -60,7 +59,7 @@ from ragsmith.runs.latency import Latencies
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
 from ragsmith.runs.search_loop import ProposalBatch, SeenCandidates, batches, finishers, warm_start
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
-from ragsmith.strategies import make_strategy
+from ragsmith.strategies import STRATEGIES, make_strategy
 from ragsmith.strategies.strategy import Genome, Pruned, Strategy
 from ragsmith.types import Example
 
@@ -118,7 +117,8 @@ class RunOutcome:
 
 
 DECIDES = (
-    ("ragsmith.strategies", "make_strategy"),
+    ("ragsmith.strategies.strategy", "SteppedSearch"),
+    ("ragsmith.strategies.strategy", "has_at_most"),
     ("ragsmith.evaluation.racing", "Races"),
     ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
@@ -147,7 +147,9 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
         del plain["verdict"], plain["folds"]
     divided = setup.divided
     parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
-    code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
+    chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
+    code = [*(fingerprint(*part) for part in DECIDES), *(STRATEGIES.parse(name).code for name in chosen)]
+    code.append(str(settings.genetic.evaluations))  # the budget, which is worked out
     known = what_is_known() if settings.warm_start or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
     asked = models, [measure.identity for measure in setup.measures]
@@ -578,7 +580,7 @@ class Run:
     def _control(self, budget: int) -> list[RaceResult]:
         """If asked for: as many random candidates that do different things as the search found, raced alike."""
         settings = self._settings
-        if settings.control != "random" or settings.strategy == "random" or self._stopped or not budget:
+        if settings.control != "random" or settings.strategy_name == "random" or self._stopped or not budget:
             return []
         drawn = self._search_loop(self._strategy("random", budget), {}, control=True)
         self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from ragsmith.plugins import Count
+from ragsmith.strategies.registry import SearchProblem, strategy
 from ragsmith.strategies.strategy import Feasible, Population, Sizes, SteppedSearch, anything
 
 
@@ -22,3 +24,9 @@ class ExhaustiveSearch(SteppedSearch):
     def steps(self) -> Iterator[Population]:
         """The feasible genomes in lexicographic order."""
         return self.in_batches(filter(self.feasible, product(*map(range, self.sizes))), self._size)
+
+
+@strategy("exhaustive", weighs=True)
+def exhaustive(problem: SearchProblem, *, batch: Count = 64) -> ExhaustiveSearch:
+    """Every feasible pipeline; done whatever is chosen, where the budget covers the space."""
+    return ExhaustiveSearch(problem.sizes, batch=batch, **problem.bounds)

@@ -4,7 +4,7 @@ The initial population is generation 0 and is followed by up to ``generations`` 
 first and unchanged, and of ``population - elitism`` children, so its size is constant and the paper's search scores at
 most ``population + generations * (population - elitism)`` genomes (its numbers: 16 + 20 * 11 = 236).
 
-What the settings can add: parents and elites are the best of all that is known, whoever proposed it; children are bred
+What the settings can add: parents and elites are the best of all known genomes; children are bred
 until they are new; a model chooses among more children than are scored; the end of the budget goes to local search.
 """
 
@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import islice
-from random import Random
 
+from ragsmith.strategies.breeding import BreedingSearch
 from ragsmith.strategies.local_search import unknown_neighbours
 from ragsmith.strategies.model_search import most_promising
-from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.offspring import BREEDINGS
-from ragsmith.strategies.random_search import drawn, shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
-from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything
+from ragsmith.strategies.settings import PRESETS, GeneticSettings
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, anything
 
 
-class GeneticSearch(SteppedSearch):
+class GeneticSearch(BreedingSearch):
     """Breeds better genomes from the best ones (a `Strategy`)."""
 
     name = "genetic"
@@ -41,11 +42,8 @@ class GeneticSearch(SteppedSearch):
         feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
-        self.settings = settings
+        super().__init__(sizes, settings, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._prior = prior
-        self._rng = Random(seed)
-        self._cradle = cradle_of(settings, self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Generation 0 is drawn; each next one is elites and children; then comes local search, if any."""
@@ -54,7 +52,8 @@ class GeneticSearch(SteppedSearch):
         yield Population(genomes)
         bred = 0
         while genomes and bred != self.settings.generations and self._left > 0 and not self._converged():
-            rate = self._mutation_rate()
+            last = self.history[-1]
+            rate = self._mutation_rate(last.diversity, last.stagnant)
             if genomes := self._bred(genomes, rate):
                 yield Population(genomes, rate)
             bred += 1
@@ -71,7 +70,7 @@ class GeneticSearch(SteppedSearch):
             return tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(settings.population))
         every = shuffled_space(self.sizes, self.feasible, self._rng)
         unknown = (genome for genome in every if genome not in self.told)
-        n = max(settings.population - len(self.told), settings.population - settings.elitism)
+        n = max(settings.population - len(self.told), self._children_at_once)
         if self._prior and settings.screening > 1:
             return most_promising(self.told, list(islice(unknown, n * settings.screening)), n, self._prior)
         return tuple(islice(unknown, n))
@@ -82,16 +81,16 @@ class GeneticSearch(SteppedSearch):
         from_all = settings.breeding == "known"
         members = [Individual.of(genome, self.score(genome)) for genome in (self.told if from_all else last)]
         elites = elite(members, settings.elitism)
-        n = settings.population - settings.elitism
+        n = self._children_at_once
         select = SELECTIONS[settings.selection]
         if select is tournament:
             select = partial(tournament, size=settings.tournament)
         chosen = BREEDINGS[settings.breeding](members, elites, n, select, self._rng)
         parents = [parent.genome for parent in chosen]
         if not settings.unseen:
-            children: Sequence[Genome] = self._cradle.children(parents, rate)
+            children: Sequence[Genome] = self._offspring.children(parents, rate)
         else:
-            children = self._cradle.new_children(parents * settings.screening, rate, self.told)
+            children = self._offspring.new_children(parents * settings.screening, rate, self.told)
             if settings.screening > 1:
                 children = most_promising(self.told, children, n, self._prior)
             children = children[: int(min(n, self._left))]
@@ -105,19 +104,18 @@ class GeneticSearch(SteppedSearch):
         return self.remaining - round(self.settings.local_search * self.max_evaluations)
 
     def _neighbours(self) -> tuple[Genome, ...]:
-        size = self.settings.population - self.settings.elitism
-        size = size if self.remaining is None else min(size, self.remaining)
+        size = self.batch_of(self._children_at_once)
         near = unknown_neighbours(self.told, self.sizes, self.feasible, size)
         return most_promising(self.told, near, size, self._prior)
-
-    def _mutation_rate(self) -> float:
-        settings, last = self.settings, self.history[-1]
-        if settings.mutation != "adaptive":
-            return settings.mutation_rate
-        low, high = settings.mutation_min, settings.mutation_max
-        return adaptive_rate(settings.mutation_rate, low, high, last.diversity, last.stagnant)
 
     def _converged(self) -> bool:
         settings, last = self.settings, self.history[-1]
         reached = settings.target is not None and last.best is not None and last.best >= settings.target
         return reached or (settings.convergence is not None and last.stagnant >= settings.convergence)
+
+
+@strategy("genetic", reads=[field.name for field in fields(GeneticSettings)])
+def genetic(problem: SearchProblem) -> GeneticSearch:
+    """The genetic algorithm of the RAGSmith paper, and what helps it: parts that settings turn on."""
+    prior = problem.prior
+    return GeneticSearch(problem.sizes, problem.settings, seed=problem.seed, prior=prior, **problem.bounds)

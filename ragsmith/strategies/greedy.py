@@ -10,16 +10,14 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
+from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.strategy import Genome, Population, SteppedSearch
 
 
 class GreedySearch(SteppedSearch):
     """Coordinate-wise ascent from the best genome it was told, or else from the first feasible one (a `Strategy`)."""
 
     name = "greedy"
-
-    def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
 
     def steps(self) -> Iterator[Population]:
         """For each gene the current genome and its variants; only a strictly better one replaces it."""
@@ -42,3 +40,9 @@ class GreedySearch(SteppedSearch):
     def _worth(self, genome: Genome) -> float:
         score = self.score(genome)
         return -math.inf if score is None else score
+
+
+@strategy("greedy")
+def greedy(problem: SearchProblem) -> GreedySearch:
+    """One family at a time, keeping its best option, until a pass changes nothing."""
+    return GreedySearch(problem.sizes, **problem.bounds)

@@ -1,4 +1,4 @@
-"""Search by a model: a surrogate of the fitness says which genomes may be better than the best known one.
+"""Bayesian optimisation: a surrogate of the fitness predicts which genomes may beat the best known one.
 
 Efficient global optimisation (Jones, Schonlau and Welch 1998) with a Gaussian process over options and pairs of them.
 Batches are chosen one by one, as if what was chosen before had come out as expected (the kriging believer of
@@ -14,7 +14,8 @@ from random import Random
 import numpy as np
 
 from ragsmith.strategies.local_search import best_known, neighbours
-from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import (
     Feasible,
     Genome,
@@ -42,7 +43,7 @@ NEIGHBOURED = 5
 
 
 class ModelSearch(SteppedSearch):
-    """Proposes what may improve most on the best known genome, by a model of all that was told (a `Strategy`).
+    """Proposes the genomes of highest expected improvement (a `Strategy`).
 
     It begins with ``first`` genomes drawn at random, less what it was told; with a prior, with none.
     """
@@ -70,8 +71,7 @@ class ModelSearch(SteppedSearch):
         yield from islice(self.in_batches(drawn, max(self._first - len(self.told), 1)), 1)
         pool = list(islice(drawn, POOL))  # all others, or as many random ones as are looked at
         while candidates := self._candidates(pool):
-            size = BATCH if self.remaining is None else min(BATCH, self.remaining)
-            yield Population(most_promising(self.told, candidates, size, self._prior))
+            yield Population(most_promising(self.told, candidates, self.batch_of(BATCH), self._prior))
 
     def _candidates(self, pool: Sequence[Genome]) -> list[Genome]:
         best = islice(best_known(self.told), NEIGHBOURED)
@@ -80,7 +80,7 @@ class ModelSearch(SteppedSearch):
 
 
 def learned(told: Mapping[Genome, Told], prior: Prior | None = None) -> Surrogate | None:
-    """What can be believed of all genomes after what was told; None where neither that nor ``prior`` says anything."""
+    """Fit a surrogate to the observations; None where there are none."""
     seen: dict[Genome, tuple[float, float]] = {}
     for genome, one in told.items():
         if isinstance(one, Pruned):
@@ -114,3 +114,10 @@ def most_promising(
         best = max(best, float(mean[i]))
         covariance = covariance - np.outer(covariance[i], covariance[i]) / max(float(covariance[i, i]), 1e-12)
     return tuple(candidates[int(shortlist[i])] for i in chosen)
+
+
+@strategy("model", reads=("population",), paper="https://doi.org/10.1023/A:1008306431147")
+def model(problem: SearchProblem) -> ModelSearch:
+    """What may improve most on the best known pipeline, by a Gaussian process over options and pairs of options."""
+    first, prior = problem.settings.population, problem.prior
+    return ModelSearch(problem.sizes, seed=problem.seed, first=first, prior=prior, **problem.bounds)

@@ -1,11 +1,11 @@
 """NSGA-II (Deb et al. 2002): a genetic algorithm that looks for the best trade of a score for what it costs.
 
-DEAP's ``selNSGA2`` makes the population of each generation from all that is known: front by front of what nothing else
-beats in everything, and within the last front those that stand most alone. Its ``selTournamentDCD`` draws from the
+DEAP's ``selNSGA2`` makes the population of each generation from all that is known: by non-dominated
+fronts, and within the last front by crowding distance. Its ``selTournamentDCD`` draws from the
 global ``random``, so a tournament by the same rule is here.
 
 As in the genetic search, more children may be bred than are scored (``screening``): models of the score and of each
-cost then take those that may improve most on the best that can be had, the mean over what one may be ready to pay.
+cost then take those with the highest expected improvement, averaged over budgets.
 With one cost that is the expected gain in hypervolume.
 """
 
@@ -17,11 +17,11 @@ from random import Random
 
 import numpy as np
 
-from ragsmith.strategies.mutation import adaptive_rate
-from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.breeding import BreedingSearch
+from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.selection import Individual
-from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
+from ragsmith.strategies.strategy import Genome, Population
 from ragsmith.strategies.surrogate import expected_improvement, fit
 
 BUDGETS = 16
@@ -31,24 +31,10 @@ EQUAL = 1e-3
 """Costs that differ by less than this share of their range are the same: those of a model are never quite exact."""
 
 
-class NSGA2Search(SteppedSearch):
-    """Breeds from whoever is on, or near, the front of score against costs (a `Strategy`)."""
+class NSGA2Search(BreedingSearch):
+    """Breeds from genomes on or near the Pareto front of score and costs (a `Strategy`)."""
 
     name = "nsga2"
-
-    def __init__(
-        self,
-        sizes: Sizes,
-        settings: GeneticSettings = PRESETS["default"],
-        *,
-        seed: int = 42,
-        feasible: Feasible = anything,
-        max_evaluations: int | None = None,
-    ) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
-        self.settings = settings
-        self._rng = Random(seed)
-        self._cradle = cradle_of(settings, self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Genomes drawn uniformly, to fill a population, and more where none has a score; then children, all new."""
@@ -65,17 +51,12 @@ class NSGA2Search(SteppedSearch):
             else:
                 front = frozenset(one.fitness.values for one in tools.sortNondominated(members, 1, True)[0])
                 stagnant, best = stagnant + 1 if front == best else 0, front
-                rate = self._mutation_rate(stagnant)
+                rate = self._mutation_rate(1.0, stagnant)
                 genomes = self._children(members, rate)
             if not genomes:
                 return
             yield Population(genomes, rate)
             made += 1
-
-    @property
-    def _children_at_once(self) -> int:
-        """As many as the genetic search breeds beside its elites."""
-        return self.settings.population - self.settings.elitism
 
     def _members(self) -> list[Individual]:
         """All that have a score; of those that are equal in everything the first found."""
@@ -92,7 +73,7 @@ class NSGA2Search(SteppedSearch):
         settings = self.settings
         population = tools.selNSGA2(members, settings.population)
         parents = [tournament(population, self._rng).genome for _ in range(self._children_at_once)]
-        children = self._cradle.new_children(parents * settings.screening, rate, self.told)
+        children = self._offspring.new_children(parents * settings.screening, rate, self.told)
         return self._screened(children) if settings.screening > 1 else tuple(children)
 
     def _screened(self, children: Sequence[Genome]) -> tuple[Genome, ...]:
@@ -125,15 +106,9 @@ class NSGA2Search(SteppedSearch):
             scores, costs = np.append(scores, mean[i]), np.vstack([costs, expected[i]])
         return tuple(children[i] for i in taken)
 
-    def _mutation_rate(self, stagnant: int) -> float:
-        settings = self.settings
-        if settings.mutation != "adaptive":
-            return settings.mutation_rate
-        return adaptive_rate(settings.mutation_rate, settings.mutation_min, settings.mutation_max, 1.0, stagnant)
-
 
 def tournament(population: Sequence[Individual], rng: Random) -> Individual:
-    """The better of two: whoever beats the other in everything; or else stands more alone; or else either."""
+    """The better of two random members: the dominating one, or else the less crowded one, or else either."""
     one, other = rng.sample(population, 2) if len(population) > 1 else [*population, *population]
     if one.fitness.dominates(other.fitness):
         return one
@@ -142,3 +117,17 @@ def tournament(population: Sequence[Individual], rng: Random) -> Individual:
     if one.fitness.crowding_dist == other.fitness.crowding_dist:
         return rng.choice((one, other))
     return max(one, other, key=lambda member: float(member.fitness.crowding_dist))
+
+
+@strategy(
+    "nsga2",
+    reads=(
+        *("population", "generations", "elitism", "crossover", "crossover_rate", "mutation", "mutation_rate"),
+        *("mutation_min", "mutation_max", "screening", "budget"),
+    ),
+    weighs=True,
+    paper="https://doi.org/10.1109/4235.996017",
+)
+def nsga2(problem: SearchProblem) -> NSGA2Search:
+    """NSGA-II, which weighs quality against costs."""
+    return NSGA2Search(problem.sizes, problem.settings, seed=problem.seed, **problem.bounds)

@@ -1,4 +1,4 @@
-"""Breeding: who the parents are, and children of them that are feasible.
+"""Breeding: choose parents, and make feasible children of them.
 
 Of an infeasible child the genes that were just changed go back, and nothing else is ever changed: if other genes were
 changed to fit, the options that they were changed to would be had more often than the rest.
@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ragsmith.strategies.crossover import Crossover
 from ragsmith.strategies.mutation import Mutation, per_gene
-from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.selection import Individual, Parents, Selection, elite
 from ragsmith.strategies.strategy import Feasible, Genome, Sizes
 
@@ -44,7 +44,7 @@ BREEDINGS: Mapping[str, Breeding] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class OffspringGenerator:
-    """How children are made of a pair of parents."""
+    """Makes children of pairs of parents."""
 
     sizes: Sizes
     feasible: Feasible

@@ -1,33 +1,31 @@
-"""What a genetic search is asked to do: its numbers and parts, and the presets of them."""
+"""The settings of a genetic search, and their presets."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from random import Random
 from types import MappingProxyType
 from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS
-from ragsmith.strategies.offspring import BREEDINGS, OffspringGenerator
+from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.selection import SELECTIONS
-from ragsmith.strategies.strategy import Feasible, Sizes
 from ragsmith.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
 class GeneticSettings:
-    """The knobs of the genetic algorithm; the defaults are the paper's.
+    """The settings of the genetic algorithm; the defaults are the paper's.
 
     ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
     of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
     ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many steps without improvement,
     ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
 
-    ``breeding`` says who may be a parent: the ``elites`` of the last population, as in the paper's Algorithm 1, the
+    ``breeding`` is the pool of parents: the ``elites`` of the last population, as in the paper's Algorithm 1, the
     ``best`` of it, as in the paper's code, or of all that is ``known``. ``unseen`` breeds children that are known again
     until they are new. ``screening`` breeds so many new children for each that is evaluated: a model of what is known
     takes those that promise most. ``local_search`` is the share of the budget that is kept for the end, when single
@@ -100,12 +98,6 @@ class GeneticSettings:
         """The most genomes a run scores, unless it is given another limit."""
         bred = None if self.generations is None else self.generations * (self.population - self.elitism)
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
-
-
-def cradle_of(settings: GeneticSettings, sizes: Sizes, feasible: Feasible, rng: Random) -> OffspringGenerator:
-    """How children are made by ``settings``."""
-    cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
-    return OffspringGenerator(sizes, feasible, cross, settings.crossover_rate, mutate, rng)
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a search strategy is: it proposes genomes, is told their scores, and remembers both.
+"""The interface of search strategies, and the base class that all share.
 
 A strategy decides and never evaluates. The whole loop outside is
 
@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Protocol
 
@@ -36,13 +36,12 @@ Feasible = Callable[[Genome], bool]
 """Whether a genome may be evaluated at all."""
 
 Prior = Callable[[Sequence[Genome]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""What is expected of genomes before anything is known of them here: of each its fitness, up to a number that all
-share, and the standard deviation."""
+"""A prior over genomes: the expected fitness of each, up to a common constant, and its standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What is told of a candidate that a race dropped after so many answers.
+    """The observation of a candidate that a race pruned after so many questions.
 
     ``estimate`` is a rough fitness, with its standard ``error``, and never a score: the candidate can neither win nor
     be an elite.
@@ -54,14 +53,14 @@ class Pruned:
 
 
 Told = float | Pruned | None
-"""What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
+"""The observation of a genome: a score (higher is better), or that it was pruned; None if it failed."""
 
 
 IDLE_STEPS = 1000
 """Populations in a row in which every genome is known, after which a search ends."""
 
 Costs = tuple[float, ...]
-"""What a genome costs, lower is better: a number for each objective beside the score."""
+"""What a genome costs, lower is better: a number for each objective besides the score."""
 
 NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
@@ -69,6 +68,11 @@ NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 def anything(genome: Genome) -> bool:
     """The rule of a space in which nothing is forbidden."""
     return True
+
+
+def has_at_most(n: int, sizes: Sizes, feasible: Feasible) -> bool:
+    """Whether a space has no more than ``n`` feasible genomes."""
+    return sum(1 for _ in islice(filter(feasible, product(*map(range, sizes))), n + 1)) <= n
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class Strategy(Protocol):
     def propose(self) -> tuple[Genome, ...]:
         """The next genomes to evaluate, distinct and in a fixed order; ``()`` when the search is over.
 
-        None of them was told yet. Until all of a batch are told, the rest of it is proposed again.
+        None has an observation yet. Until all of a batch have one, the rest of it is proposed again.
         """
         ...
 
@@ -113,12 +117,12 @@ class Strategy(Protocol):
         repeats: Collection[Genome] = (),
         costs: Mapping[Genome, Costs] = NO_COSTS,
     ) -> None:
-        """Report what evaluations came to. What failed or was dropped is kept, and never a winner.
+        """Report observations. What failed or was pruned is remembered, and never wins.
 
-        A genome that was not proposed may be told too: it is then known, may win, and will not be proposed.
-        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they are told like others
-        and do not count against the limit on evaluations. ``costs`` has those of every genome with a score, where
-        there are several objectives; most strategies go by the score alone.
+        A genome that was not proposed may be reported, too: it is then known, may win, and will not be proposed.
+        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they do not count against
+        the limit on evaluations. ``costs`` has those of every genome with a score, where there are several objectives;
+        most strategies use the score alone.
         """
         ...
 
@@ -143,7 +147,7 @@ class SteppedSearch(ABC):
     ``steps`` ends or ``max_evaluations`` genomes were proposed, repeats left out; the last batch is cut to that limit.
     """
 
-    name: str
+    name: str = "search"
     history: list[Generation]
 
     def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:
@@ -224,10 +228,14 @@ class SteppedSearch(ABC):
             return None
         return self.max_evaluations - len(self._proposed) + len(self._repeats)
 
+    def batch_of(self, size: int) -> int:
+        """``size``, or as many genomes as may still be proposed."""
+        return size if self.remaining is None else min(size, self.remaining)
+
     def in_batches(self, genomes: Iterable[Genome], size: int) -> Iterator[Population]:
         """Cut a stream of genomes into populations of ``size``, of what is not known and may still be proposed."""
         unknown = (genome for genome in genomes if genome not in self.told)
-        while batch := tuple(islice(unknown, size if self.remaining is None else min(size, self.remaining))):
+        while batch := tuple(islice(unknown, self.batch_of(size))):
             yield Population(batch)
 
     def _open(self, step: Population) -> None:

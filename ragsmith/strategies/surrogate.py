@@ -1,8 +1,8 @@
-"""A surrogate of the fitness: what some genomes are worth says what to expect of all others, and how surely.
+"""A surrogate of the fitness: predict all genomes from the observed ones, with uncertainty.
 
-It is a Gaussian process (Rasmussen and Williams 2006, chapters 2 and 5). The fitness of a genome is taken to be
+It is a Gaussian process (Rasmussen and Williams 2006, chapters 2 and 5). The fitness of a genome is modelled as
 
-    expected + level + sd * (an effect of each option + an effect of each pair of options + what is its own)
+    expected + level + sd * (an effect of each option + an effect of each pair of options + an effect of its own)
 
 where ``expected`` and ``sd`` come from a prior, or are 0 and the spread of what was seen. Effects are normal and
 independent of each other: w_i is the variance of the options of gene i, b w_i w_j that of the pairs of genes i and j,
@@ -80,7 +80,7 @@ def _switches(rows: Options, sizes: Options) -> Array:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """What is believed of all genomes after some were seen; `fit` makes it."""
+    """The posterior over all genomes after some were observed; `fit` makes it."""
 
     variances: GenomeVariances
     scale: float
@@ -153,7 +153,7 @@ def expected_improvement(mean: Array, sd: Array, best: float | Array) -> Array:
 
 
 def _expected(genomes: Sequence[Genome], prior: Prior | None, scale: float) -> tuple[Array, Array]:
-    """What ``prior`` expects of each genome, and its sd."""
+    """The prior mean and sd of each genome."""
     if prior is None:
         return np.zeros(len(genomes)), np.full(len(genomes), scale)
     return prior(genomes)
@@ -161,7 +161,7 @@ def _expected(genomes: Sequence[Genome], prior: Prior | None, scale: float) -> t
 
 @dataclass(frozen=True)
 class _Problem:
-    """What the variances have to explain."""
+    """The data that the variances are fitted to."""
 
     same: Array
     """By gene, whether two genomes that were seen have the same option: shape (genes, seen * seen)."""

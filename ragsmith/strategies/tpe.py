@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
-from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.extensions import Package
+from ragsmith.plugins import Count
+from ragsmith.strategies.registry import SearchProblem, strategy
+from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ class TPESearch(SteppedSearch):
         for genome, told in self.told.items():
             answer(study, enqueued(study, options, genome), told)
         while True:
-            size = self._size if self.remaining is None else min(self._size, self.remaining)
+            size = self.batch_of(self._size)
             asked: dict[Genome, Trial] = {}
             while len(asked) < size and (suggestion := self._suggest(study, options, asked)):
                 genome, trial = suggestion
@@ -122,3 +125,13 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+@strategy(
+    "tpe",
+    paper="https://papers.nips.cc/paper/4443-algorithms-for-hyper-parameter-optimization",
+    package=Package("optuna", "optuna"),
+)
+def tpe(problem: SearchProblem, *, batch: Count = 4) -> TPESearch:
+    """Optuna's tree-structured Parzen estimator."""
+    return TPESearch(problem.sizes, seed=problem.seed, batch=batch, **problem.bounds)

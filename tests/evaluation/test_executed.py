@@ -37,7 +37,8 @@ MACHINERY = {
         "gateway.vectors_and_scores",
         "index.stores",
     ),
-    *("models.roles", "models.capabilities", "models.vector_address"),
+    *("extensions", "models.roles", "models.capabilities"),
+    *("models.options", "models.vector_address", "models.vector_stores"),
 }
 """What finds, starts, reaches, joins, remembers and counts, without ``ragsmith.``; the last question of a review is
 whether a module that is added here can change what is returned."""

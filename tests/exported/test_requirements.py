@@ -63,7 +63,7 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered(
     assert (found.genomes, found.about_pipelines, found.about_made) == (None, 9, 9 * searched)  # with two baselines
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [known.name for known in STRATEGIES])
 def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Experiment, store: Store, strategy: str) -> None:
     paper = load_space("paper")
     objectives = ("quality", "calls") if strategy == "nsga2" else ("quality",)

@@ -223,7 +223,7 @@ def test_exact_search_keeps_one_matrix_and_asking_nothing_opens_the_store() -> N
 def test_an_unknown_place_for_vectors_is_said_when_it_is_needed() -> None:
     index = Index(entries([["salt"]]), partial(open_vectors, "chroma"))
     assert len(index.by_words(["salt"], 3)) == 1
-    with pytest.raises(UsageError, match="give auto, exact, approximate, qdrant"):
+    with pytest.raises(UsageError, match="give auto, approximate or approximate:FOLDER, exact"):
         index.by_vector(["salt"], 3, Words())
 
 

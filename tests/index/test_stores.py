@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from postgres_server import programs_with_vectors
 
 from ragsmith.errors import ModelUnavailable, UsageError
-from ragsmith.index.approximate import CODED_ROWS, ApproximateVectors
-from ragsmith.index.exact import ExactVectors
 from ragsmith.index.screening import LOW, best_cosines, nearest
 from ragsmith.index.stores import LARGE_ROWS, open_vectors
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import SINGLE_KEYS, Keys, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_stores.approximate import CODED_ROWS, ApproximateVectors
+from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.vector_address import kind_of_machine, serves_one_process, store_identity
+from ragsmith.models.vector_address import kind_of_machine
+from ragsmith.models.vector_stores import serves_one_process, store_identity
 
 
 class Made:
@@ -238,7 +239,7 @@ def test_a_server_that_is_down_is_named_without_its_url(opened: Open) -> None:
 
 @pytest.mark.parametrize("location", ["chroma", "qdrant", "qdrant:", "postgresql", "postgresql:db", "exactly"])
 def test_an_unknown_store_is_answered_with_the_known_ones(location: str) -> None:
-    with pytest.raises(UsageError, match="give auto, exact, approximate, qdrant: and"):
+    with pytest.raises(UsageError, match="give auto, approximate or approximate:FOLDER, exact, "):
         open_vectors(location, keys_of([1]), Made(unit_rows(1, 1)))
 
 
@@ -357,7 +358,7 @@ def test_what_a_database_refuses_is_said_with_what_to_do(
     request: pytest.FixtureRequest, refusal: str, said: str
 ) -> None:
     pytest.importorskip("psycopg", reason="needs the extra postgres")
-    from ragsmith.index.pgvector import _server  # noqa: PLC0415
+    from ragsmith.index.vector_stores.pgvector import _server  # noqa: PLC0415
 
     server = _server(request.getfixturevalue("vector_server").database())
     with pytest.raises(ModelUnavailable, match=said):
@@ -471,7 +472,7 @@ def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss", reason="needs the extra large")
-    monkeypatch.setattr("ragsmith.index.approximate._MOST_BYTES", 1)
+    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._MOST_BYTES", 1)
     theirs = [tmp_path / name for name in ("proj/.git/HEAD", "proj/notes/may.md", ".hidden/x/y")]
     for file in theirs:
         file.parent.mkdir(parents=True)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.index.approximate import ApproximateVectors
 from ragsmith.index.index import Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.index.vector_store import Keys, VectorStore, keys_name
+from ragsmith.index.vector_stores.approximate import ApproximateVectors
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_stores import VECTOR_STORES, serves_one_process
 from ragsmith.types import IndexEntry
 
 KINDS = ("exact", "approximate", "coded", "qdrant in memory", "qdrant in a folder", "postgresql")
@@ -28,6 +28,10 @@ KEPT = ("approximate", "coded", "qdrant in a folder", "postgresql")
 PACKAGES = {"approximate": "faiss", "coded": "faiss", "qdrant": "qdrant_client", "postgresql": "psycopg"}
 MISSING = 0.01
 """The share of questions for which approximate search may find another five."""
+
+
+def test_every_registered_store_is_in_this_suite() -> None:
+    assert {known.name for known in VECTOR_STORES} == {kind.partition(" ")[0] for kind in KINDS} - {"coded"}
 
 
 class Made:
@@ -263,8 +267,8 @@ def test_other_texts_or_another_embedder_have_vectors_of_their_own(place: Place)
 def test_what_broke_off_while_it_was_filled_is_whole_when_it_is_opened_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragsmith.index.pgvector.BATCH_ROWS", 256)
-    monkeypatch.setattr("ragsmith.index.approximate._BLOCK", 256)
+    monkeypatch.setattr("ragsmith.index.vector_stores.pgvector.BATCH_ROWS", 256)
+    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._BLOCK", 256)
     rng = np.random.default_rng(8)
     keys, rows, queries = keys_of([1] * 600), unit_rows(rng, 600), unit_rows(rng, 3)
 

@@ -111,7 +111,7 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
         ("device", 0, "device must be text, not 0"),
         ("query_prefix", ["query: "], "query_prefix must be text"),
         ("vector_store", "chroma:here", "unknown vector store"),
-        ("vector_store", "qdrant", "give auto, exact, approximate, qdrant: and a URL or folder, or"),
+        ("vector_store", "qdrant", "give auto, approximate or approximate:FOLDER, exact, postgresql://"),
         ("vector_store", "qdrant:", "unknown vector store 'qdrant:'"),
         ("vector_store", 7, "unknown vector store 7"),
         ("vector_store", "qdrant:https://u:hush-hush-hush@host", "export its key as QDRANT_API_KEY"),

@@ -7,7 +7,7 @@ from random import Random
 from landscapes import additive, even, run
 
 from ragsmith.strategies import RandomSearch
-from ragsmith.strategies.random_search import decode, permutation, shuffled_space
+from ragsmith.strategies.sampling import decode, permutation, shuffled_space
 
 
 def test_without_a_limit_the_whole_feasible_space_is_drawn_once() -> None:

@@ -65,21 +65,15 @@ def check(
 @commands.command()
 def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
     """List the gates of `ragsmith dataset check`, with their options."""
-    from ragsmith.labelling.checking.gates import gates as registered
+    from ragsmith.labelling.checking.gates import GATES
 
-    known = registered()
     if as_json:
-        say_json(
-            [
-                {"name": name, "asks": one.asks, "options": one.defaults, "paper": one.paper}
-                for name, one in known.items()
-            ]
-        )
+        say_json([{"name": one.name, "asks": one.asks, "options": one.options, "paper": one.paper} for one in GATES])
         return
-    width = max(map(len, known))
-    for name, one in known.items():
-        options = "".join(f"  {name}.{option}={value}" for option, value in one.defaults.items())
-        say(f"{name:<{width}}  {one.asks}{options}")
+    width = max(len(one.name) for one in GATES)
+    for one in GATES:
+        options = "".join(f"  {one.name}.{option}={value}" for option, value in one.options.items())
+        say(f"{one.name:<{width}}  {one.asks}{options}")
 
 
 def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:

@@ -115,7 +115,7 @@ def check_request(
     for name, given in (options or {}).items():
         if name not in asked:
             raise WrongOption("set", f"is about a gate that is not asked: {name!r}; {did_you_mean(name, asked)}")
-        asked[name].resolved(given)
+        asked[name].check_options(given)
     if chunk_size < SMALLEST_CHUNK:
         raise WrongOption("chunk_size", f"is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
     return chosen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ragsmith.labelling.checking import wording
 from ragsmith.labelling.checking.check import Check
 from ragsmith.labelling.checking.finding import GateFinding, Offender
-from ragsmith.labelling.checking.gates import gates
+from ragsmith.labelling.checking.gates import GATES
 from ragsmith.reporting.page import rendered
 
 LISTED = 30
@@ -36,13 +36,12 @@ class GateSection:
 
 def check_page(check: Check) -> str:
     """The check as one page that fetches nothing and has no script."""
-    known = gates()
     sections = [
         GateSection(
-            known[finding.gate].asks,
+            GATES[finding.gate].asks,
             finding,
             wording.shown(finding),
-            known[finding.gate].reasons,
+            GATES[finding.gate].reasons,
         )
         for finding in check.findings
     ]

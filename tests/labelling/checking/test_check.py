@@ -86,9 +86,12 @@ def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
         (("--only", "titels"), "names no gate: 'titels'; did you mean 'titles'?"),
         (("--only", "spans", "--without", "spans"), "leaves no gate"),
         (("--only", "bm25", "--set", "bm25.low=0.9"), "bm25.low at 0.9, above bm25.high, 0.8: swap them"),
-        (("--set", "questions.difference=0"), "questions.difference must be a number from 0.001 to 1, not 0"),
-        (("--set", "bm25.low=few"), "bm25.low must be a number from 0 to 1, not 'few'"),
-        (("--set", "bm25.lowest=0.1"), "names no option of bm25: 'lowest'; did you mean 'low'?"),
+        (
+            ("--set", "questions.difference=0"),
+            "the option 'difference' of questions must be a number from 0.001 to 1, not 0",
+        ),
+        (("--set", "bm25.low=few"), "the option 'low' of bm25 must be a number from 0 to 1, not 'few'"),
+        (("--set", "bm25.lowest=0.1"), "bm25 has no option 'lowest': did you mean 'low'?"),
         (("--set", "bm52.low=0.1"), "is about a gate that is not asked: 'bm52'; did you mean 'bm25'?"),
         (("--only", "spans", "--set", "bm25.low=0.1"), "is about a gate that is not asked: 'bm25'"),
         (("--set", "bm25.low"), "give GATE.OPTION=VALUE, such as bm25.low=0.6"),
@@ -117,7 +120,7 @@ def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Comman
 # --- gates of one's own ----------------------------------------------------------------------------------------------
 
 OWN = '''
-from ragsmith.labelling.checking.finding import GateFinding, Limit, Offender, GateState
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender
 from ragsmith.labelling.checking.gates import gate
 from ragsmith.labelling.checking.view import View
 
@@ -150,7 +153,7 @@ def test_a_gate_of_ones_own_is_listed_asked_set_and_shown(spawn: Callable[..., A
     assert (code, "1 gate failed, short: 1 failed." in out) == (1, True)
     assert "Fail where a question has more words than are allowed." in Path("page.html").read_text()
     code, _, err = run(*own, "--set", "short.words=x")
-    assert (code, "short.words must be a whole number, not 'x'" in err) == (2, True)
+    assert (code, "the option 'words' of short must be a whole number, not 'x'" in err) == (2, True)
     code, _, err = run("check", "law", "--import", "own.py", "--only", "shrt")
     assert (code, "did you mean 'short'?" in err) == (2, True)
 
@@ -158,9 +161,9 @@ def test_a_gate_of_ones_own_is_listed_asked_set_and_shown(spawn: Callable[..., A
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def bm25(view): ...", "ValueError: there are two gates 'bm25': rename one of them"),
-        ("def mine(view, *, words=3): ...", "TypeError: an option cannot be of type"),
-        ("def mine(view, *, words: int = 'x'): ...", "has a wrong value: mine.words must be a whole number"),
+        ("def bm25(view): ...", "ValueError: the gate 'bm25' is registered twice"),
+        ("def mine(view, *, words=3): ...", "ValueError: the option 'words' of mine needs a type, and a default"),
+        ("def mine(view, *, words: int = 'x'): ...", "the option 'words' of mine must be a whole number, not 'x'"),
     ],
 )
 def test_a_gate_that_is_declared_wrongly_is_refused(ragsmith: Command, source: str, said: str) -> None:

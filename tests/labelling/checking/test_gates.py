@@ -17,8 +17,8 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.extensions import Package
 from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import GateState, Limit, not_judged
-from ragsmith.labelling.checking.gates import chosen_gates, gates
-from ragsmith.labelling.checking.registry import REGISTERED, Gate
+from ragsmith.labelling.checking.gates import GATES, chosen_gates
+from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import View
 from ragsmith.records.record import RunSettings
 from ragsmith.types import Dataset, Document, Example, Span
@@ -289,7 +289,7 @@ def test_eight_groups_are_enough_to_say_what_can_be_shown(documents: int) -> Non
 
 
 def test_every_gate_has_a_damage() -> None:
-    assert {gate for _, gate in DAMAGES} == set(gates()) == set(NAMES)
+    assert {gate for _, gate in DAMAGES} == {known.name for known in GATES} == set(NAMES)
 
 
 # --- what holds of every gate ----------------------------------------------------------------------------------------
@@ -297,16 +297,15 @@ def test_every_gate_has_a_damage() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gate_declares_itself(name: str) -> None:
-    known = gates()[name]
-    assert known.judge.__name__ == known.judge.__module__.rsplit(".", 1)[-1] == name
+    known = GATES[name]
+    assert known.fn.__name__ == known.fn.__module__.rsplit(".", 1)[-1] == name
     assert known.asks.endswith("?")
     assert known.reasons[0].startswith(("Fail", "Warn"))
-    assert known.resolved({}) == known.defaults
-    with pytest.raises(UsageError, match=f"names no option of {name}: 'nothing'"):
-        known.resolved({"nothing": 1})
+    with pytest.raises(UsageError, match=f"{name} has no option 'nothing'"):
+        known.check_options({"nothing": 1})
     for option in known.options:
-        with pytest.raises(UsageError, match=f"{name}.{option} must be"):
-            known.resolved({option: "no number"})
+        with pytest.raises(UsageError, match=f"the option '{option}' of {name} must be"):
+            known.check_options({option: "no number"})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -317,16 +316,21 @@ def test_a_gate_judges_nothing_of_an_empty_set(law: Dataset, name: str) -> None:
 
 
 def test_what_is_no_finding_is_refused(law: Dataset) -> None:
-    wrong = Gate("wrong", "Is it?", lambda view: 7)  # type: ignore[arg-type, return-value]
-    with pytest.raises(UsageError, match="the gate wrong returned 7: return a Finding"):
+    wrong = Gate(name="wrong", asks="Is it?", fn=lambda view: 7)
+    with pytest.raises(UsageError, match="the gate wrong returned 7: return a GateFinding"):
         wrong(View(with_examples(law, [])))
 
 
 def test_a_package_that_is_not_installed_is_said_before_anything_is_read() -> None:
-    wants = Gate("wants", "Is it?", lambda view: not_judged("?"), package=Package("no_such_module", "nothing", "extra"))
-    REGISTERED["wants"] = wants
+    wants = Gate(
+        name="wants",
+        asks="Is it?",
+        fn=lambda view: not_judged("?"),
+        package=Package("no_such_module", "nothing", "extra"),
+    )
+    GATES.add(wants)
     try:
         with pytest.raises(UsageError, match=r"nothing is not installed: run  pip install 'ragsmith\[extra\]'"):
             chosen_gates(["wants"])
     finally:
-        del REGISTERED["wants"]
+        GATES.remove("wants")

@@ -2,7 +2,7 @@
 
 A file of one's own registers one in the same way::
 
-    from ragsmith.labelling.checking.finding import GateFinding, Limit, GateState
+    from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit
     from ragsmith.labelling.checking.gates import gate
 
     @gate("Is each question short?")
@@ -27,17 +27,10 @@ from ragsmith.labelling.checking.gates import (  # noqa: F401  # isort: skip
 from collections.abc import Sequence
 
 from ragsmith.errors import WrongOption
-from ragsmith.labelling.checking.registry import REGISTERED, Gate, gate
-from ragsmith.plugins import load_plugins
+from ragsmith.labelling.checking.registry import GATES, Gate, gate
 from ragsmith.text.suggest import did_you_mean
 
-__all__ = ["chosen_gates", "gate", "gates"]
-
-
-def gates() -> dict[str, Gate]:
-    """Every gate by name, in the order in which they are asked: those of installed packages and own files come last."""
-    load_plugins(__name__)
-    return REGISTERED
+__all__ = ["GATES", "chosen_gates", "gate"]
 
 
 def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
@@ -46,7 +39,7 @@ def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple
     Raises:
         UsageError: a gate is not known, none is left, or a package is not installed.
     """
-    known = gates()
+    known = {gate.name: gate for gate in GATES}
     for parameter, names in (("only", only), ("without", without)):
         for name in names:
             if name not in known:

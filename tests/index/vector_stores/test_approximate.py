@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index.approximate import ApproximateVectors
 from ragsmith.index.vector_store import Keys, MakeVectors, TextPositions, keys_name
+from ragsmith.index.vector_stores.approximate import ApproximateVectors
 from ragsmith.models.protocols import Vectors
 
 pytest.importorskip("faiss", reason="needs the extra large")

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
+from ragsmith.extensions import Package
 from ragsmith.index.rescoring import Fetched, search_rescored
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+from ragsmith.models.vector_stores import vector_store
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -261,3 +263,9 @@ def _copied(vectors: NDArray[np.floating], first: int) -> bytes:
     rows["fields"], rows["four"], rows["id"] = 2, 4, np.arange(first, first + len(vectors))
     rows["size"], rows["dimensions"], rows["vector"] = size, vectors.shape[1], vectors
     return _SIGNATURE + rows.tobytes() + _END
+
+
+@vector_store("postgresql", form="postgresql://USER@HOST/DATABASE", package=Package("psycopg", "psycopg", "postgres"))
+def postgresql(address: str, keys: Keys, make: MakeVectors) -> PostgresVectors:
+    """A PostgreSQL database with the extension pgvector."""
+    return PostgresVectors(f"postgresql:{address}", keys, make)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ragsmith.index.screening import nearest
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, as_kept
+from ragsmith.models.vector_stores import vector_store
 
 
 class ExactVectors:
@@ -27,3 +28,9 @@ class ExactVectors:
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
         positions = np.stack([best_positions(row, k) for row in rows])
         return positions, np.take_along_axis(rows, positions, axis=1)
+
+
+@vector_store("exact")
+def exact(address: str, keys: Keys, make: MakeVectors) -> ExactVectors:
+    """All vectors in memory, compared with every query."""
+    return ExactVectors(keys, make)

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from ragsmith.building import TaskProgress
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.extensions import Package
 from ragsmith.gateway.vectors_and_scores import COLLECTION_TEXTS
 from ragsmith.index.artifact_cache import Arrays, Artifact, ArtifactCache, ArtifactKey, found_in, rows_of
 from ragsmith.index.rescoring import best_entries
@@ -37,6 +38,7 @@ from ragsmith.index.screening import doubt, nearest
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_address import kind_of_machine
+from ragsmith.models.vector_stores import vector_store
 
 CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""
@@ -253,3 +255,15 @@ def _faiss() -> Any:
 def default_folder() -> Path:
     """Where vectors lie if nobody says where: in the folder for caches of this user."""
     return user_cache_path("ragsmith", appauthor=False) / "vectors"
+
+
+@vector_store(
+    "approximate",
+    form="approximate or approximate:FOLDER",
+    exact=False,
+    paper="https://doi.org/10.1109/TPAMI.2010.57",
+    package=Package("faiss", "faiss-cpu", "large"),
+)
+def approximate(address: str, keys: Keys, make: MakeVectors) -> ApproximateVectors:
+    """Short codes in memory and vectors on the disk, for millions of keys; it may miss some."""
+    return ApproximateVectors(keys, make, Path(address) if address else default_folder())

@@ -21,9 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
+from ragsmith.extensions import Package
 from ragsmith.index.rescoring import Fetched, search_rescored
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.vector_address import is_url
+from ragsmith.models.vector_stores import vector_store
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -187,3 +189,13 @@ def _connect(location: str) -> QdrantClient:
             f"the Qdrant folder {location!r} cannot be opened, perhaps because another process has it open: "
             f"give another folder, or the URL of a server ({type(error).__name__})"
         ) from None
+
+
+@vector_store(
+    "qdrant",
+    form="qdrant:URL, qdrant:FOLDER or qdrant::memory:",
+    package=Package("qdrant_client", "qdrant-client", "qdrant"),
+)
+def qdrant(address: str, keys: Keys, make: MakeVectors) -> QdrantVectors:
+    """A Qdrant server by URL, or an embedded one in a folder or in memory."""
+    return QdrantVectors(address, keys, make)
