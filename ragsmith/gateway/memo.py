@@ -69,8 +69,32 @@ class Memo(Generic[V]):
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The value of ``key``, computed now unless it is remembered or being computed."""
-        entry = self._done.get(key)  # without a lock and a list: most keys are found here
-        return self._use(entry) if entry is not None else self.get_many([key], lambda _: [compute()])[0]
+        entry = self._done.get(key)  # without a lock: most keys are found here
+        if entry is not None:
+            return self._use(entry)
+        with self._lock:
+            waiting: Future[V] | None = None
+            entry = self._done.get(key)
+            if entry is not None:
+                return self._use(entry)
+            if key in self._running:
+                waiting = self._running[key] = self._running[key] or Future()
+            else:
+                self._running[key] = None
+        if waiting is not None:
+            return waiting.result()
+        began = perf_counter()
+        try:
+            value = compute()
+        except BaseException as error:
+            self._fail([key], error)
+            raise
+        with self._lock:
+            self._keep(key, value, perf_counter() - began)
+            waiting = self._running.pop(key)
+        if waiting is not None:
+            waiting.set_result(value)
+        return value
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> list[V]:
         """The values of ``keys``; ``compute`` gets, once, the distinct keys that are neither remembered nor computed.
@@ -105,11 +129,7 @@ class Memo(Generic[V]):
             if len(values) != len(mine):
                 raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
         except BaseException as error:
-            with self._lock:
-                waited_for = [self._running.pop(key) for key in mine]
-            for future in waited_for:
-                if future is not None:
-                    future.set_exception(error)
+            self._fail(mine, error)
             raise
         cost = (perf_counter() - began) / len(mine)
         failed = [value for value in values if isinstance(value, ModelError)]
@@ -140,3 +160,11 @@ class Memo(Generic[V]):
         entry = self._done[key] = MemoEntry(value, cost, 0.0 if room is None else room.level)
         if room is not None:
             room.admit(self._done, key, entry, self._weighed)
+
+    def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
+        """Raise ``error`` in all callers that wait for one of these keys."""
+        with self._lock:
+            waiting = [self._running.pop(key) for key in mine]
+        for future in waiting:
+            if future is not None:
+                future.set_exception(error)
