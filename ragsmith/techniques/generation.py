@@ -170,7 +170,12 @@ def _cue(question: str, sentences: tuple[str, ...]) -> NDArray[np.float64] | flo
     pattern = _NUMBER if _ASKS_NUMBER.search(question) else _NAME if _ASKS_NAME.search(question) else None
     if pattern is None or wants_explanation(question):
         return 0.0
-    return CUE * np.array([pattern.search(sentence) is not None for sentence in sentences])
+    return CUE * np.array([_matches(pattern, sentence) for sentence in sentences])
+
+
+@bounded_cache(1 << 14, key="a pattern and a sentence")
+def _matches(pattern: re.Pattern[str], sentence: str) -> bool:
+    return pattern.search(sentence) is not None
 
 
 @cache
