@@ -298,8 +298,8 @@ class QuestionOutcome:
 class QuestionResult:
     """One question of the run, as the winner and naive RAG treated it.
 
-    ``question`` is its id, ``text`` what is asked, and ``reference`` the reference answer: both are "" in runs of
-    earlier versions. A pipeline that did not meet it is None.
+    ``question`` is its id, ``text`` what is asked, and ``reference`` the reference answer. A pipeline that did not
+    meet it is None.
     """
 
     question: str

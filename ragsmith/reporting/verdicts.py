@@ -103,7 +103,7 @@ def same_as(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, st
     """Which pipelines are no rivals of their own, by part in the test: each with the part that it has already.
 
     A pipeline that is the winner is not compared with it. Where ``cheapest`` is the winner, none is cheaper within the
-    margin; runs of earlier versions do not say.
+    margin.
     """
     if "winner" not in tested:
         return {}

@@ -126,7 +126,7 @@ class Review:
             found = [draft.id for draft in self._drafts()]
         if not found:
             raise UsageError(
-                f"{folder} has no drafted questions to review; draft some  (ragsmith dataset draft {folder})"
+                f"{folder} has no drafted questions; draft some  (ragsmith dataset draft {folder} --llm MODEL)"
             )
 
     def __enter__(self) -> Self:
@@ -151,7 +151,9 @@ class Review:
         if not found.is_dir():
             raise UsageError(f"{found} is no folder: name the folder of the data set whose drafts are to be reviewed")
         if not (found / QUESTIONS).is_file():
-            raise UsageError(f"{found} has no {QUESTIONS}; draft questions first  (ragsmith dataset draft {found})")
+            raise UsageError(
+                f"{found} has no {QUESTIONS}; draft questions first  (ragsmith dataset draft {found} --llm MODEL)"
+            )
         manifest, wrong = read_manifest(found)
         documents, wrong_documents = read_documents(found, manifest.titles)
         if mistakes := (*wrong, *wrong_documents):

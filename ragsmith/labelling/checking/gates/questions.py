@@ -39,7 +39,7 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
     total = len(view.given.examples)
     if total < MIN_QUESTIONS:
         said = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
-        advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft` proposes some"
+        advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft --llm MODEL` proposes some"
         return GateFinding(GateState.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
     if len(view.ranked) < FEWEST:
         return not_judged(
@@ -70,7 +70,9 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
     )
     if limit.holds(here):
         return GateFinding(GateState.PASSED, said, float(here), limit, charts=(chart,))
-    advice = "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft` proposes some"
+    advice = (
+        "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft --llm MODEL` proposes some"
+    )
     return GateFinding(GateState.WARNING, said, float(here), limit, advice, charts=(chart,))
 
 
@@ -78,7 +80,7 @@ def _more_groups(view: View) -> str:
     """What to do where the test has too few groups: test all questions, if those have enough, or ask about more."""
     advice = (
         "questions whose gold lies together count as one group, so ask about other documents or sections: "
-        "`ragsmith dataset draft` proposes questions"
+        "`ragsmith dataset draft --llm MODEL` proposes questions"
     )
     tested = [example for fold in crossfit(view.dataset, FOLDS) for example in fold.test]
     if (groups := len(Clusters.of(view.dataset, tested).groups)) < FEWEST_GROUPS:
