@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.counting import counted
 from ragsmith.comparison.difference import Difference, difference
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.digest import digest
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -23,9 +25,8 @@ from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.genes import configuration, label
 from ragsmith.reporting.facts import looked
-from ragsmith.runs.final_comparison import count_pairwise_use
 from ragsmith.store.store import Store
 from ragsmith.text.table import Path, to_csv
 from ragsmith.types import Example
@@ -168,7 +169,7 @@ def compare(
     clusters = Clusters.of(ours.setup.dataset, asked)
     look = None
     if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
-        look = count_pairwise_use(store, (ours, theirs), fitness, [example.id for example in examples], day)
+        look = _count_use(store, (ours, theirs), fitness, examples, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measures(found, both, fitness, clusters)
@@ -266,6 +267,15 @@ def evaluated(
         return [one.evaluate(store, examples, workers=workers) for one in pipelines]
     with Evaluator(first.setup, store, workers, ranks=first.fitness.ranks) as evaluator:
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
+
+
+def _count_use(
+    store: Store, pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example], day: str
+) -> HoldoutUse:
+    """Count the use of the questions by two pipelines that are compared, in either order."""
+    contents = digests(pipelines[0].setup.dataset, examples)
+    compared = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in pipelines)
+    return counted(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
 
 
 def _measures(

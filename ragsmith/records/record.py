@@ -19,7 +19,6 @@ from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
@@ -308,10 +307,10 @@ class RunStatistics:
     spent: Spent = NOTHING_SPENT
 
     @classmethod
-    def of(cls, evaluator: Evaluator, work: ComputedWork | None, spent: Spent) -> RunStatistics:
-        """The account of what ``evaluator`` did; ``work`` is None if no stage had to run."""
+    def of(cls, computed: int, reused: int, work: ComputedWork | None, spent: Spent) -> RunStatistics:
+        """From counts of answers, and the ``work``, None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
-        return replace(cls(evaluator.computed, evaluator.reused, *stages), spent=spent)
+        return replace(cls(computed, reused, *stages), spent=spent)
 
 
 @dataclass(frozen=True, slots=True)

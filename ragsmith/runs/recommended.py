@@ -164,7 +164,7 @@ def _without(own: tuple[int, ...]) -> Knowledge:
 
 
 @cache
-def what_is_known() -> str:
+def knowledge_digest() -> str:
     """Identifies what was learned on other data sets, and ships with ragsmith."""
     return digest("known", SHIPPED.read_text(encoding="utf-8"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +26,7 @@ from ragsmith.records.objectives import costs, priced
 from ragsmith.records.record import RunRecord, RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.runs.final_comparison import FinalComparison
+from ragsmith.runs.final_comparison import final_candidates
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -205,15 +206,15 @@ def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[
 
 def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None:
     winner, cheap = (Evaluation(name, baseline(name), (), {}, {}) for name in ("bm25", "naive"))
-    finals = FinalComparison(
-        winner=winner,
+    meets = partial(
+        final_candidates,
+        winner,
         leader=winner,
         estimated=winner,
         recommended=None,
         single=None,
-        cheapest=cheap,
         random=None,
         baselines={"naive": cheap, "bm25": winner},
     )
-    assert finals.candidates()["cheapest"] == cheap.candidate
-    assert "cheapest" not in replace(finals, cheapest=winner).candidates()
+    assert meets(cheapest=cheap)["cheapest"] == cheap.candidate
+    assert "cheapest" not in meets(cheapest=winner)

@@ -32,7 +32,8 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.run import Run, RunOutcome, run_key
+from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_key import run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import retrieval
@@ -88,7 +89,7 @@ def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     found = pipeline(
         retrieval="listnet", reranking="cross_encoder", passage_filter=filtered, passage_augment="prev_next"
     )
-    monkeypatch.setattr("ragsmith.runs.run.recommended_for", lambda *_: found)
+    monkeypatch.setattr("ragsmith.runs.search.recommended_for", lambda *_: found)
     return found
 
 
