@@ -58,8 +58,8 @@ def left(folder: Path) -> Left:
         found: Left = {table: connection.execute(query).fetchall() for table, query in ROWS.items()}
     with Store.open(cache) as store:
         [run] = store.runs()
-        record = RunRecord.read(run.value)
-        found |= {f"record: {name}": value for name, value in record.plain().items() if name not in OF_THE_PROCESS}
+        record = RunRecord.from_dict(run.value)
+        found |= {f"record: {name}": value for name, value in record.to_dict().items() if name not in OF_THE_PROCESS}
         found["state"] = run.state
         found["front"] = [pick_of(store, run.key, record, pick) for pick in PICKS]
     for path in sorted((folder / "reports").rglob("*")):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.counting import counted
+from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.difference import Difference, difference
 from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.comparison.verdicts import Comparison, compare_two
@@ -275,7 +275,7 @@ def _count_use(
     """Count the use of the questions by two pipelines that are compared, in either order."""
     contents = digests(pipelines[0].setup.dataset, examples)
     compared = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in pipelines)
-    return counted(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
+    return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
 
 
 def _measures(

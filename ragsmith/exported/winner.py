@@ -53,7 +53,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    recorded = [(row, RunRecord.read(row.value)) for row in searches(store) if row.dataset == data.digest]
+    recorded = [(row, RunRecord.from_dict(row.value)) for row in searches(store) if row.dataset == data.digest]
     named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
     if recorded and not named:
         raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
@@ -99,7 +99,7 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
 
 def _finished(store: Store, run_key: str) -> RunRecord:
     run = store.run(run_key)
-    record = RunRecord.read(run.value) if run else None
+    record = RunRecord.from_dict(run.value) if run else None
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")

@@ -58,7 +58,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
 
 def _about(data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
-    described, record = DatasetRecord.read(data.value), RunRecord.read(run.value)
+    described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
     import_recorded(record.imports, ANYWHERE)
     return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
 
@@ -86,7 +86,7 @@ class RunData:
         self.keys = kept.keys
         runs = (other for other in searches(store) if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
-        self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
+        self.tests = sum(bool(RunRecord.from_dict(other.value).test) for other in runs)
         self.dropped = kept.dropped
         self.ablation = kept_ablation(store, record.winner) if record.winner else None
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}

@@ -148,7 +148,7 @@ class Crossfit:
         outcome = run.go()
         row = self._store.run(run.key)
         assert row is not None
-        record = RunRecord.read(row.value)
+        record = RunRecord.from_dict(row.value)
         entrants = dict(record.test)
         for role in ("recommended", "cheapest"):  # a pipeline with two roles was evaluated once, as the winner
             if entrants and role not in entrants:
@@ -168,7 +168,7 @@ class Crossfit:
         row = self._store.run(self.key)
         if row is None:
             return
-        record = RunRecord.read(row.value)
+        record = RunRecord.from_dict(row.value)
         tested = tuple(one.fold for one in folds) if state == "finished" else ()
         if row.state == "finished" and (state != "finished" or record.folds == tested):
             return
@@ -177,7 +177,7 @@ class Crossfit:
         ended = replace(record, folds=tested, account=account)
         if any(fold.entrants for fold in tested):
             ended = replace(ended, look=self._count_look(ended))
-        self._store.update_run(self.key, state, ended.plain(), finished=timestamp(self._now()))
+        self._store.update_run(self.key, state, ended.to_dict(), finished=timestamp(self._now()))
 
     def _count_look(self, record: RunRecord) -> HoldoutUse:
         """Count the one look at the questions of all folds."""

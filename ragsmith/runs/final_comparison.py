@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.counting import counted
+from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest
@@ -181,4 +181,4 @@ def count_test_use(
     contents = digests(setup.dataset, setup.dataset.examples)
     rivals = {name: one for name, one in compared.items() if name not in MADE_OF}
     look = digest("look", rivals, setup.cut, setup.model_ids, fitness.identity)
-    return counted(store, look, [contents[question] for question in tested], day)
+    return count_look(store, look, [contents[question] for question in tested], day)

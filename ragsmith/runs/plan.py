@@ -142,14 +142,13 @@ class SearchPlan:
 
     def times(self, searches: int) -> SearchPlan:
         """The largest cost of so many searches of this size; the requests they share are made once."""
-        counts = ("genomes", "timed", "about_pipelines", "about_made", "proposed")
+        scaled = _times(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed"))
         return replace(
-            self,
+            scaled,
             lines=tuple(_times(line, searches, (*COUNTED, "cost")) for line in self.lines),
             choices=(),
             ranges={name: (low * searches, high * searches) for name, (low, high) in self.ranges.items()},
             searches=searches,
-            **{name: getattr(_times(self, searches, counts), name) for name in counts},
         )
 
     @property
@@ -166,7 +165,8 @@ Row = TypeVar("Row", PlanLine, SearchPlan)
 
 def _times(row: Row, factor: int, names: Sequence[str]) -> Row:
     values = {name: getattr(row, name) for name in names}
-    return replace(row, **{name: None if value is None else value * factor for name, value in values.items()})
+    scaled: dict[str, Any] = {name: None if value is None else value * factor for name, value in values.items()}
+    return replace(row, **scaled)
 
 
 @dataclass(frozen=True)
@@ -419,7 +419,7 @@ class _Rehearser:
         pipelines = len({key for key, _ in outcome.evaluations})
         row = self._scratch.run(outcome.key)
         assert row is not None
-        return _Rehearsal(pipelines, counts, {}, _looks(RunRecord.read(row.value), pipelines))
+        return _Rehearsal(pipelines, counts, {}, _looks(RunRecord.from_dict(row.value), pipelines))
 
     def _engine(self, wanted: Experiment) -> Engine:
         """The engine with stub models for the chunks and models of an experiment."""
@@ -539,9 +539,10 @@ def _choices(
     """The optional parts of a search; ``uncontrolled`` are the lines without the random control, if there is one."""
     if uncontrolled is not None:
         whole, rest = _totals(lines), _totals(uncontrolled)
-        saved: dict[str, Any] = {
-            name: None if whole[name] is None or rest[name] is None else whole[name] - rest[name] for name in SUMMED
-        }
+        saved: dict[str, Any] = {}
+        for name in SUMMED:
+            more, less = whole[name], rest[name]
+            saved[name] = None if more is None or less is None else more - less
         yield OptionalCost("random pipelines to compare with", "--control none", **saved)
     parts: list[tuple[str, str, set[str]]] = []
     for family, options in zip(FAMILIES, space.options, strict=False):

@@ -180,7 +180,7 @@ class Run:
             if on_start := self._context.callbacks.on_start:
                 on_start(Start(setup, self._context.space, self._context.settings.steps, self._pulse))
             data = setup.dataset  # its name may have changed since it was last searched
-            self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).plain())
+            self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).to_dict())
             return self._stored_outcome() or self._compute()
 
     def _pulse(self) -> tuple[ProviderActivity, Spent]:
@@ -195,11 +195,11 @@ class Run:
         context, before = self._context, self._store.run(self.key)
         if before is None or before.state != "finished" or context.settings.timed:
             return None
-        record = RunRecord.read(before.value)
+        record = RunRecord.from_dict(before.value)
         if (record.program, record.split) != (context.record.program, context.record.split):
             return None
         stored = StoredRun(self._store, self.key, context.setup.dataset.digest, record)
-        found = stored.whole()
+        found = stored.read_all()
         if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
             return None
         context.report(Step("as it ended before", 0, len(stored.keys)))
@@ -224,7 +224,7 @@ class Run:
         if not finished_before:  # a finished run stays as it is until its new end replaces it
             begun = replace(context.record, process=this_process())
             started = timestamp(context.started)
-            self._store.put_run(self.key, context.setup.dataset.digest, begun.plain(), started=started)
+            self._store.put_run(self.key, context.setup.dataset.digest, begun.to_dict(), started=started)
         state: RunState = "failed"
         work = None
         try:
@@ -244,7 +244,7 @@ class Run:
                 if ended:
                     self._store.put_proposals(self.key, context.proposals, whole=True)
                 finished = timestamp(context.now())
-                self._store.update_run(self.key, state, context.record.plain(), finished=finished)
+                self._store.update_run(self.key, state, context.record.to_dict(), finished=finished)
         return RunOutcome(
             self.key,
             state,
@@ -288,7 +288,7 @@ class Run:
         """Whether this end differs from ``before``: in what was computed, the program, or failures since repaired."""
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
-        record, now = RunRecord.read(before.value), self._context.record
+        record, now = RunRecord.from_dict(before.value), self._context.record
         if not StoredRun(self._store, self.key, self._context.setup.dataset.digest, record).lists_all:
             return True
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (record, now)]

@@ -84,7 +84,11 @@ class Search:
         if not context.settings.warm_start:
             return None
         before = context.store.run(context.key)
-        if before and (key := RunRecord.read(before.value).recommended) and (stored := context.store.evaluation(key)):
+        if (
+            before
+            and (key := RunRecord.from_dict(before.value).recommended)
+            and (stored := context.store.evaluation(key))
+        ):
             found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(context.setup, context.space, context.settings.fitness)
@@ -153,7 +157,7 @@ class Search:
     def _store_proposals(self, position: int, batch: ProposalBatch) -> None:
         """Store a batch as the rows of the run from ``position`` on."""
         rows = []
-        for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.told, strict=True)):
+        for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.observations, strict=True)):
             value: dict[str, Any] = {"fitness": score, "dropped": None}
             if isinstance(score, Pruned):
                 value = {"fitness": None, "dropped": score.questions}

@@ -1,10 +1,9 @@
-"""Stand-ins: what takes the place of models that cost something while a plan is rehearsed, and counts what was asked.
+"""Stubs that replace models which cost something while a plan is rehearsed, and count requests.
 
-The embedded models do the work. They choose sentences, so that many of their replies are equal, and what follows from
-them merges; the replies of a chat model to different prompts hardly ever are. So what stands in for one replies *in
-words of its own*: every text carries a mark that the prompt determines. Texts are as long, and verdicts fall as often,
-as in replies of the model that the cache has; while it has few, a verdict after which more is asked is as likely as the
-embedded model's, for a plan that says too little is worse than one that says too much.
+The embedded models do the work. They select sentences, so many of their replies are equal and the requests that follow
+coincide, which hardly ever happens with a chat model. So a stub adds to every text a mark that the prompt determines.
+The lengths of texts and the frequencies of verdicts are those of the model's replies in the cache; while these are few,
+a verdict that leads to more requests is as likely as the embedded model's, as a plan should rather overestimate.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ RequestCounts = dict[tuple[str, str], RequestCount]
 
 
 def added(*several: RequestCounts) -> RequestCounts:
-    """The sums of counts."""
+    """Add up counts."""
     total: RequestCounts = {}
     for counts in several:
         for asked, count in counts.items():
@@ -102,11 +101,11 @@ class _Stub(Generic[Real, Embedded]):
 
 @dataclass(frozen=True, eq=False)
 class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
-    """Answers in the place of a chat model, from the cache where it can, and counts what it could not.
+    """Replaces a chat model: replies from the cache where it can, and counts the other requests.
 
-    ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with,
-    and ``stored`` has replies of the model in the cache by task. In a race, which is ``raced``, all marks are the
-    embedded judge's: those in the cache would tell the answers that it has from all others.
+    ``once`` names the tasks of the collection, ``searched`` those whose replies are queries, and ``stored`` has replies
+    of the model in the cache by task. If ``raced``, all marks are the embedded judge's, as marks from the cache would
+    separate the answers that are in it from the others.
     """
 
     once: frozenset[str]

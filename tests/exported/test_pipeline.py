@@ -394,14 +394,14 @@ def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
     settings = RunSettings("random", seed=1, max_evaluations=2, probes=False, simplify=False)
     key = Run(tiny_setup, space, store, settings).go().key
     [row] = store.runs()
-    record = replace(RunRecord.read(row.value), winner=None)
+    record = replace(RunRecord.from_dict(row.value), winner=None)
     gone = "was stopped after 3 pipelines and has no winner yet: the same search command goes on where it stopped, and "
     states: tuple[tuple[RunState, str], ...] = (
         ("interrupted", gone),
         ("running", "is still running and has no winner yet: wait until it "),
     )
     for state, said in states:
-        store.update_run(key, state, record.plain())
+        store.update_run(key, state, record.to_dict())
         for named in (None, key[:8]):
             with pytest.raises(UsageError) as refused:
                 run_setup(store, str(tiny_folder), named)

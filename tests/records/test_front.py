@@ -136,7 +136,7 @@ def test_what_is_picked_is_written_and_reproduced(
     key = Run(tiny_setup, space, store, settings).go().key
     run = store.run(key)
     assert run is not None
-    record = RunRecord.read(run.value)
+    record = RunRecord.from_dict(run.value)
     for pick in ("best", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
         path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
         written = yaml.safe_load(path.read_text())

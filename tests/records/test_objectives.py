@@ -132,7 +132,7 @@ def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:
 def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
-    return RunRecord.read(run.value)
+    return RunRecord.from_dict(run.value)
 
 
 def end(store: Store, outcome: RunOutcome, setup: Experiment) -> tuple[Any, ...]:

@@ -45,12 +45,12 @@ class Searched:
         with Store.open(self.cache, read_only=True) as store:
             row = store.run(self.first.key)
             assert row is not None
-            return RunRecord.read(row.value)
+            return RunRecord.from_dict(row.value)
 
     def rewrite(self, record: RunRecord) -> None:
         """Keep another record of it."""
         with Store.open(self.cache) as store:
-            store.update_run(self.first.key, "finished", record.plain(), finished="later")
+            store.update_run(self.first.key, "finished", record.to_dict(), finished="later")
 
     def change(self, statement: str, *values: str) -> None:
         """Have somebody else change the file."""

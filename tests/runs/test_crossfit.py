@@ -56,7 +56,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, setup: Experiment, space: Spa
 def record_of(store: Store, outcome: RunOutcome) -> RunRecord:
     row = store.run(outcome.key)
     assert row is not None
-    return RunRecord.read(row.value)
+    return RunRecord.from_dict(row.value)
 
 
 def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
@@ -71,7 +71,7 @@ def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
         for fold in record.folds:
             row = store.run(fold.run)
             assert row is not None
-            of_fold = RunRecord.read(row.value)
+            of_fold = RunRecord.from_dict(row.value)
             assert of_fold.split.test == fold.test
             assert not set(of_fold.split.search) & set(fold.test)
             assert of_fold.winner == fold.entrants["winner"]
@@ -190,7 +190,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     row = store.run(run.key)
     assert row is not None
     assert row.state == "interrupted"
-    assert RunRecord.read(row.value).folds == ()
+    assert RunRecord.from_dict(row.value).folds == ()
     assert headline(load_report(store, "facts")).startswith("No verdict yet")
     found = Crossfit(setup, space, store, SETTINGS).go()
     assert found.state == "finished"

@@ -94,7 +94,7 @@ class Searched:
     def record(self) -> RunRecord:
         row = self.store.run(self.run.key)
         assert row is not None
-        return RunRecord.read(row.value)
+        return RunRecord.from_dict(row.value)
 
     @property
     def met(self) -> list[Evaluation]:

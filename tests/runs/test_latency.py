@@ -144,7 +144,7 @@ def searched(world: World, space: Space, store: Store, settings: RunSettings = S
 def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
-    return RunRecord.read(run.value)
+    return RunRecord.from_dict(run.value)
 
 
 def kept(store: Store, outcome: RunOutcome) -> dict[str, dict[str, LatencyRow]]:

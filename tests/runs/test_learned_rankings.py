@@ -97,7 +97,7 @@ def left(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
     """What a run leaves of where it went."""
     row = store.run(outcome.key)
     assert row is not None
-    record = RunRecord.read(row.value)
+    record = RunRecord.from_dict(row.value)
     assert record.recommended in record.told
     proposed = [(one.step, *one.genome, one.evaluation, one.value) for one in store.proposals(outcome.key)]
     return outcome.winner, record.recommended, record.told, proposed

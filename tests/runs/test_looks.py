@@ -20,7 +20,7 @@ def searched(cache: Path, setup: Experiment, space: Space, settings: RunSettings
         outcome = Run(setup, space, store, settings).go()
         run = store.run(outcome.key)
     assert run is not None
-    return RunRecord.read(run.value)
+    return RunRecord.from_dict(run.value)
 
 
 def rivals(record: RunRecord) -> frozenset[tuple[str, str]]:
@@ -52,4 +52,4 @@ def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Experiment, 
     assert found.split.search_groups is not None
     assert sorted(q for group in found.split.groups.groups for q in group) == sorted(found.split.test)
     assert sorted(q for group in found.split.search_groups.groups for q in group) == sorted(found.split.search)
-    assert RunRecord.read(found.plain()) == found
+    assert RunRecord.from_dict(found.plain()) == found

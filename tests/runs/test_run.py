@@ -56,7 +56,7 @@ def proposals(store: Store, outcome: RunOutcome) -> list[tuple[int, int, tuple[i
 def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
     run = store.run(outcome.key)
     assert run is not None
-    return RunRecord.read(run.value)
+    return RunRecord.from_dict(run.value)
 
 
 def rows(store: Store, setup: Experiment) -> dict[tuple[str, str], Any]:
@@ -290,7 +290,7 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
     run = store.run(paused.key)
     assert run is not None
     assert run.state == "interrupted"
-    assert not RunRecord.read(run.value).test
+    assert not RunRecord.from_dict(run.value).test
     resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.state == "finished"
     assert resumed.key == whole.key

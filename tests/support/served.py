@@ -171,7 +171,7 @@ def left(store: Store) -> Left:
     keys = [row.key for row in store.evaluations(run.dataset)]
     return Left(
         run.state,
-        RunRecord.read(run.value).winner,
+        RunRecord.from_dict(run.value).winner,
         tuple((row.position, row.evaluation, row.fitness) for row in store.proposals(run.key)),
         {
             (key, question): (row.state, canonical(row.value))
