@@ -25,7 +25,7 @@ UNITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The ids of questions by group; ``unit`` is one of `UNITS`, and ``documents`` the number of documents with gold."""
+    """The ids of questions by group; ``unit`` is one of `UNITS`, ``documents`` the number of documents with gold."""
 
     groups: tuple[tuple[str, ...], ...] = ()
     unit: str = "question"

@@ -1,4 +1,4 @@
-"""From a finished run to a file: the winner of a run, or another of its candidates."""
+"""Export the winner of a finished run, or another of its candidates."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ragsmith.types import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A pipeline that was written to ``path``: which of the run, what it is, and how it did on the search questions.
+    """A pipeline of a run that was written to ``path``.
 
-    ``pick`` is what it was asked for by, and ``is_winner`` whether that is the run's winner all the same. ``fitness``
-    and ``calls`` of models are means over the ``questions`` that it finished.
+    ``pick`` is how it was picked, ``is_winner`` whether it is the run's winner. ``fitness`` and model ``calls`` are
+    means over the search ``questions`` that it finished.
     """
 
     path: Path
@@ -45,11 +45,10 @@ class Exported:
 
 
 def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
-    """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
+    """The key of a run on ``dataset`` (the latest with a winner, unless named), and its setup.
 
     Raises:
-        UsageError: there is no such run, it has no winner, or a file of one's own that it needs is missing or has
-            changed.
+        UsageError: there is no such run, it has no winner, or a user's file that it needs is missing or has changed.
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
@@ -76,7 +75,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
 
 
 def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
-    """What there is of a search that has not come to its end, and how it does."""
+    """Describe the state of an unfinished search, and how it finishes."""
     state, count = record.state(row.state), len(store.proposals(row.key))
     done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
     if state == "running":
@@ -91,7 +90,7 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
     """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
 
     Raises:
-        UsageError: the run is unknown, has no winner yet, or nothing that ``pick`` names.
+        UsageError: the run is unknown, or has no winner, or no pipeline that ``pick`` names.
     """
     record = _finished(store, run_key)
     return _yaml(store, run_key, record, picked(store, run_key, record, pick), setup, folder, pick)
@@ -145,12 +144,12 @@ def _yaml(
 
 
 def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:
-    """Write a run's winner, or what ``pick`` names, to ``path``, whole or not at all."""
+    """Write a run's winner, or what ``pick`` names, atomically to ``path``."""
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
 def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
-    """The same, and say what was written, and with a `Notice` that something else was there.
+    """Write a run's winner, or what ``pick`` names, and return its description; a `Notice` says if a file is replaced.
 
     Raises:
         UsageError: as for `winner_yaml`, or ``path`` is a folder.

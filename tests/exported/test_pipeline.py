@@ -101,8 +101,8 @@ def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setu
     for place, name in enumerate(HEADLINE):
         mean = sum(scores[place] or 0.0 for scores in kept.scores.values()) / len(kept.scores)
         assert mean == pytest.approx(loaded.expected["test"][name], abs=1e-6)
-    assert Reference.read(kept.plain()) == kept
-    assert kept.why_not(loaded.setup, loaded.fitness) == ""
+    assert Reference.from_dict(kept.to_dict()) == kept
+    assert kept.why_incomparable(loaded.setup, loaded.fitness) == ""
 
 
 def test_an_older_file_keeps_none_and_a_wrong_one_is_refused(changed: Callable[..., Path]) -> None:
