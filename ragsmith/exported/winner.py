@@ -18,7 +18,7 @@ from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.front import picked
 from ragsmith.records.latency import kept_latencies
-from ragsmith.records.record import CROSSFIT, RunRecord, searches
+from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import ANYWHERE, import_recorded
@@ -97,8 +97,7 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
 
 
 def _finished(store: Store, run_key: str) -> RunRecord:
-    run = store.run(run_key)
-    record = RunRecord.from_dict(run.value) if run else None
+    record = read_record(store, run_key)
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")

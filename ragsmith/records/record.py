@@ -427,6 +427,12 @@ class RunRecord:
         return "interrupted" if stored == "running" and is_gone(self.process) else stored
 
 
+def read_record(store: Store, run_key: str) -> RunRecord | None:
+    """The record of a run; None if it is not in the store."""
+    row = store.run(run_key)
+    return RunRecord.from_dict(row.value) if row else None
+
+
 def searches(store: Store) -> list[RunRow]:
     """The runs of a store that are not the fold of another."""
     return [row for row in store.runs() if not (isinstance(row.value, dict) and row.value.get("within"))]

@@ -26,7 +26,7 @@ from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics
+from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, read_record
 from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.final_comparison import count_test_use
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
@@ -146,9 +146,8 @@ class Crossfit:
         callbacks = replace(self._callbacks, on_start=None, on_step=report)
         run = self._search(split, callbacks, within=self.key)
         outcome = run.go()
-        row = self._store.run(run.key)
-        assert row is not None
-        record = RunRecord.from_dict(row.value)
+        record = read_record(self._store, run.key)
+        assert record is not None
         entrants = dict(record.test)
         for role in ("recommended", "cheapest"):  # a pipeline with two roles was evaluated once, as the winner
             if entrants and role not in entrants:

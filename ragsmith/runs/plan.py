@@ -37,7 +37,7 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
+from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, read_record
 from ragsmith.runs.run import Execution, Run
 from ragsmith.runs.stub_models import (
     RERANKED,
@@ -417,9 +417,9 @@ class _Rehearser:
         counts = dict(self._counts)
         self._counts.clear()
         pipelines = len({key for key, _ in outcome.evaluations})
-        row = self._scratch.run(outcome.key)
-        assert row is not None
-        return _Rehearsal(pipelines, counts, {}, _looks(RunRecord.from_dict(row.value), pipelines))
+        record = read_record(self._scratch, outcome.key)
+        assert record is not None
+        return _Rehearsal(pipelines, counts, {}, _looks(record, pipelines))
 
     def _engine(self, wanted: Experiment) -> Engine:
         """The engine with stub models for the chunks and models of an experiment."""

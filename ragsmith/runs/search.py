@@ -12,7 +12,7 @@ from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.records.objectives import costs_of
-from ragsmith.records.record import RunRecord
+from ragsmith.records.record import read_record
 from ragsmith.runs.callbacks import Step
 from ragsmith.runs.recommended import prior_of, recommended_for
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext
@@ -83,12 +83,8 @@ class Search:
         context = self._context
         if not context.settings.warm_start:
             return None
-        before = context.store.run(context.key)
-        if (
-            before
-            and (key := RunRecord.from_dict(before.value).recommended)
-            and (stored := context.store.evaluation(key))
-        ):
+        before = read_record(context.store, context.key)
+        if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
             found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(context.setup, context.space, context.settings.fitness)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from stored import recorded
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -23,7 +24,7 @@ from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.front import Point, by_calls, cheapest, front, knee, points
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
@@ -134,9 +135,7 @@ def test_what_is_picked_is_written_and_reproduced(
 ) -> None:
     settings = RunSettings(genetic=GeneticSettings(population=6, generations=2, elitism=2), seed=7)
     key = Run(tiny_setup, space, store, settings).go().key
-    run = store.run(key)
-    assert run is not None
-    record = RunRecord.from_dict(run.value)
+    record = recorded(store, key)
     for pick in ("best", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
         path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
         written = yaml.safe_load(path.read_text())

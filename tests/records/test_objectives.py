@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stored import recorded
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -23,7 +24,7 @@ from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.front import picked
 from ragsmith.records.objectives import costs, priced
-from ragsmith.records.record import RunRecord, RunSettings, check_objective
+from ragsmith.records.record import RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.final_comparison import final_candidates
@@ -127,12 +128,6 @@ def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
-
-
-def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
-    run = store.run(outcome.key)
-    assert run is not None
-    return RunRecord.from_dict(run.value)
 
 
 def end(store: Store, outcome: RunOutcome, setup: Experiment) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from facts_folder import facts_folder
+from stored import recorded
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
@@ -53,18 +54,12 @@ def done(tmp_path_factory: pytest.TempPathFactory, setup: Experiment, space: Spa
         return place, Crossfit(setup, space, store, SETTINGS).go()
 
 
-def record_of(store: Store, outcome: RunOutcome) -> RunRecord:
-    row = store.run(outcome.key)
-    assert row is not None
-    return RunRecord.from_dict(row.value)
-
-
 def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
     done: tuple[Path, RunOutcome], setup: Experiment
 ) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        record = record_of(store, outcome)
+        record = recorded(store, outcome)
         assert len(record.folds) == FOLDS
         tested = Counter(question for fold in record.folds for question in fold.test)
         assert tested == Counter(example.id for example in setup.dataset.examples)
@@ -80,7 +75,7 @@ def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
 def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, RunOutcome], setup: Experiment) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        record = record_of(store, outcome)
+        record = recorded(store, outcome)
         found = out_of_fold(store, record)
         for fold in record.folds:
             answers = store.results(fold.entrants["winner"])
@@ -195,7 +190,7 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     found = Crossfit(setup, space, store, SETTINGS).go()
     assert found.state == "finished"
     with Store.open(done[0]) as whole:
-        assert record_of(whole, done[1]).folds == record_of(store, found).folds
+        assert recorded(whole, done[1]).folds == recorded(store, found).folds
     assert found.winner.records == done[1].winner.records
 
 
