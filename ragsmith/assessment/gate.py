@@ -39,7 +39,7 @@ from ragsmith.types import Example
 MIN_EFFECT = 0.02
 """The default of the loss of fitness that is allowed: the margin of searches."""
 
-LISTED = 10
+MOST_LISTED = 10
 """The number of questions with the largest losses in a result."""
 
 
@@ -129,7 +129,8 @@ def gate(
     least = _smallest(between, min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
-    moved = [GroupChange(question, 1, before[question], now[question]) for question in questions]
+    changes = (GroupChange(question, 1, before[question], now[question]) for question in questions)
+    lost = sorted((one for one in changes if one.change < 0), key=lambda one: (one.change, one.name))
     return GateResult(
         passed=not shut,
         reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
@@ -144,7 +145,9 @@ def gate(
         smallest=least,
         clusters=clusters,
         types=_by_type(asked, before, now),
-        lost=tuple(sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:LISTED]),
+        lost=tuple(
+            sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:MOST_LISTED]
+        ),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
     )

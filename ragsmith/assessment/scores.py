@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import this_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
-from ragsmith.records.latency import keep_timings
+from ragsmith.records.latency import store_timings
 from ragsmith.records.objectives import COUNTS, Unpriced, price_of_a_question
 from ragsmith.reporting.pipeline_rows import latencies, score
 from ragsmith.reporting.values import Latency, Score
@@ -96,7 +96,7 @@ def evaluate(
     machine = this_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
-        keep_timings(store, key, data.digest, machine, timings)
+        store_timings(store, key, data.digest, machine, timings)
     return PipelineScores(
         data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
     )

@@ -16,8 +16,8 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, from_relative_address
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import GENES
-from ragsmith.records.front import picked
-from ragsmith.records.latency import kept_latencies
+from ragsmith.records.front import pick_pipeline
+from ragsmith.records.latency import stored_latencies
 from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
@@ -93,7 +93,7 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
         UsageError: the run is unknown, or has no winner, or no pipeline that ``pick`` names.
     """
     record = _finished(store, run_key)
-    return _yaml(store, run_key, record, picked(store, run_key, record, pick), setup, folder, pick)
+    return _yaml(store, run_key, record, pick_pipeline(store, run_key, record, pick), setup, folder, pick)
 
 
 def _finished(store: Store, run_key: str) -> RunRecord:
@@ -119,7 +119,7 @@ def _yaml(
         **({} if pick == "best" else {"pick": pick}),
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
-    if (seconds := kept_latencies(store, record, [winner]).get(winner.key)) is not None:
+    if (seconds := stored_latencies(store, record, [winner]).get(winner.key)) is not None:
         asked = len(timed_on(split.order, winner.records))
         about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
@@ -154,7 +154,7 @@ def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str 
         UsageError: as for `winner_yaml`, or ``path`` is a folder.
     """
     record = _finished(store, run_key)
-    found = picked(store, run_key, record, pick)
+    found = pick_pipeline(store, run_key, record, pick)
     write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, telling=True)
     fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)

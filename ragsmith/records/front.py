@@ -17,7 +17,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
 from ragsmith.evaluation.statistics import mean_at_most
-from ragsmith.records.latency import kept_latencies
+from ragsmith.records.latency import stored_latencies
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
@@ -54,12 +54,12 @@ def points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
     return found
 
 
-def finds(evaluation: Evaluation) -> bool:
+def finds_anything(evaluation: Evaluation) -> bool:
     """Whether a pipeline finds anything relevant for any question."""
     return any(evaluation.values("retrieval"))
 
 
-def front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
+def pareto_front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
     """The Pareto front by ``worth``, of which more is better, best first; of equals the first."""
     chosen: list[One] = []
     for one in sorted(found, key=worth, reverse=True):  # a dominating pipeline comes before the dominated ones
@@ -107,7 +107,7 @@ def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: f
         return loss is not None and loss < margin
 
     own = math.fsum(winner.values("calls")) / len(winner.records)
-    saving = [point for point in found if point.calls < own and finds(point.evaluation)]
+    saving = [point for point in found if point.calls < own and finds_anything(point.evaluation)]
     few = sorted(saving, key=lambda point: (point.calls, -point.fitness))
     return next((point.evaluation for point in few if able(point)), winner)
 
@@ -125,7 +125,7 @@ def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float |
     return mean_at_most([ours[question] - theirs[question] for question in both])
 
 
-def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
+def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
     """The pipeline of a run that ``pick`` names (see `PICKS`).
 
     Raises:
@@ -147,20 +147,20 @@ def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick:
         if not 1 <= int(pick) <= len(found):
             raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
         return found[int(pick) - 1].evaluation
-    offered = [point for point in found if finds(point.evaluation)]
+    offered = [point for point in found if finds_anything(point.evaluation)]
     if not offered:
         raise UsageError(
             f"--pick {pick}: no pipeline of this search finds anything: look at the questions, or search another space"
         )
     if pick == "knee":
-        return knee(front(offered, by_calls)).evaluation
+        return knee(pareto_front(offered, by_calls)).evaluation
     if pick == "cheapest":
         winner = stored_evaluation(store, record.winner or "", record.split.search)
         return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
         naive = stored_evaluation(store, record.baselines["naive"], record.split.search)
         alone = best(single(met.values(), naive), terms)
-        if alone is None or not finds(alone):
+        if alone is None or not finds_anything(alone):
             raise UsageError(
                 "--pick single: the search finished none that finds anything and is one option away from naive RAG"
             )
@@ -169,7 +169,7 @@ def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick:
         timed = bound[1] == "latency"
         costs = {point.evaluation.key: point.calls for point in offered}
         if timed:
-            costs = kept_latencies(store, record, [point.evaluation for point in offered])
+            costs = stored_latencies(store, record, [point.evaluation for point in offered])
         if not costs:
             raise UsageError(
                 f"--pick {pick!r}: this search measured no latency: one with --objectives quality,latency does"

@@ -17,7 +17,7 @@ TIMINGS = "latency"
 """The kind of finding of ``evaluate --latency``: seconds by machine, question, state and stage."""
 
 
-def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
+def stored_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
     """The median seconds of the pipelines of a run that were timed on all their questions, by key."""
     asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
     machine = record.settings.measured_on
@@ -26,7 +26,7 @@ def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evalua
     return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
-def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
+def store_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
     """Store timings of ``evaluate --latency``, replacing those on the same kind of machine."""
     seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for timing in timings:
@@ -35,7 +35,7 @@ def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timi
     store.put_finding(TIMINGS, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
-def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
+def stored_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
     """The stored timings by evaluation and kind of machine, sorted by question."""
     found: dict[str, Any] = store.findings(TIMINGS, evaluations)
     return {

@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.records.latency import kept_latencies, kept_timings
+from ragsmith.records.latency import stored_latencies, stored_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import PipelineRow, RunHeader
@@ -96,9 +96,9 @@ class RunData:
         self.fold_winners = fold_winners(store, record)
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
-        self.timings = kept_timings(store, named)
+        self.timings = stored_timings(store, named)
         self.interventions = store.findings(INTERVENTIONS, self.keys)
-        self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
+        self._latencies = stored_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
         """Whether nothing more has to be read of an evaluation.

@@ -137,7 +137,7 @@ def recommended_for(setup: Experiment, space: Space, fitness: Fitness) -> Candid
     return space.settled(found.candidate)
 
 
-def prior_of(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
+def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
     """The prior over the pipelines of ``space`` on the data set of ``setup``; None for a user's fitness.
 
     The gains of options come from data sets that do not overlap with it, their variance from all, and the profile of

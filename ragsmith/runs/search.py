@@ -14,7 +14,7 @@ from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.records.objectives import costs_of
 from ragsmith.records.record import read_record
 from ragsmith.runs.callbacks import Step
-from ragsmith.runs.recommended import prior_of, recommended_for
+from ragsmith.runs.recommended import prior_for_search, recommended_for
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext
 from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
 from ragsmith.store.store import ProposalRow
@@ -34,7 +34,7 @@ class Search:
         settings = self._context.settings
         if not settings.warm_start and settings.choose == "mean":
             return None
-        return prior_of(self._context.setup, self._context.space, settings.fitness, learned=settings.warm_start)
+        return prior_for_search(self._context.setup, self._context.space, settings.fitness, learned=settings.warm_start)
 
     def run(self) -> tuple[list[RaceResult], list[RaceResult]]:
         """Search, and return the candidates that may win, and the random ones.

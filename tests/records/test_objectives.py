@@ -22,7 +22,7 @@ from ragsmith.evaluation.racing import Racing
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.records.front import picked
+from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import costs, priced
 from ragsmith.records.record import RunSettings, check_objective
 from ragsmith.reporting.building import load_report
@@ -196,7 +196,7 @@ def test_it_goes_on_after_pauses_to_the_same_front(
 def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, RunOutcome]) -> None:
     store, outcome = finished
     record = recorded(store, outcome)
-    assert picked(store, outcome.key, record, "cheapest").key == record.test.get("cheapest", record.winner)
+    assert pick_pipeline(store, outcome.key, record, "cheapest").key == record.test.get("cheapest", record.winner)
 
 
 def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None:
