@@ -401,9 +401,10 @@ def search_arguments(tiny_folder: Path, tiny_space: Path) -> Callable[..., list[
     """Arguments of a small search on the tiny data set, in the folder it is run in."""
 
     def arguments(*more: object, cache: str = "cache.sqlite", reports: str = "reports") -> list[object]:
+        genetic = () if "--strategy" in more else ("--population", 8, "--generations", 2)
         return [
             *("search", "--dataset", tiny_folder, "--space", tiny_space, "--chunk-size", CHUNK_SIZE),
-            *("--population", 8, "--generations", 2, "--cache", cache, "--reports", reports),
+            *(*genetic, "--cache", cache, "--reports", reports),
             *more,
         ]
 

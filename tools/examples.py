@@ -42,7 +42,6 @@ PICTURES = {
 def ran(folder: Path, *arguments: str) -> str:
     """What a command prints, run in ``folder``, as by somebody who never looked at these test questions before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGSMITH_LEDGER": str(folder / "looks.sqlite")}
-    environment["COLUMNS"] = str(WIDTH)
     command = [sys.executable, "-m", "ragsmith", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
@@ -51,7 +50,7 @@ def transcript(printed: str) -> str:
     """The first two and the last paragraph of what a search prints: winner, verdict, and what it took."""
     without_cheaper = re.sub(r"^cheaper:.*?(?=^next:|^$)", "", printed.strip(), flags=re.DOTALL | re.MULTILINE)
     paragraphs = without_cheaper.split("\n\n")
-    shown = "\n\n".join(paragraphs if len(paragraphs) <= 3 else [*paragraphs[:2], "...", paragraphs[-1]])
+    shown = "\n".join(paragraphs if len(paragraphs) <= 3 else [*paragraphs[:2], "...", paragraphs[-1]])
     return "\n".join(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in shown.splitlines())
 
 

@@ -41,14 +41,14 @@ IN_FLIGHT = 64
 
 MINE = """
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.types import Hits, Question
 
 
 @passage_filter(paper="https://example.org")
 def first_three(question: Question, hits: Hits) -> Hits:
     '''Keep three.'''
-    return ranked(hits)[:3]
+    return rank(hits)[:3]
 """
 
 

@@ -26,7 +26,7 @@ from settings_of_mine import KEEP
 from ragsmith.measures.registry import measure
 from ragsmith.models.registry import model_id, provider
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.fusion import rank
 from ragsmith.text.words import words
 from ragsmith.types import Hits, Question
 
@@ -34,7 +34,7 @@ from ragsmith.types import Hits, Question
 @passage_filter(paper="https://doi.org/10.1145/3539618.3591698")
 def few(question: Question, hits: Hits, *, keep: int = KEEP) -> Hits:
     """Keep few."""
-    return ranked(hits)[:keep]
+    return rank(hits)[:keep]
 
 
 @measure(label="Words", subject="answer", range=(0.0, float("inf")))
