@@ -145,9 +145,7 @@ def gate(
         smallest=least,
         clusters=clusters,
         types=_by_type(asked, before, now),
-        lost=tuple(
-            sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:MOST_LISTED]
-        ),
+        lost=tuple(lost[:MOST_LISTED]),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
     )
