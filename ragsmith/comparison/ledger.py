@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from platformdirs import user_data_path
 
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT
@@ -89,17 +90,7 @@ def place() -> Path | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named.strip().lower() in OFF else Path(named).expanduser()
-    return _data_folder() / "ragsmith" / FILE
-
-
-def _data_folder() -> Path:
-    if folder := os.environ.get("XDG_DATA_HOME"):
-        return Path(folder)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path.home() / ".local" / "share"
+    return user_data_path("ragsmith", appauthor=False) / FILE
 
 
 @contextmanager

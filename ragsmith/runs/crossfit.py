@@ -27,10 +27,9 @@ from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, read_record
-from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.final_comparison import count_test_use
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
-from ragsmith.runs.run_context import TIME_LIMIT_REACHED, timestamp
+from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step, timestamp
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 

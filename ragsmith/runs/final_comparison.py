@@ -19,9 +19,8 @@ from ragsmith.evaluation.ranking import best
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.records.front import cheapest, points, single
 from ragsmith.records.record import MADE_OF
-from ragsmith.runs.callbacks import Step
 from ragsmith.runs.choice import WinnerChoice, simplified
-from ragsmith.runs.run_context import RunContext, timestamp
+from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import Store
 
 

@@ -36,12 +36,11 @@ from ragsmith.records.record import (
     RunStatistics,
 )
 from ragsmith.records.stored_run import StoredRun
-from ragsmith.runs.callbacks import Callbacks, Start, Step
 from ragsmith.runs.choice import choose
 from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.final_comparison import FinalComparison
 from ragsmith.runs.latency import Latencies
-from ragsmith.runs.run_context import RunContext, timestamp
+from ragsmith.runs.run_context import Callbacks, RunContext, Start, Step, timestamp
 from ragsmith.runs.run_key import run_key
 from ragsmith.runs.search import Search
 from ragsmith.runs.search_loop import finishers

@@ -1,4 +1,4 @@
-"""The state that the phases of a run share."""
+"""The callbacks of a run, and the state that its phases share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,49 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.racing import RaceResult
+from ragsmith.gateway.budget import Spent
+from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import LatencyOf
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.search_loop import SeenCandidates
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.types import Example
+
+Pulse = Callable[[], tuple[ProviderActivity, Spent]]
+"""Returns the current activity of providers and the spending so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The beginning of a run; ``steps`` is the largest number of steps, None if unknown."""
+
+    setup: Experiment
+    space: Space
+    steps: int | None
+    pulse: Pulse
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A completed step of a run."""
+
+    phase: str
+    number: int
+    evaluated: int
+    best: float | None = None
+    best_candidate: Candidate | None = None
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """Functions called at the start, after each step, and with the number of answers done and due in a step."""
+
+    on_start: Callable[[Start], None] | None = None
+    on_step: Callable[[Step], None] | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
 
 TIME_LIMIT_REACHED = "the time limit is reached: the same command goes on"
 

@@ -13,9 +13,8 @@ from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.records.objectives import costs_of
 from ragsmith.records.record import read_record
-from ragsmith.runs.callbacks import Step
 from ragsmith.runs.recommended import prior_for_search, recommended_for
-from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext
+from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
 from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
 from ragsmith.store.store import ProposalRow
 from ragsmith.strategies import make_strategy

@@ -16,8 +16,8 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.records.stored_run import StoredRun
-from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 

@@ -24,10 +24,10 @@ from ragsmith.reporting.overview import scores_table, transfers_table
 from ragsmith.reporting.page import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
-from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Allowance, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.text import numbers

@@ -25,8 +25,8 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_report
-from ragsmith.runs.callbacks import Callbacks, Step
 from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.runs.run_key import run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

@@ -22,8 +22,8 @@ from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelN
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.callbacks import Callbacks
 from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings
 
