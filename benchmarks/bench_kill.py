@@ -31,7 +31,7 @@ from commands import Ran, ragsmith
 from served import Rows, again, asked, finish, outputs_of, rows_of, served_by, serving, start
 
 from ragsmith.errors import UsageError
-from ragsmith.records.front import picked
+from ragsmith.records.front import pick_pipeline
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
@@ -58,8 +58,8 @@ def left(folder: Path) -> Left:
         found: Left = {table: connection.execute(query).fetchall() for table, query in ROWS.items()}
     with Store.open(cache) as store:
         [run] = store.runs()
-        record = RunRecord.read(run.value)
-        found |= {f"record: {name}": value for name, value in record.plain().items() if name not in OF_THE_PROCESS}
+        record = RunRecord.from_dict(run.value)
+        found |= {f"record: {name}": value for name, value in record.to_dict().items() if name not in OF_THE_PROCESS}
         found["state"] = run.state
         found["front"] = [pick_of(store, run.key, record, pick) for pick in PICKS]
     for path in sorted((folder / "reports").rglob("*")):
@@ -71,7 +71,7 @@ def left(folder: Path) -> Left:
 def pick_of(store: Store, key: str, record: RunRecord, pick: str) -> str:
     """The key of what is picked; empty where there is nothing of that kind."""
     try:
-        return picked(store, key, record, pick).key
+        return pick_pipeline(store, key, record, pick).key
     except UsageError:
         return ""
 

@@ -85,7 +85,7 @@ def test_a_search_on_objects_asks_them_and_nothing_twice(here: dict[str, Any]) -
     assert (second.key, second.computed, again.asked, same.asked) == (first.key, 0, 0, 0)
     with Store.open(here["cache"]) as store:
         [run] = store.runs()
-        record = RunRecord.read(run.value)
+        record = RunRecord.from_dict(run.value)
         assert record.model_names["language_model"] == f"given:{Chat.id}"
         assert record.models["embedder"] == Words.id
 

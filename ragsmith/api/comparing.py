@@ -21,7 +21,7 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.run import stamp
+from ragsmith.runs.run_context import timestamp
 from ragsmith.strategies.settings import check_choice
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
@@ -63,7 +63,9 @@ def compare(
     names = _called(first, "first"), _called(second, "second")
     own = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
-        return side_by_side((names[0], ours), (names[1], theirs), store, part=split, workers=own, day=stamp(now())[:10])
+        return side_by_side(
+            (names[0], ours), (names[1], theirs), store, part=split, workers=own, day=timestamp(now())[:10]
+        )
 
 
 def gate(

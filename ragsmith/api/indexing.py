@@ -12,7 +12,7 @@ from ragsmith.api.arguments import CacheArguments
 from ragsmith.api.asking import changes_of, indexed_documents, open_index
 from ragsmith.api.resources import CACHE, Resources, existing
 from ragsmith.datasets.changes import DocumentChanges
-from ragsmith.exported.collection import Collection, every
+from ragsmith.exported.collection import Collection, all_documents
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.store.store import Store
 from ragsmith.types import Dataset
@@ -69,7 +69,9 @@ def build_index(
         StageFailed: the index cannot be built.
     """
     loaded = Resources(**given).pipeline(existing(pipeline), documents=documents)
-    return _changed(pipeline, lambda held: held.start(every(loaded.setup.dataset), replace=replace), given, loaded)
+    return _changed(
+        pipeline, lambda held: held.start(all_documents(loaded.setup.dataset), replace=replace), given, loaded
+    )
 
 
 def add_to_index(

@@ -142,9 +142,9 @@ class Resources:
     @property
     def shelf(self) -> ArtifactCache:
         """Where the indexes beside the cache lie."""
-        from ragsmith.exported.index import shelf_beside  # noqa: PLC0415  a small collection needs none of it
+        from ragsmith.exported.index import artifact_cache_for  # noqa: PLC0415  a small collection needs none of it
 
-        return shelf_beside(self.cache if isinstance(self.cache, str | Path) else self.cache.place)
+        return artifact_cache_for(self.cache if isinstance(self.cache, str | Path) else self.cache.place)
 
 
 def existing(pipeline: str | Path) -> Path:

@@ -148,7 +148,7 @@ class Result:
             fitness=fitness,
             expected=expected_scores(material.on_search(winner.key), test, fitness),
             model_ids=ids,
-            reference=Reference.of(setup, test, fitness, ids) if test else None,
+            reference=Reference.from_evaluation(setup, test, fitness, ids) if test else None,
             saw_all=saw_all,
         )
 

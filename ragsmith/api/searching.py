@@ -32,7 +32,8 @@ from ragsmith.records.record import CROSSFIT, RunSettings
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.report_files import write_run
 from ragsmith.runs.crossfit import Crossfit
-from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, Start, Step
+from ragsmith.runs.run import Allowance, Execution, Run
+from ragsmith.runs.run_context import Callbacks, Start, Step
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.report_files import write_across
-from ragsmith.runs.run import Pulse, Start
+from ragsmith.runs.run_context import Pulse, Start
 from ragsmith.store.store import Store, open_store
 from ragsmith.types import Dataset
 

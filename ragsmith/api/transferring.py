@@ -40,7 +40,7 @@ class _Home:
     def of(cls, store: Store, dataset: Dataset | str | Path) -> _Home:
         key, setup = run_setup(store, dataset)
         run = store.run(key)
-        record = RunRecord.read(run.value if run else None)
+        record = RunRecord.from_dict(run.value if run else None)
         described = store.evaluation(record.winner or "")
         if described is None:
             raise UsageError(f"the cache has lost the winner on {setup.dataset.name!r}: the same search makes it again")

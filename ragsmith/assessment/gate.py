@@ -1,10 +1,10 @@
-"""A gate for continuous integration: is a pipeline still as good as it was?
+"""A gate for continuous integration that fails if a pipeline has become worse.
 
-It shuts only if the pipeline is worse, if that is shown, and if it is by more than a least effect: a test alone would
-shut it on differences that nobody minds, once there are questions enough, and a mean alone on luck. What it could have
-shown is said with it, as a gate that can see nothing is always open.
+It fails only if a loss is significant and larger than a minimum effect: significance alone would fail irrelevant losses
+on many questions, and a mean alone would fail by chance. The result names the loss that could have been shown, as a
+gate without power always passes.
 
-Where a machine drafted any of the questions, it is about retrieval alone, as the verdict of a search is.
+If a machine drafted any of the questions, it is about retrieval alone, as the verdict of a search is.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from ragsmith.assessment.pairwise import (
     VerdictTerms,
-    evaluated,
-    judged_by,
+    evaluate_on,
     questions_of,
     refuse_other_marks,
     refuse_seen,
+    verdict_terms,
 )
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import Difference, difference, widened
@@ -37,15 +37,15 @@ from ragsmith.text import numbers
 from ragsmith.types import Example
 
 MIN_EFFECT = 0.02
-"""The fitness that may be lost unless somebody says otherwise: the margin of searches."""
+"""The default of the loss of fitness that is allowed: the margin of searches."""
 
-LISTED = 10
-"""Questions that are named, those that lost most."""
+MOST_LISTED = 10
+"""The number of questions with the largest losses in a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """A question, or all of a type, ``n`` of them: the mean fitness before and now."""
+    """The mean fitness before and now of a question, or of the ``n`` questions of a type."""
 
     name: str
     n: int
@@ -60,11 +60,11 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Whether a pipeline passes, and why; ``difference`` is what it is now minus what it was ``against``.
+    """Whether a pipeline passes, and why; ``difference`` is now minus before (``against``).
 
-    ``smallest`` is the loss that would shut the gate four times in five; None where none could. ``lost`` are the
-    questions that lost most, ``failures`` those that fail now, which count as the lowest score there is. All scores
-    are ``of`` the ``fitness``, or of ``retrieval`` alone where a machine drafted any of the questions.
+    ``smallest`` is the loss that the gate detects with power 0.8; None if there is none. ``lost`` are the questions
+    with the largest losses, ``failures`` those that fail now, which have the lowest score. Scores are ``of`` the
+    ``fitness``, or of ``retrieval`` alone if a machine drafted any of the questions.
     """
 
     passed: bool
@@ -94,11 +94,11 @@ def gate(
     part: str = "test",
     workers: int = 1,
 ) -> GateResult:
-    """Compare a pipeline with another that is run now, too; or with the scores that its file keeps, if there is none.
+    """Compare a pipeline with another, or by default with the scores in its file.
 
     Raises:
-        NotComparable: the questions, the documents or what makes scores are not the same.
-        UsageError: the file keeps no scores, or there are no questions.
+        NotComparable: the questions, the documents or the scoring are not the same.
+        UsageError: the file has no scores, or there are no questions.
     """
     name, current = pipeline
     if not 0 <= min_effect < math.inf:
@@ -107,14 +107,14 @@ def gate(
     if against is None:
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
-        before, terms = _kept(name, current)
-        [found] = evaluated([current], terms.examples, store, workers)
+        before, terms = _stored_scores(name, current)
+        [found] = evaluate_on([current], terms.examples, store, workers)
     else:
         other, base = against
         refuse_other_marks(name, current, other, base)
         refuse_seen((pipeline, against), part)
-        terms = judged_by(questions_of(setup, fitness, part), fitness)
-        found, then = evaluated([current, base], terms.examples, store, workers)
+        terms = verdict_terms(questions_of(setup, fitness, part), fitness)
+        found, then = evaluate_on([current, base], terms.examples, store, workers)
         before = {question: scores[0] or 0.0 for question, scores in rounded(then, terms.fitness).items()}
     now = _now(found, before, terms.fitness)
     if not before or not found.records:
@@ -129,7 +129,8 @@ def gate(
     least = _smallest(between, min_effect)
     verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
-    moved = [GroupChange(question, 1, before[question], now[question]) for question in questions]
+    changes = (GroupChange(question, 1, before[question], now[question]) for question in questions)
+    lost = sorted((one for one in changes if one.change < 0), key=lambda one: (one.change, one.name))
     return GateResult(
         passed=not shut,
         reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
@@ -144,39 +145,39 @@ def gate(
         smallest=least,
         clusters=clusters,
         types=_by_type(asked, before, now),
-        lost=tuple(sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:LISTED]),
+        lost=tuple(lost[:MOST_LISTED]),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
         of=terms.of,
     )
 
 
-def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
-    """The scores that a file keeps, and the questions that they are of, with what is judged of them."""
-    kept = pipeline.reference
-    if kept is None:
+def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], VerdictTerms]:
+    """The scores in the file of a pipeline, and the terms of the verdict on them."""
+    stored = pipeline.reference
+    if stored is None:
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
             f"{name} keeps no scores of single questions, as it was written by an earlier version, or of a search "
             "without test questions: name what to compare with, --against BASE.yaml, or export it again"
         )
-    if not kept.scores:
+    if not stored.scores:
         raise UsageError(
             f"{name} keeps the scores of no question, its reference is empty: name what to compare with, --against "
             "BASE.yaml, or export it again"
         )
-    if why := kept.why_not(pipeline.setup, pipeline.fitness):
+    if why := stored.why_incomparable(pipeline.setup, pipeline.fitness):
         raise NotComparable(
             f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "
             "that it was before on what there is now"
         )
-    terms = judged_by([pipeline.setup.examples[question] for question in kept.scores], pipeline.fitness)
+    terms = verdict_terms([pipeline.setup.examples[question] for question in stored.scores], pipeline.fitness)
     place = list(HEADLINE).index(terms.of)
-    scores = {example.id: kept.scores[example.id][place] or 0.0 for example in terms.examples}
+    scores = {example.id: stored.scores[example.id][place] or 0.0 for example in terms.examples}
     return scores, terms
 
 
 def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
-    """The ``fitness`` now of the questions that had one; one that fails now has the lowest there is."""
+    """The ``fitness`` now of the questions that had one before; a failure has the lowest score."""
     scores = {question: values[0] or 0.0 for question, values in rounded(found, fitness).items()}
     lowest = min([0.0, *before.values(), *scores.values()])
     return {question: scores.get(question, lowest) for question in before}
@@ -198,7 +199,7 @@ def _mean(scores: Mapping[str, float]) -> float:
 
 
 def _verdict(found: Difference, least: float | None) -> Verdict:
-    """What is shown; the questions are too few where no loss could be, and not because no score has changed."""
+    """The verdict; there are too few questions if some scores changed and no loss could be shown."""
     verdict = decide(found, found.p)
     if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
         return verdict
@@ -206,7 +207,7 @@ def _verdict(found: Difference, least: float | None) -> Verdict:
 
 
 def _smallest(found: Difference, min_effect: float) -> float | None:
-    """The loss that is shown, and is seen to be more than ``min_effect``, four times in five; None where none is."""
+    """The loss that is shown, and measured as more than ``min_effect``, with power 0.8; None if there is none."""
     enough = found.groups >= FEWEST_GROUPS
     shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
     if shown is None:
@@ -225,32 +226,17 @@ def _reason(
     *,
     shut: bool,
 ) -> str:
-    """Why the gate is open, or shut, in a sentence or two."""
-    why = _why(found, verdict, clusters, min_effect, least, terms.of, shut=shut)
-    if not terms.drafted:
-        return why
-    return f"{why}; in retrieval alone, as a machine drafted {terms.drafted:,} of the questions"
-
-
-def _why(
-    found: Difference,
-    verdict: Verdict,
-    clusters: Clusters,
-    min_effect: float,
-    least: float | None,
-    of: str,
-    *,
-    shut: bool,
-) -> str:
+    """Describe why the gate passes, or fails."""
+    drafted = f"; in retrieval alone, as a machine drafted {terms.drafted:,} of the questions" if terms.drafted else ""
     if not found.nonzero:
-        return f"passes: the same score on each of {clusters}"
+        return f"passes: the same score on each of {clusters}{drafted}"
     size = (
-        f"{numbers.signed(found.mean_difference)} {of} {numbers.interval(found.low, found.high, sign=True)} on "
+        f"{numbers.signed(found.mean_difference)} {terms.of} {numbers.interval(found.low, found.high, sign=True)} on "
         f"{clusters}, p = {numbers.probability(found.p)}"
     )
     limit = numbers.plain(min_effect)
     if shut:
-        return f"fails: worse, {size}, and by more than {limit}"
+        return f"fails: worse, {size}, and by more than {limit}{drafted}"
     if verdict is Verdict.WORSE:
         why = f"worse, {size}, but not by more than {limit}"
     elif verdict is Verdict.BETTER:
@@ -259,6 +245,7 @@ def _why(
         why = f"behind, but that may be chance: {size}"
     else:
         why = f"no loss shown: {size}"
-    if least is None:
-        return f"passes: {why}; with so few groups no loss could be shown, so that this gate is always open: ask more"
-    return f"passes: {why}; a loss of {numbers.plain(least)} would be seen four times in five"
+    power = "with so few groups no loss could be shown, so that this gate is always open: ask more"
+    if least is not None:
+        power = f"a loss of {numbers.plain(least)} would be seen four times in five"
+    return f"passes: {why}; {power}{drafted}"

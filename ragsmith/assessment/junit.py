@@ -1,8 +1,7 @@
-"""What a gate says, as the JUnit XML that systems for continuous integration show: a test case for each question type.
+"""Write the result of a gate as JUnit XML, with a test case for each question type.
 
-The file has what both schemas in use ask for, that of Ant and that of the Jenkins plugin: attributes that one of them
-requires are there, and nothing that the other forbids. No case fails where the gate is open: a type has too few
-questions to say by itself that anything is worse.
+The file conforms to both schemas in use, that of Ant and that of the Jenkins plugin. No case fails if the gate passes:
+a type has too few questions for a verdict of its own.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ from ragsmith.text import numbers
 
 SUITE = "ragsmith.gate"
 VERDICT = "verdict"
-"""The name of the case that fails whenever the gate is shut."""
+"""The name of the case that fails if the gate fails."""
 
 
 def junit(found: GateResult, *, seconds: float, now: float) -> str:
-    """The gate as XML; it took ``seconds`` and began ``now``, in seconds since 1970."""
+    """The gate as XML; it took ``seconds`` and began at ``now``, in seconds since 1970."""
     cases = [(VERDICT, "" if found.passed else found.reason, "failure")]
     for moved in found.types:
         lost = not found.passed and -moved.change > found.min_effect
-        cases.append((f"questions of type {moved.name}", _said(moved, found.of) if lost else "", "failure"))
-    lines = [found.reason, *(f"{moved.name}: {_said(moved, found.of)}" for moved in found.types)]
-    lines += [f"lost {moved.name}: {_said(moved, found.of)}" for moved in found.lost]
+        cases.append((f"questions of type {moved.name}", _describe(moved, found.of) if lost else "", "failure"))
+    lines = [found.reason, *(f"{moved.name}: {_describe(moved, found.of)}" for moved in found.types)]
+    lines += [f"lost {moved.name}: {_describe(moved, found.of)}" for moved in found.lost]
     lines += [f"failed {question}: {why}" for question, why in found.failures.items()]
     return _suite(found.dataset, cases, lines, seconds, now)
 
 
 def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
-    """The same where nothing could be compared."""
+    """The XML of a gate that could not compare, because of ``why``."""
     return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
 
 
-def _said(moved: GroupChange, of: str) -> str:
+def _describe(moved: GroupChange, of: str) -> str:
     return (
         f"{of} {numbers.plain(moved.before)} before, {numbers.plain(moved.now)} now "
         f"({numbers.signed(moved.change)}, {moved.n} question{'' if moved.n == 1 else 's'})"
@@ -46,7 +45,7 @@ def _said(moved: GroupChange, of: str) -> str:
 def _suite(
     dataset: str, cases: Sequence[tuple[str, str, str]], lines: Sequence[str], seconds: float, now: float
 ) -> str:
-    """One suite of cases, each with its name, what is wrong with it, if anything is, and what kind of wrong it is."""
+    """One suite of cases, each with its name, its problem or "", and whether that is a failure or an error."""
     wrong = {kind: sum(kind == of and bool(why) for _, why, of in cases) for kind in ("failure", "error")}
     root = ET.Element("testsuites")
     counts = {"tests": str(len(cases)), "failures": str(wrong["failure"]), "errors": str(wrong["error"])}
@@ -68,7 +67,7 @@ def _suite(
 
 
 def _clean(text: str) -> str:
-    """Text without the characters that XML has no way to write."""
+    """Replace the characters that XML cannot represent."""
     return "".join(
         c
         if c in "\t\n" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and ord(c) not in (0xFFFE, 0xFFFF))

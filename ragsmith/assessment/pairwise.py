@@ -1,7 +1,7 @@
-"""Two pipelines on the same questions, one beside the other: what each scores, who answers what, and what that shows.
+"""Compare two pipelines on the same questions: scores, answers and a verdict.
 
-Differences are first minus second, paired by question, with intervals and tests by group of questions. Whether one of
-the two is better is decided by the fitness alone; p of the measures, and of question types, is adjusted among them.
+Differences are first minus second, paired by question, with intervals and tests by group of questions. The verdict is
+on the fitness alone; the p of measures, and of question types, are adjusted among themselves.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.difference import Difference, difference
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.digest import digest
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
@@ -23,15 +25,14 @@ from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.exported import reference
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.genes import configuration, label
 from ragsmith.reporting.facts import looked
-from ragsmith.runs.final_comparison import count_pairwise_use
 from ragsmith.store.store import Store
 from ragsmith.text.table import Path, to_csv
 from ragsmith.types import Example
 
 PARTS = ("test", "search", "all")
-"""Questions that pipelines may be compared on."""
+"""The parts of a data set that pipelines may be compared on."""
 
 
 PAIRWISE: Mapping[str, Path] = {
@@ -45,12 +46,12 @@ PAIRWISE: Mapping[str, Path] = {
     "text": "question",
     "reference": "reference",
 }
-"""The columns of a CSV file, and the values below them."""
+"""The columns of the CSV file, with the paths of their values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPipeline:
-    """One of the two: what it was called, its options, the calls of models that a question takes, and what failed."""
+    """One of the two pipelines: its name, options, model calls a question, and failures by question."""
 
     name: str
     label: str
@@ -60,7 +61,7 @@ class ComparedPipeline:
 
 @dataclass(frozen=True, slots=True)
 class MeasureDifference:
-    """What both score on the questions that have a measure; ``p`` is adjusted by Holm, if there are several of it."""
+    """The means of both on the questions that have a measure; ``p`` is adjusted by Holm among the measures or types."""
 
     measure: str
     first: float
@@ -71,7 +72,7 @@ class MeasureDifference:
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnswer:
-    """What a pipeline made of a question: F, and R and G where it has them; ``retrieved`` names chunks, best first."""
+    """The scores (None if undefined) and answer for a question; ``retrieved`` are chunk ids, best first."""
 
     fitness: float
     retrieval: float | None
@@ -82,7 +83,7 @@ class ComparedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPair:
-    """A question with its reference answer, as both answered it; questions of one ``group`` hang together."""
+    """A question with its reference answer and both results; ``group`` is the number of its cluster."""
 
     id: str
     question: str
@@ -94,7 +95,7 @@ class QuestionPair:
 
     @property
     def gain(self) -> float:
-        """The fitness by which the first is ahead."""
+        """The fitness of the first minus that of the second."""
         return self.first.fitness - self.second.fitness
 
 
@@ -102,9 +103,9 @@ class QuestionPair:
 class PairwiseComparison:
     """Two pipelines on the questions of a ``part`` of a data set that both finished.
 
-    ``questions`` are sorted by what the first gains on them, most first. ``measures`` begin with those of the headline.
-    ``comparison`` is of the fitness, or of retrieval alone where a machine drafted some of the questions. ``look`` is
-    which look at them this is; None on search questions, and where there is no verdict.
+    ``questions`` are sorted by gain, largest first. ``measures`` begin with those of the headline. ``comparison`` is of
+    the fitness, or of retrieval alone if a machine drafted some of the questions. ``look`` is None on search questions,
+    and without a verdict.
     """
 
     dataset: str
@@ -121,20 +122,20 @@ class PairwiseComparison:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What is shown of the first; None where one of the two failed on more than it may."""
+        """The verdict on the first; None if one of the two failed on more questions than allowed."""
         return self.comparison.verdict
 
     @property
     def fitness(self) -> MeasureDifference:
-        """What decides."""
+        """The difference that the verdict is on."""
         return self.measures[0]
 
     def gained(self, most: int) -> list[QuestionPair]:
-        """The questions on which the first is ahead most."""
+        """The questions with the largest gains."""
         return [one for one in self.questions[:most] if one.gain > 0]
 
     def lost(self, most: int) -> list[QuestionPair]:
-        """The questions on which the first is behind most."""
+        """The questions with the largest losses."""
         return [one for one in self.questions[::-1][:most] if one.gain < 0]
 
 
@@ -149,18 +150,18 @@ def compare(
 ) -> PairwiseComparison:
     """Compare two pipelines, each with its name, on a ``part`` of the questions of their data set.
 
-    A verdict on test questions, or on all, is a look at them, of this ``day``; p counts those before.
+    A verdict on test questions, or on all, counts as a look at them on this ``day``; p is corrected for earlier ones.
 
     Raises:
-        NotComparable: their data sets, or what makes their scores, are not the same.
+        NotComparable: their data sets, or their scoring, are not the same.
         UsageError: there are no such questions.
     """
     (one, ours), (other, theirs) = first, second
     refuse_other_marks(one, ours, other, theirs)
     refuse_seen((first, second), part)
-    terms = judged_by(questions_of(ours.setup, ours.fitness, part), ours.fitness)
+    terms = verdict_terms(questions_of(ours.setup, ours.fitness, part), ours.fitness)
     examples, fitness, of = terms.examples, terms.fitness, terms.of
-    found = evaluated([ours, theirs], examples, store, workers)
+    found = evaluate_on([ours, theirs], examples, store, workers)
     both = common(found)
     if not both:
         raise NotComparable(f"no question was finished by {one} and by {other}: {_first_failure(found)}")
@@ -168,7 +169,7 @@ def compare(
     clusters = Clusters.of(ours.setup.dataset, asked)
     look = None
     if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
-        look = count_pairwise_use(store, (ours, theirs), fitness, [example.id for example in examples], day)
+        look = _count_use(store, (ours, theirs), fitness, examples, day)
     number = look.number if look else 1
     compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measures(found, both, fitness, clusters)
@@ -183,23 +184,20 @@ def compare(
         clusters,
         tuple(measures),
         _types(found, asked, fitness, clusters),
-        _told(found, asked, clusters.numbers(both), fitness),
+        _question_pairs(found, asked, clusters.numbers(both), fitness),
         (*_notes(ours, theirs, one, other, part), *filter(None, [looked(look)])),
         look,
     )
 
 
 def pairwise_csv(found: PairwiseComparison) -> str:
-    """Two pipelines question by question, what the first gains most on top."""
+    """The questions of a comparison as CSV, the largest gain first."""
     return to_csv(found.questions, PAIRWISE)
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictTerms:
-    """By which ``fitness`` pipelines are told apart on ``examples``; ``of`` is ``retrieval`` where a machine drafted.
-
-    ``drafted`` of the questions were drafted, be it that people looked at them later.
-    """
+    """The ``fitness`` and ``examples`` of a verdict; ``of`` is ``retrieval`` if a machine ``drafted`` any of them."""
 
     examples: list[Example]
     fitness: Fitness
@@ -207,10 +205,10 @@ class VerdictTerms:
     drafted: int = 0
 
 
-def judged_by(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
-    """The terms of a verdict on these ``examples``, which are those of the report of a search.
+def verdict_terms(examples: Sequence[Example], fitness: Fitness) -> VerdictTerms:
+    """The terms of a verdict on ``examples``, as in the report of a search.
 
-    Where a machine drafted any of them, it is about retrieval alone, on those that have evidence.
+    If a machine drafted any of them, it is on retrieval alone, on those with evidence.
     """
     drafted = sum(example.drafted for example in examples)
     if not drafted or fitness.ranks:
@@ -236,14 +234,14 @@ def questions_of(setup: Experiment, fitness: Fitness, part: str) -> list[Example
 
 
 def refuse_seen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
-    """Raise UsageError where the questions are to be a test, and one of the pipelines was chosen on all there are."""
+    """Raise UsageError if the questions are to be a test, and one of the pipelines was chosen on all of them."""
     if part == "test":
         for name, pipeline in named:
             pipeline.refuse_test(name, instead="take --split all, which flatters it, or test it")
 
 
 def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -> None:
-    """Raise NotComparable where two pipelines are not scored on the same data, or not alike."""
+    """Raise NotComparable if two pipelines have different data sets or scoring."""
     if ours.setup.dataset.digest != theirs.setup.dataset.digest:
         names = ours.setup.dataset.name, theirs.setup.dataset.name
         raise NotComparable(
@@ -257,10 +255,10 @@ def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -
         )
 
 
-def evaluated(
+def evaluate_on(
     pipelines: Sequence[Pipeline], examples: Sequence[Example], store: Store, workers: int
 ) -> list[Evaluation]:
-    """Each pipeline on the questions ``examples``; those that run on the same are evaluated together."""
+    """Evaluate pipelines on ``examples``, together if they have the same experiment."""
     first = pipelines[0]
     if any(one.setup != first.setup or one.fitness != first.fitness for one in pipelines):
         return [one.evaluate(store, examples, workers=workers) for one in pipelines]
@@ -268,10 +266,19 @@ def evaluated(
         return evaluator.evaluate([one.candidate for one in pipelines], examples)
 
 
+def _count_use(
+    store: Store, pipelines: Sequence[Pipeline], fitness: Fitness, examples: Sequence[Example], day: str
+) -> HoldoutUse:
+    """Count the use of the questions by two pipelines that are compared, in either order."""
+    contents = digests(pipelines[0].setup.dataset, examples)
+    compared = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in pipelines)
+    return count_look(store, digest("look of two", compared, fitness.identity), list(contents.values()), day)
+
+
 def _measures(
     found: Sequence[Evaluation], both: tuple[str, ...], fitness: Fitness, clusters: Clusters
 ) -> list[MeasureDifference]:
-    """Everything that both have a value of on some question, with p adjusted among all but the fitness."""
+    """All measures that both have on some question, with p adjusted among all but the fitness."""
     shown = [one.on(both) for one in found]
     names = dict.fromkeys([*HEADLINE, *shown[0].measures])
     listed = []
@@ -285,7 +292,7 @@ def _measures(
 def _measured(
     name: str, questions: Sequence[str], columns: Sequence[Sequence[float | None]], clusters: Clusters
 ) -> MeasureDifference | None:
-    """A measure of both on the questions that have it; None where none has."""
+    """The difference in a measure on the questions that have it; None if none has."""
     if any(len(column) != len(questions) for column in columns):
         return None
     values = [(q, a, b) for q, a, b in zip(questions, *columns, strict=True) if a is not None and b is not None]
@@ -321,7 +328,7 @@ def _side(name: str, found: Evaluation, both: tuple[str, ...]) -> ComparedPipeli
     return ComparedPipeline(name, label(found.candidate) or "naive RAG", math.fsum(calls) / len(calls), failures)
 
 
-def _told(
+def _question_pairs(
     found: Sequence[Evaluation], asked: Sequence[Example], groups: Sequence[int], fitness: Fitness
 ) -> tuple[QuestionPair, ...]:
     questions = tuple(example.id for example in asked)
@@ -349,11 +356,13 @@ def _answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswer]:
 
 
 def _first_failure(found: Sequence[Evaluation]) -> str:
-    return next((f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values()), "nobody tried")
+    return next(
+        (f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values()), "neither attempted any"
+    )
 
 
 def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> tuple[str, ...]:
-    """What speaks against taking the comparison at its word."""
+    """Caveats of the comparison."""
     chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
     if part == "test" or not chosen:
         return ()

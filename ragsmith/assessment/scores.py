@@ -1,4 +1,4 @@
-"""What a pipeline scores on labelled questions, and how long it takes for one."""
+"""Score a pipeline on labelled questions, and measure its latency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import this_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
-from ragsmith.records.latency import keep_timings
+from ragsmith.records.latency import store_timings
 from ragsmith.records.objectives import COUNTS, Unpriced, price_of_a_question
 from ragsmith.reporting.pipeline_rows import latencies, score
 from ragsmith.reporting.values import Latency, Score
@@ -24,7 +24,7 @@ from ragsmith.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuestion:
-    """Scores on some questions: how many were attempted, scored and failed, means by measure, failures by question."""
+    """Scores on a part of the questions: counts, means by measure, and failures by question."""
 
     attempted: int
     scored: int
@@ -35,7 +35,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What 1,000 questions cost by the prices that were given, from ``n`` of them; or ``why`` that is not known."""
+    """The cost of 1,000 questions, from ``n`` of them; or ``why`` it is not known."""
 
     per_1000: float | None
     n: int
@@ -44,11 +44,11 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class PipelineScores:
-    """What a pipeline scores on a data set: ``parts`` are the ``search`` and ``test`` questions apart, or ``all``.
+    """The scores of a pipeline on a data set, for the ``search`` and ``test`` questions, or for ``all``.
 
-    ``latency`` is of all questions by station, and in all of each type, and by the kind of document that holds the
-    evidence; ``machine`` says where it was measured. ``money`` is there where prices were given. ``flattered`` says
-    that the pipeline was chosen on all of these questions, as the winner of a crossfit is.
+    ``latency`` is of all questions by stage, and in total by question type and by kind of document, on ``machine``.
+    ``money`` is None without prices. ``flattered`` is whether the pipeline was chosen on all of these questions, as the
+    winner of a crossfit is.
     """
 
     dataset: str
@@ -75,9 +75,9 @@ def evaluate(
 ) -> PipelineScores:
     """Score ``pipeline`` on the questions of its data set, through the store.
 
-    ``at_home`` is whether it was found on this data set: the search questions then chose it, the test questions did
-    not, and the two are told apart. The winner of a crossfit was chosen on all: they are search questions. With
-    ``latency``, every question is also timed, and paid models are asked again; that is kept for reports.
+    ``at_home`` is whether it was found on this data set: search and test questions are then scored separately; for the
+    winner of a crossfit, all are search questions. With ``latency``, every question is also timed, with new requests to
+    paid models, and the timings are stored for reports.
     """
     data = pipeline.setup.dataset
     if not data.examples:
@@ -96,7 +96,7 @@ def evaluate(
     machine = this_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
-        keep_timings(store, key, data.digest, machine, timings)
+        store_timings(store, key, data.digest, machine, timings)
     return PipelineScores(
         data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
     )
@@ -104,8 +104,8 @@ def evaluate(
 
 def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers: int = 1) -> PipelineScores:
     """Score a pipeline ``before`` and ``after`` its documents changed, on the questions that both have."""
-    kept = {example.id for example in after.setup.dataset.examples}
-    examples = [example for example in before.setup.dataset.examples if example.id in kept]
+    remaining = {example.id for example in after.setup.dataset.examples}
+    examples = [example for example in before.setup.dataset.examples if example.id in remaining]
     if not examples:
         raise UsageError(f"no question of {before.setup.dataset.name!r} has its evidence in these documents")
     found = {
@@ -117,7 +117,7 @@ def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers
 
 
 def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
-    """By the calls and tokens that were recorded, which are those of replies that were remembered, too."""
+    """The cost by the recorded calls and tokens, which include those of cached replies."""
     each = list(found)
     n = sum(len(evaluation.records) for evaluation in each)
     price = price_of_a_question(pipeline.setup.loaded_models, prices)
@@ -128,7 +128,7 @@ def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> M
 
 
 def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
-    """What kinds of question one is of."""
+    """The groups of a question: its type, and the kind of document of its evidence."""
     example = setup.examples[question]
     return f"type {example.type}", f"evidence in {setup.modality(example)}"
 

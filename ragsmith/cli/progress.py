@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from ragsmith.runs.run import Pulse, Start, Step
+    from ragsmith.runs.run_context import Pulse, Start, Step
 
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""

@@ -132,7 +132,7 @@ def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
     from ragsmith.records.record import RunRecord
 
-    record = RunRecord.read(row.value)
+    record = RunRecord.from_dict(row.value)
     return {
         "key": row.key,
         "data set": dataset,

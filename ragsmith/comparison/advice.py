@@ -1,4 +1,4 @@
-"""What to do next, in one sentence, after what was shown and what could have been."""
+"""Advise the next step after a test, in one sentence."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ragsmith.comparison.verdicts import Comparison, could_show
 from ragsmith.evaluation.statistics import Verdict
 
 FEWEST_QUESTIONS = 20
-"""With fewer no question is held out for a test."""
+"""The least number of questions of which some are held out for a test."""
 
 SIMPLE = ("bm25", "naive", "recommended", "single", "cheapest")
-"""Rivals that one may keep instead of the winner, by name: those that more is known of come first."""
+"""The rivals that may be used instead of the winner, those with most evidence elsewhere first."""
 
 WORTH_ASKING = 3.0
-"""Up to so many times the questions there are, one may ask people to write more; beyond it, the difference is small."""
+"""The largest factor of the number of questions that is worth writing; beyond it, the difference is small."""
 
 MOSTLY = 0.5
 
 ALIKE = 0.05
-"""Model calls a question that are not told apart: they are shown with one digit."""
+"""A difference in model calls a question that does not count: calls are shown with one digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known when the test is over.
+    """The results of a test.
 
-    ``calls`` are the model calls a question, by rival, ``winner`` among them, and ``parts`` the techniques that are on
-    in each. ``by_type`` has the differences from the first of `SIMPLE` that was compared, by type of question.
-    ``unfound`` is the share of what the winner lacks to the best score there is that it lacks on questions for which
-    nothing relevant was found. Where a machine ``drafted`` test questions, the recommended pipeline is advised, which
-    is compared under the name ``recommended``, or is the ``winner``.
+    ``calls`` are the model calls a question of the ``winner`` and its rivals, and ``parts`` the numbers of their
+    techniques. ``by_type`` has the differences from the first compared of `SIMPLE` by type of question. ``unfound`` is
+    the share of the winner's loss against the best possible score on questions for which nothing relevant was found.
+    If a machine ``drafted`` test questions, the recommended pipeline is advised; ``recommended`` is its name in the
+    comparison, or ``winner``.
     """
 
     comparisons: Sequence[Comparison]
@@ -52,19 +52,19 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder; ``sentence`` says it."""
+    """A step: ``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder."""
 
     kind: str
     sentence: str
 
 
 def next_step(facts: Facts) -> NextStep | None:
-    """The first of these that applies; None where nothing was compared.
+    """Return the next step; None if nothing was compared.
 
-    Without a test, questions are to be written; without groups, or on spent questions, nothing can be shown, whatever
-    is done. Drafted questions do not name the best: unless it is shown to be behind, the recommended pipeline is. Then
-    what is shown counts: a rival that is better, a winner that is better than all. Where the winner is not shown to be
-    better than something simpler, that is used, unless a few more questions would tell.
+    Without a test, questions are to be written; with too few groups, or on spent questions, nothing can be shown.
+    Drafted questions are no evidence for the best pipeline: the recommended one is advised unless it is shown to be
+    behind. Then a rival that is shown to be better, or a winner better than all, is advised. A simpler pipeline is
+    advised if the winner is not shown to be better, unless a few more questions would show it.
     """
     if not facts.clusters.questions:
         missing = max(1, FEWEST_QUESTIONS - facts.questions)
@@ -73,11 +73,14 @@ def next_step(facts: Facts) -> NextStep | None:
     if not compared:
         return None
     return (
-        _hopeless(facts, compared) or _by_effects(facts, compared) or _shown(facts, compared) or _open(facts, compared)
+        _without_power(facts, compared)
+        or _by_effects(facts, compared)
+        or _shown(facts, compared)
+        or _open(facts, compared)
     )
 
 
-def _hopeless(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
+def _without_power(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
     groups = max(one.difference.groups for one in compared if one.difference)
     if groups < FEWEST_GROUPS:
         places = "documents" if facts.clusters.unit == "document" else "documents or sections"
@@ -96,7 +99,7 @@ def _hopeless(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
 
 
 def _by_effects(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
-    """The recommended pipeline where a machine drafted questions, unless the winner is shown to be better than it."""
+    """The recommended pipeline if a machine drafted questions, unless the winner is shown to be better."""
     if not facts.drafted:
         return None
     if facts.recommended == "winner":
@@ -153,7 +156,7 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
 
 
 def _first(simple: Sequence[Comparison], facts: Facts) -> Comparison:
-    """The first of these, or the recommended pipeline where it is ahead of that and asks no more model calls."""
+    """The first of these, or the recommended pipeline if it is ahead of that with no more model calls."""
     first = simple[0]
     other = next((one for one in simple if one.name == "recommended"), first)
     assert first.difference is not None
@@ -164,13 +167,13 @@ def _first(simple: Sequence[Comparison], facts: Facts) -> Comparison:
 
 
 def _simpler(name: str, saved: float, facts: Facts) -> bool:
-    """Whether a rival asks less, or has fewer parts and asks no more."""
+    """Whether a rival has fewer model calls, or fewer parts and no more calls."""
     fewer = facts.parts.get(name, 0) < facts.parts.get("winner", 0)
     return saved > ALIKE or (fewer and saved >= -ALIKE)
 
 
 def _limit(facts: Facts) -> str:
-    """What to try where most of what is missing is missing because nothing relevant is found."""
+    """The advice to change the embedder if most of the loss is on questions for which nothing relevant is found."""
     if facts.unfound is None or facts.unfound <= MOSTLY:
         return ""
     what = "a better embedder than the embedded one" if facts.embedded else "another embedder"
@@ -178,7 +181,7 @@ def _limit(facts: Facts) -> str:
 
 
 def _of_type(facts: Facts) -> str:
-    """Which type most are to be of: the one that adds most to the error, by number times spread (Neyman 1934)."""
+    """The type that adds most to the error, by number times standard deviation (Neyman 1934)."""
     able = {kind: each for kind, each in facts.by_type.items() if len(each) > 1}
     if len(able) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Clusters: questions whose scores go up and down together, because their gold lies in the same place."""
+"""Clusters: groups of questions with correlated scores, because their gold is in the same place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ragsmith.datasets.groups import units
 from ragsmith.types import Dataset, Example
 
 FEWEST_GROUPS = 8
-"""With fewer groups nothing is called better: 2**(1 - 7) = 0.016 is the least p, and there are three comparisons or so.
+"""The least number of groups for a verdict: with 7, the least p is 2**(1 - 7) = 0.016, too much for three comparisons.
 
-Tests by group hold their level from here on (benchmarks/bench_verdicts.py).
+Tests by group keep their level from here on (benchmarks/bench_verdicts.py).
 """
 
 UNITS: Mapping[str, str] = {
@@ -20,12 +20,12 @@ UNITS: Mapping[str, str] = {
     "section": "questions whose gold lies in the same section",
     "question": "nothing that is known: each question counts as a group",
 }
-"""What links the questions of a group, from wide to narrow."""
+"""Units of groups, from wide to narrow, with a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The ids of questions, group by group; ``unit`` is one of `UNITS`, and ``documents`` hold the gold of them all."""
+    """The ids of questions by group; ``unit`` is one of `UNITS`, ``documents`` the number of documents with gold."""
 
     groups: tuple[tuple[str, ...], ...] = ()
     unit: str = "question"
@@ -33,11 +33,11 @@ class Clusters:
 
     @classmethod
     def of(cls, dataset: Dataset, examples: Sequence[Example]) -> Clusters:
-        """The widest groups of ``examples`` of which there are `FEWEST_GROUPS`; else the narrowest.
+        """The widest groups of ``examples`` of which there are at least `FEWEST_GROUPS`, else the narrowest.
 
-        Questions that share a gold document stand together, and so on from one to the next. Where that leaves too few
-        groups, those that share a section, or have gold near each other, do; and last, those that share a section.
-        What is shown by section holds for these documents, and need not hold for others.
+        Questions are linked, transitively, by a common gold document; if that leaves too few groups, by a common
+        section or adjacent gold; and if these are too few, by a common section. Results by section hold for these
+        documents, and need not hold for others.
         """
         documents = len({span.doc for example in examples for span in example.evidence})
         found = cls()
@@ -50,21 +50,21 @@ class Clusters:
 
     @classmethod
     def alone(cls, questions: Collection[str]) -> Clusters:
-        """Each question by itself, where nobody knows what links them."""
+        """Each question as a group, if links are unknown."""
         return cls(tuple((question,) for question in sorted(questions)))
 
     @property
     def questions(self) -> int:
-        """How many questions there are."""
+        """The number of questions."""
         return sum(map(len, self.groups))
 
     @property
     def linked_by(self) -> str:
-        """What links the questions of a group, in words."""
+        """The description of ``unit``."""
         return UNITS[self.unit]
 
     def numbers(self, questions: Sequence[str]) -> list[int]:
-        """The number of the group of each of ``questions``, from 0 on; one that is in no group is one by itself."""
+        """The number of the group of each of ``questions``, from 0; a question without one is a group of its own."""
         place = {question: number for number, group in enumerate(self.groups) for question in group}
         known: dict[int | str, int] = {}
         return [known.setdefault(place.get(question, question), len(known)) for question in questions]

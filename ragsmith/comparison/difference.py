@@ -1,6 +1,6 @@
-"""The difference between two pipelines on the same questions: by group, with an interval and a test.
+"""The difference between two pipelines on the same questions, with an interval and a test by group of questions.
 
-Questions of a group are not independent, so whole groups are drawn anew and whole groups change their sign.
+Questions of a group are not independent, so whole groups are resampled, and whole groups change their sign.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ragsmith.evaluation.statistics import (
 
 RESAMPLES = 10_000
 
-_CELLS = 4_000_000  # of a matrix of resamples, 32 MB; where there are more groups, it is made block by block
-_SHARED_CELLS = 128_000_000  # of one that comparisons share, a byte each: 12,800 groups
-_ROWS = 16  # of it that are worked on at once, as the processor's cache holds them
+_CELLS = 4_000_000  # of a matrix of resamples, 32 MB; for more groups, it is made in blocks
+_SHARED_CELLS = 128_000_000  # of a matrix that comparisons share, a byte each: 12,800 groups
+_ROWS = 16  # of the shared matrix that are processed at once, as they fit into the cache of a processor
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two pipelines on the same ``n`` questions, which lie in ``groups``; differences are first minus second.
+    """The difference, first minus second, of two pipelines on ``n`` questions in ``groups``.
 
     ``low`` and ``high`` bound the mean difference (95 %, bootstrap by group), ``error`` is its standard error by group,
     and ``p`` is two-sided (sign flips by group) and raw. ``nonzero`` counts the questions on which the two differ, and
-    ``telling`` the groups whose sums differ from 0: the least p that there could be is `least_p`. ``effective`` is how
-    many groups of one size tell as much as these (Kish 1965: ``n ** 2 / sum of squared sizes``).
+    ``telling`` the groups whose sums are not 0, which determine the least possible p (`least_p`). ``effective`` is the
+    effective number of groups (Kish 1965: ``n ** 2 / sum of squared sizes``).
     """
 
     n: int
@@ -52,30 +52,18 @@ class Difference:
     effective: float = 1.0
 
     @property
-    def least_p(self) -> float:
-        """The p that there would be if all groups were on one side."""
-        return least_p(self.telling)
-
-    @property
     def widened(self) -> tuple[float, int]:
-        """The error as groups of different sizes make it, and its degrees of freedom: `widened`."""
+        """The error corrected for groups of different sizes, and its degrees of freedom: `widened`."""
         return widened(self.error, self.groups, self.effective)
-
-    def at_most(self, level: float = 0.95) -> float:
-        """The upper end of a one-sided interval of the mean difference (Student's t, by group)."""
-        if self.groups < 2:
-            return self.high
-        error, degrees = self.widened
-        return self.mean_difference + student_quantile(level, degrees) * error
 
 
 def least_p(groups: int) -> float:
-    """The least p that sign flips of so many groups can come to: 2 ** (1 - groups), or that of the patterns drawn."""
+    """The least possible p of sign flips of ``groups``: 2 ** (1 - groups), or that of the patterns drawn."""
     return 2.0 ** (1 - groups) if groups <= EXACT_UP_TO else 1 / (RESAMPLES + 1)
 
 
 def widened(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
-    """A standard error by group with its correction, G / (G - 1), at the ``effective`` G; and degrees of freedom."""
+    """A standard error with its correction G / (G - 1) at the ``effective`` G, and its degrees of freedom."""
     if effective is None or effective <= 1:
         return error, max(1, groups - 1)
     wider = effective / (effective - 1) / (groups / (groups - 1))
@@ -83,10 +71,10 @@ def widened(error: float, groups: int, effective: float | None = None) -> tuple[
 
 
 def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int = 0) -> Difference:
-    """Compare two pipelines; ``a[i]`` and ``b[i]`` are of question i, which is in the group ``groups[i]``.
+    """Compare two pipelines by their scores ``a[i]`` and ``b[i]`` on question i of the group ``groups[i]``.
 
-    The test changes the signs of the sums of groups (Fisher 1935, by cluster), exactly up to 20 of them. The interval
-    is `interval`'s.
+    The test flips the signs of the sums of groups (Fisher 1935, by cluster), exactly for up to 20. The interval is that
+    of `interval`.
     """
     each = differences_of(a, b, "difference")
     sums, sizes = _summed(each, groups)
@@ -106,9 +94,9 @@ def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int =
 
 
 def shifted_p(a: ArrayLike, b: ArrayLike, groups: Sequence[int], margin: float, *, seed: int = 0) -> float:
-    """The two-sided p of the difference plus ``margin``: whether the first is not behind by as much as that.
+    """The two-sided p of the difference plus ``margin``, which tests that the first is not behind by as much.
 
-    It is 1 where the first is behind by more.
+    It is 1 if the first is behind by more.
     """
     sums, _ = _summed(differences_of(a, b, "shifted_p") + margin, groups)
     return flips(sums, resamples=RESAMPLES, seed=seed) if sums.sum() > 0 else 1.0
@@ -117,10 +105,9 @@ def shifted_p(a: ArrayLike, b: ArrayLike, groups: Sequence[int], margin: float, 
 def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """Return an interval of the mean of ``values`` from resamples of whole groups.
 
-    It is the percentile interval at a level that makes up for how narrow it is where groups are few: the quantiles of
-    Student's t, times sqrt(G / (G - 1)), as those of a normal distribution (Hesterberg 2015, "expanded percentile"). G
-    is the effective number of groups, of which `Difference` has the formula.
-    Of one group nothing is known but the range of its values.
+    It is the percentile interval at a level that corrects its narrowness for few groups: the quantiles of Student's t,
+    times sqrt(G / (G - 1)), as those of a normal distribution (Hesterberg 2015, "expanded percentile"), where G is the
+    effective number of groups (see `Difference`). For one group it is the range of the values.
     """
     each = np.asarray(values, dtype=np.float64)
     sums, sizes = _summed(each, groups)
@@ -155,7 +142,7 @@ def _resampled(sums: Vector, sizes: Vector, seed: int) -> Vector:
 
 
 def _drawn(count: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """The groups that each resample draws, some resamples at a time."""
+    """Yield the groups of each resample, in blocks of resamples."""
     rng = np.random.default_rng(seed)
     rows = max(1, _CELLS // count)
     for begin in range(0, RESAMPLES, rows):
@@ -164,9 +151,9 @@ def _drawn(count: int, seed: int) -> Iterator[NDArray[np.int64]]:
 
 @bounded_cache(1, key="a number of questions and a seed")
 def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
-    """How often each resample draws each group, drawn once for all comparisons of as many groups.
+    """The counts of each group in each resample, shared by all comparisons of as many groups.
 
-    A byte is enough: that one of a thousand groups is drawn 256 times does not happen.
+    A byte is enough: one of a thousand groups is never drawn 256 times.
     """
     counts = np.empty((RESAMPLES, count), dtype=np.uint8)
     rows = (row for block in _drawn(count, seed) for row in block)
@@ -177,7 +164,7 @@ def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
 
 
 def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
-    """The sum of each group, 0 where it differs from that by rounding only, and how many questions it has."""
+    """The sum of each group, 0 if it differs from that by rounding only, and its number of questions."""
     if len(groups) != len(each):
         raise ValueError(f"difference: {len(groups)} groups for {len(each)} questions; give the group of each question")
     _, places = np.unique(np.asarray(groups), return_inverse=True)
@@ -187,13 +174,13 @@ def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
 
 
 def effective_groups(sizes: ArrayLike) -> float:
-    """How many groups of one size tell as much as groups of these ``sizes``, or weights (Kish 1965)."""
+    """The effective number of groups of these ``sizes``, or weights (Kish 1965)."""
     each = np.asarray(sizes, dtype=np.float64)
     return float(each.sum() ** 2 / (each**2).sum())
 
 
 def _error(sums: Vector, sizes: Vector) -> float:
-    """The standard error of the mean over questions, by group (Liang and Zeger 1986, with G/(G-1)); 0 of one group."""
+    """The standard error of the mean over questions by group (Liang and Zeger 1986, with G/(G-1)); 0 for one group."""
     count, n = len(sums), sizes.sum()
     if count < 2:
         return 0.0

@@ -1,23 +1,23 @@
-"""The user's own ledger of looks: so that another folder or another cache does not forget what was tested before.
+"""The user's ledger of looks, which counts them across folders and caches.
 
-It is a small SQLite file, ``looks.sqlite``, where programs of this user keep data: in ``$XDG_DATA_HOME/ragsmith``, or
-else in ``~/.local/share/ragsmith``, on macOS in ``~/Library/Application Support/ragsmith``, on Windows in
-``%LOCALAPPDATA%\\ragsmith``. ``RAGSMITH_LEDGER`` names another file, and ``RAGSMITH_LEDGER=off`` none. It holds
-digests, numbers and dates: no text of any question, and no path. Where it cannot be read or written, that is said, and
-nothing else happens.
+It is a small SQLite file, ``looks.sqlite``, in the user's data folder: ``$XDG_DATA_HOME/ragsmith`` or
+``~/.local/share/ragsmith``, on macOS ``~/Library/Application Support/ragsmith``, on Windows
+``%LOCALAPPDATA%\\ragsmith``. ``RAGSMITH_LEDGER`` names another file, and ``RAGSMITH_LEDGER=off`` none. It has digests,
+numbers and dates, and no text or path. If it cannot be used, a warning is issued.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from platformdirs import user_data_path
 
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT
@@ -27,7 +27,7 @@ OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
 FORMAT = 1
 WAIT_SECONDS = 2 * TIMEOUT
-"""How long to wait for another process that is writing: longer than it waits for its cache meanwhile."""
+"""Seconds to wait for another process that writes, which may itself wait for its cache."""
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS look (look TEXT PRIMARY KEY, number INTEGER NOT NULL, fresh INTEGER NOT NULL,"
@@ -38,31 +38,31 @@ _BATCH = 500
 
 
 class LedgerError(Exception):
-    """The ledger cannot be read or written; it says why."""
+    """The ledger cannot be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousUses:
-    """A look as it was numbered, and how many of its questions nobody had looked at before."""
+    """The number of a look, and how many of its questions had no earlier one."""
 
     number: int
     fresh: int
 
 
 class LedgerPage:
-    """What the ledger says about looks at some questions, in one transaction; ``note`` adds a look to it."""
+    """The ledger in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def seen(self, look: str) -> PreviousUses | None:
-        """The look under this key, if it was noted."""
+        """The look of this key; None if it is not recorded."""
         with _usable():
             row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
         return None if row is None else PreviousUses(int(row[0]), int(row[1]))
 
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
-        """The keys of the looks at each of the ``questions`` that was looked at."""
+        """The keys of the looks at each of ``questions``, without those that have none."""
         found: dict[str, set[str]] = {}
         each = sorted(questions)
         for start in range(0, len(each), _BATCH):
@@ -75,8 +75,8 @@ class LedgerPage:
                 found.setdefault(question, set()).add(look)
         return found
 
-    def note(self, look: str, questions: Collection[str], seen: PreviousUses, day: str) -> None:
-        """Add a look, and bring its number up to date where another place had it higher."""
+    def record(self, look: str, questions: Collection[str], seen: PreviousUses, day: str) -> None:
+        """Record a look, or update its number."""
         rows = [(question, look) for question in sorted(questions)]
         with _usable():
             self._connection.execute(
@@ -86,26 +86,16 @@ class LedgerPage:
 
 
 def place() -> Path | None:
-    """Where the ledger lies; None where the user wants none."""
+    """The path of the ledger; None if it is switched off."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named.strip().lower() in OFF else Path(named).expanduser()
-    return _data_folder() / "ragsmith" / FILE
-
-
-def _data_folder() -> Path:
-    if folder := os.environ.get("XDG_DATA_HOME"):
-        return Path(folder)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path.home() / ".local" / "share"
+    return user_data_path("ragsmith", appauthor=False) / FILE
 
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """What fails in here is the ledger, and nothing that is done beside it."""
+    """Raise errors of the ledger as `LedgerError`."""
     try:
         yield
     except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
@@ -114,7 +104,7 @@ def _usable() -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[LedgerPage]:
-    """The ledger in a transaction of its own, which no other process can come between."""
+    """The ledger in an exclusive transaction."""
     with _usable():
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
@@ -133,10 +123,10 @@ def _opened(path: Path) -> Iterator[LedgerPage]:
 
 
 def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[PreviousUses, bool]:
-    """What ``decide`` says with the ledger at hand, which stays locked meanwhile; and whether there was one.
+    """Return the result of ``decide`` with the locked ledger, and whether there was one.
 
-    ``decide`` is called again, without a ledger, where it could not be read or written: so it has to come to the same
-    if it is called twice. What else fails in it is raised.
+    If the ledger cannot be used, ``decide`` is called with None, possibly for the second time: it has to be idempotent.
+    Its other errors are raised.
     """
     try:
         with _usable():
@@ -155,24 +145,26 @@ def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[Pr
 
 
 def place_name() -> str:
-    """The ledger's place in words, whatever is wrong with it."""
+    """The path of the ledger for a message, even if it cannot be determined."""
     try:
         return str(place())
     except RuntimeError:
         return FILE
 
 
-def most(looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str) -> PreviousUses:
-    """The number of a new look ``own`` at ``questions``, given the looks at each that two places know of."""
+def number_new(
+    looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str], own: str
+) -> PreviousUses:
+    """Number a new look ``own`` at ``questions``, given the looks at each that cache and ledger know."""
     counted: Counter[str] = Counter()
     for question in questions:
         counted[question] = len((looks.get(question, set()) | others.get(question, set())) - {own})
     return PreviousUses(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
 
 
-def after(
+def renumber(
     here: PreviousUses, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]
 ) -> PreviousUses:
-    """A look that was numbered ``here`` by ``looks`` alone, once those that only ``others`` know of count, too."""
+    """Renumber a look that was numbered by ``looks`` alone, counting those that only ``others`` know, too."""
     further = [len(others.get(question, set()) - looks.get(question, set())) for question in questions]
     return PreviousUses(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))

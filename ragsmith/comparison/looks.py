@@ -1,13 +1,12 @@
-"""Looks: how often the questions of a test have been used for a verdict, and what that costs.
+"""Looks: how often test questions have been used for a verdict, and the correction for it.
 
-Whoever tests again and again finds something by luck. So each look at the same questions is tested at half the level of
-the one before: 0.05, 0.025, 0.0125 and so on. However many there are, they come to 0.1 together at most, so that is how
-often any of them claims a difference that is not there (Bonferroni over looks, with geometric weights; alpha spending
-after Lan and DeMets 1983 and, for tests without a known number, Foster and Stine 2008).
+Repeated tests find differences by chance. So each look at the same questions is tested at half the level of the one
+before: 0.05, 0.025, 0.0125 and so on. The levels add up to at most 0.1, which bounds the probability that any of the
+looks claims a difference that does not exist (Bonferroni over looks, with geometric weights; alpha spending after Lan
+and DeMets 1983 and, for an unknown number of tests, Foster and Stine 2008).
 
-A question is known by what it asks, its answer and the words of its evidence, not by the name of a data set. Where some
-of the questions were used before, the one that was used most often counts for all: so for every question the levels of
-the looks that it took part in come to 0.1 at most.
+A question is identified by its wording, answer and evidence, not by its data set. The question with most looks counts
+for all of a test: so the levels of the looks at any question add up to at most 0.1.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ ALPHA = 0.05
 
 
 def adjusted(p: float, look: int) -> float:
-    """A p held against `ALPHA`, whatever the number of the ``look``, from 1 on."""
+    """The p of a ``look``, numbered from 1, adjusted so that it is compared with `ALPHA`."""
     return min(1.0, p * 2.0 ** min(look - 1, 1_000))
 
 
 def digests(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
-    """What identifies the content of each question, by its id: words, answer and evidence."""
+    """The digest of each question's wording, answer and evidence, by its id."""
     texts = {document.id: document.text for document in dataset.documents}
 
-    def of(example: Example) -> str:
+    def content(example: Example) -> str:
         evidence = sorted({texts[span.doc][span.start : span.end] for span in example.evidence})
         return digest("question", wording(example), example.answer, evidence)
 
-    return {example.id: of(example) for example in examples}
+    return {example.id: content(example) for example in examples}
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutUse:
-    """One look at test questions: its ``number``, from 1 on, and how many of the questions were ``fresh``.
+    """A look at test questions: its ``number`` from 1, and how many of the questions were ``fresh``.
 
-    ``remembered`` says whether looks from other caches were counted, too.
+    ``remembered`` is whether the ledger, with the looks of other caches, was available.
     """
 
     number: int
@@ -53,10 +52,10 @@ class HoldoutUse:
 
     @property
     def earlier(self) -> int:
-        """How many looks there were before."""
+        """The number of earlier looks."""
         return self.number - 1
 
     @property
     def level(self) -> float:
-        """The level that it is tested at."""
+        """The level of its test."""
         return ALPHA / 2.0 ** min(self.earlier, 1_000)

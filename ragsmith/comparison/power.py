@@ -1,6 +1,6 @@
-"""What a test could have shown: the smallest difference, the questions it takes, and the chance of showing one.
+"""The power of tests: the smallest detectable difference, and the number of questions and the power for a difference.
 
-With normal quantiles before there is a test (Cohen 1988), and with Student's, by the number of groups, once there is.
+Quantiles are normal before a test (Cohen 1988), and Student's, by the number of groups, after it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ragsmith.comparison.difference import least_p, widened
 from ragsmith.evaluation.statistics import EXACT_UP_TO, student_quantile, student_share
 
 LEVEL, POWER = 0.05, 0.8
-"""Two-sided level and power: the convention of Cohen (1988), and what the verdict of a search tests at."""
+"""Two-sided level and power: the convention of Cohen (1988), and the level of verdicts."""
 
 REACH = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
-"""Standard errors, 2.80, that a true difference must be away from 0 to be shown with this power."""
+"""Standard errors, 2.80, between 0 and a true difference that is shown with this power."""
 
 
 def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
-    """Variance that one question adds to the mean of ``differences``, by question, where ``groups`` stay together.
+    """The variance of one question for the mean of ``differences``, with correlation within ``groups``.
 
     It is n times the cluster-robust variance of the mean (Liang and Zeger 1986, with G/(G-1)):
     ``n * G/(G-1) * sum over g of (sum over i in g of d_i - mean)^2 / n^2``. With groups of one question it is the
-    sample variance. Groups may name questions that have no difference.
+    sample variance. Questions without a difference are ignored.
     """
     mean = fmean(differences.values())
     sums = [
@@ -38,19 +38,19 @@ def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) 
 
 
 def needed(of_one: float, difference: float) -> int:
-    """Questions that show a true ``difference`` four times in five, ``of_one`` being the `variance` of one."""
+    """The number of questions that show a true ``difference`` with power 0.8; ``of_one`` is the `variance` of one."""
     return max(2, math.ceil(of_one * (REACH / difference) ** 2))
 
 
 def detectable(of_one: float, questions: int) -> float:
-    """The difference that so many ``questions`` show four times in five."""
+    """The difference that ``questions`` show with power 0.8."""
     return REACH * math.sqrt(of_one / questions)
 
 
 def attainable(level: float, groups: int) -> float:
-    """The highest level up to ``level`` that sign flips of so many ``groups`` can test at; 0 where there is none.
+    """The highest level up to ``level`` that sign flips of ``groups`` can attain; 0 if there is none.
 
-    Their p is a multiple of 2 ** (1 - groups); where patterns are drawn it is never below `least_p`.
+    Their p is a multiple of 2 ** (1 - groups), or at least `least_p` if patterns are drawn.
     """
     if groups > EXACT_UP_TO:
         return level if level >= least_p(groups) else 0.0
@@ -61,10 +61,9 @@ def attainable(level: float, groups: int) -> float:
 def smallest(
     error: float, groups: int, level: float, power: float = POWER, *, effective: float | None = None
 ) -> float | None:
-    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``.
+    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``; None if none is.
 
-    ``error`` is the standard error of the mean by group, and ``effective`` the number of groups of one size that tell
-    as much (`ragsmith.comparison.difference`). None where no difference could be shown.
+    ``error`` is the standard error of the mean by group, ``effective`` the effective number of groups.
     """
     tested = attainable(level, groups) if groups > 1 else 0.0
     if not tested:
@@ -74,7 +73,7 @@ def smallest(
 
 
 def chance(difference: float, error: float, groups: int, level: float, *, effective: float | None = None) -> float:
-    """The power: how probable it is that a true ``difference`` is shown, on its own side, at a two-sided ``level``."""
+    """The power: the probability that a true ``difference`` is shown, with its sign, at a two-sided ``level``."""
     tested = attainable(level, groups) if groups > 1 else 0.0
     if not tested:
         return 0.0

@@ -1,7 +1,7 @@
-"""Verdicts: what may be said of one pipeline beside another, and what it would take to say more.
+"""Verdicts on pairs of pipelines, with their power and the number of questions that would show a difference.
 
 A family of comparisons is tested together (Holm 1979), and each look at the same questions at half the level of the one
-before: see `ragsmith.comparison.looks`.
+before (`ragsmith.comparison.looks`).
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.pipelines.genes import label
 
 MARGIN = 0.02
-"""By how much a pipeline may be behind and is still called not worse, unless one says otherwise."""
+"""The default margin of *not worse*, in fitness."""
 
-SETTLED = 20
-"""A difference that would take more than this many times the questions is as good as none: nobody should settle it."""
+MOST_TIMES_QUESTIONS = 20
+"""The largest factor of the number of questions that is recommended to show a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A pipeline, the first, against another on the test questions that all who were compared finished.
+    """The first pipeline against another, on the test questions that all compared pipelines finished.
 
-    ``difference`` is first minus other; it, ``adjusted_p`` and ``verdict`` are None when one of the two failed on more
-    than it may. ``adjusted_p`` counts all comparisons of the family and earlier looks at the questions, and is held
-    against 0.05; ``of`` says of what: ``fitness``, or ``retrieval`` where questions were drafted by a machine.
+    ``difference`` is first minus other; it, ``adjusted_p`` and ``verdict`` are None if one of the two failed on more
+    questions than allowed. ``adjusted_p`` is corrected for the ``family``, the number of comparisons tested together,
+    and for the number of this ``look``, and is compared with 0.05. ``of`` is ``fitness``, or ``retrieval`` for
+    questions drafted by a machine. ``margin`` is that of *not worse*.
 
-    ``detectable`` is the smallest true difference that would have been shown four times in five, by the spread that was
-    seen; None where none could have been. ``more_questions``, in ``more_groups`` like those there are, would show the
-    difference that was seen, if it is true; None where there is none, or it would take `SETTLED` times as many.
-    ``margin`` is what *not worse* allows for, ``look`` is the number of this look at the questions, and ``family``
-    how many comparisons were tested together.
+    ``detectable`` is the smallest true difference that would have been shown with power 0.8, given the observed spread;
+    None if none would. ``more_questions`` in ``more_groups`` would show the observed difference, if it is true; None
+    without a difference, or if it takes more than `MOST_TIMES_QUESTIONS` times the questions.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Comparison:
 
     @property
     def spent(self) -> bool:
-        """Whether nothing could be shown because the questions were looked at before, and something could have been."""
+        """Whether nothing could be shown only because of earlier looks at the questions."""
         found = self.difference
         if found is None or self.verdict is not Verdict.TOO_FEW or found.groups < FEWEST_GROUPS:
             return False
@@ -66,7 +65,7 @@ class Comparison:
 
     @property
     def excluded(self) -> tuple[float, float] | None:
-        """The most that it is worse, and the most that it is better, both as numbers that are not negative."""
+        """The largest loss and the largest gain within the interval, both at least 0."""
         found = self.difference
         return None if found is None else (max(0.0, -found.low), max(0.0, found.high))
 
@@ -81,10 +80,10 @@ def compare(
     margin: float = MARGIN,
     of: str = "fitness",
 ) -> tuple[Comparison, ...]:
-    """Compare ``first`` with each of ``others`` on the questions that all of them finished; they are one family.
+    """Compare ``first`` with each of ``others``, as one family, on the questions that all of them finished.
 
-    One that is incomplete by ``terms`` is not compared. All of them stay in Holm's family, so that a comparison that
-    failed does not make the others easier (its p is 1). ``look`` is the number of this look at the questions.
+    A pipeline that is incomplete by ``terms`` is not compared, but stays in Holm's family with p = 1, so that a failure
+    does not make the other comparisons easier. ``look`` is the number of this look at the questions.
     """
     able = [evaluation for evaluation in (first, *others.values()) if terms.admit(evaluation)]
     questions = common(able)
@@ -126,20 +125,17 @@ def compare_two(
     name: str = "other",
     of: str = "fitness",
 ) -> Comparison:
-    """Compare two evaluations on the same questions, without a run: ``name`` is what the second is called.
-
-    ``of`` says what ``fitness`` is about, as `Comparison` has it.
-    """
+    """Compare two evaluations on the same questions, outside a run; ``name`` is that of the second."""
     terms = Terms.of([first, second], fitness or Fitness(), may_miss)
     [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
     return found
 
 
 def decide(found: Difference, adjusted_p: float, family: int = 1, look: int = 1, *, within: bool = False) -> Verdict:
-    """What a difference shows; ``within`` says whether it is shown not to be behind by the margin.
+    """The verdict on a difference; ``within`` is whether the first is shown not to be behind by the margin.
 
-    There are too few questions where fewer than eight groups were compared, and, with nothing shown, where even all
-    groups on one side would not have been enough: ``least p * family * 2 ** (look - 1) > 0.05``.
+    There are too few questions with fewer than eight groups, or if nothing is shown and could not be even with all
+    groups on one side: ``least p * family * 2 ** (look - 1) > 0.05``.
     """
     if found.groups < FEWEST_GROUPS:
         return Verdict.TOO_FEW
@@ -151,15 +147,15 @@ def decide(found: Difference, adjusted_p: float, family: int = 1, look: int = 1,
 
 
 def could_show(groups: int, family: int = 1, look: int = 1) -> bool:
-    """Whether so many groups, all of them on one side, would show a difference."""
+    """Whether ``groups`` that are all on one side would show a difference."""
     return adjusted(min(1.0, family * least_p(groups)), look) <= ALPHA
 
 
 def _with_power(made: Comparison, family: int, look: int) -> Comparison:
-    """The same with what could have been shown, and with what would settle what was seen.
+    """The comparison with the detectable difference, and the questions that would show the observed one.
 
-    One of several comparisons is shown for certain at the level divided by their number; the step-down correction asks
-    less of the others.
+    The level is divided by the number of comparisons, which is conservative: Holm's correction is that strict only for
+    the smallest p.
     """
     found = made.difference
     assert found is not None
@@ -171,7 +167,7 @@ def _with_power(made: Comparison, family: int, look: int) -> Comparison:
     if detectable is None or shown or not found.mean_difference:
         return replace(made, detectable=detectable)
     times = (detectable / abs(found.mean_difference)) ** 2
-    if times > SETTLED:
+    if times > MOST_TIMES_QUESTIONS:
         return replace(made, detectable=detectable)
     questions = max(1, math.ceil(found.n * times) - found.n)
     groups = max(1, math.ceil(found.groups * times) - found.groups)
@@ -182,9 +178,9 @@ def _with_power(made: Comparison, family: int, look: int) -> Comparison:
 class _Pair:
     """Two evaluations on the ``questions`` that are compared.
 
-    Whoever is ahead must be so, too, on everything that the other finished, its own failures being the lowest score
-    there is: neither they nor what a third one failed on may make the difference. The larger p of the two tests counts;
-    if the lead is lost, p is 1.
+    The pipeline that is ahead must also be ahead on all questions that the other finished, with the lowest score for
+    its own failures: neither these nor the failures of a third pipeline may make the difference. The larger p of the
+    two tests counts; if the lead is lost, p is 1.
     """
 
     first: Evaluation
@@ -199,24 +195,24 @@ class _Pair:
         ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
         if len(behind) == len(self.questions):
             return found
-        held, groups = self._held(ahead, behind)
-        kept = difference(*held, groups)
-        p = max(found.p, kept.p) if kept.mean_difference > 0 else 1.0
+        scores, groups = self._on_finished(ahead, behind)
+        other = difference(*scores, groups)
+        p = max(found.p, other.p) if other.mean_difference > 0 else 1.0
         return replace(found, p=p)
 
     def shifted(self, margin: float) -> float:
-        """The p of not being behind by ``margin``."""
+        """The p of the test that the first is not behind by ``margin``."""
         ours, theirs = self.first.by_question(self.terms.fitness), self.other.by_question(self.terms.fitness)
         p = shifted_p(*self._both(ours, theirs, self.questions), self.clusters.numbers(self.questions), margin)
         if len(theirs) == len(self.questions):
             return p
-        held, groups = self._held(ours, theirs)
-        return max(p, shifted_p(*held, groups, margin))
+        scores, groups = self._on_finished(ours, theirs)
+        return max(p, shifted_p(*scores, groups, margin))
 
-    def _held(
+    def _on_finished(
         self, ahead: Mapping[str, float], behind: Mapping[str, float]
     ) -> tuple[tuple[list[float], list[float]], list[int]]:
-        """The scores on all that ``behind`` has finished, and the groups of these questions."""
+        """The scores on all questions that ``behind`` finished, and the groups of these questions."""
         questions = tuple(behind)
         lead = [ahead.get(question, self.terms.lowest) for question in questions]
         return (lead, list(behind.values())), self.clusters.numbers(questions)

@@ -1,8 +1,8 @@
-"""The documents that `ragsmith index` holds for a pipeline: what was there when it was built, added to and taken from.
+"""The documents of an index that `ragsmith index` builds, adds to, and removes from.
 
-They lie beside the shelf in a file for each index (`ExportedFile.index`: pipelines that only differ in what stands
-behind retrieval share one), one document a line and a digest of all in the last; the file is replaced as a whole, and
-whoever replaces it holds a lock from reading it on.
+They are in the folder of the artifact cache, in one file for each index (`ExportedFile.index`: pipelines that differ
+only in the stages after retrieval share one), one document a line with a checksum in the last. The file is replaced as
+a whole, under a lock from reading to writing.
 """
 
 from __future__ import annotations
@@ -26,39 +26,43 @@ from ragsmith.types import Dataset, Document, Modality
 FOLDER = "collections"
 
 _NAMED = 5
-"""Documents that a message names."""
+"""The number of documents that a message names."""
 
 Documents = dict[str, Document]
-"""By identifier."""
+"""Documents by identifier."""
 
 
-def every(data: Dataset) -> tuple[Document, ...]:
-    """The documents of a data set with those that it dropped as identical: what is held can be removed one by one."""
+def all_documents(data: Dataset) -> tuple[Document, ...]:
+    """The documents of a data set with duplicates, so that each can be removed."""
     return (*data.documents, *data.twins)
 
 
 class Collection:
-    """The documents that are held for the pipeline in the file ``winner``, beside ``shelf``.
+    """The documents of the index of the pipeline in the file ``winner``.
 
     Raises:
         UsageError: the file is not one of a pipeline.
     """
 
-    def __init__(self, winner: Path, shelf: ArtifactCache) -> None:
+    def __init__(self, winner: Path, cache: ArtifactCache) -> None:
         self._winner = winner
-        self._folder = shelf.folder / FOLDER
+        self._folder = cache.folder / FOLDER
         self._path = self._folder / f"{ExportedFile(winner).index()}.jsonl"
 
     def start(self, documents: Iterable[Document], *, replace: bool = False) -> Dataset:
-        """Hold these documents, and no others; such as are held now are only given up to ``replace`` them.
+        """Set the documents; others in the index are only removed with ``replace``.
 
         Raises:
-            UsageError: others are held that would be given up, or the file is damaged.
+            UsageError: other documents would be removed, or the file is damaged.
         """
         new = {document.id: document for document in documents}
 
-        def started() -> Documents:
-            if not replace and self._path.is_file() and (lost := [name for name in self._held() if name not in new]):
+        def checked() -> Documents:
+            if (
+                not replace
+                and self._path.is_file()
+                and (lost := [name for name in self._read_all() if name not in new])
+            ):
                 named = ", ".join(sorted(lost)[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
                 raise UsageError(
                     f"the index of {self._winner} holds what is not among these documents, {len(lost):,} in all "
@@ -67,65 +71,66 @@ class Collection:
                 )
             return new
 
-        return self._replaced(started)
+        return self._replace(checked)
 
     def add(self, paths: Sequence[str | Path]) -> Dataset:
-        """Hold the documents in files and folders, too; one whose identifier is held already takes its place.
+        """Add the documents in files and folders; one with a known identifier replaces the other.
 
         Raises:
-            DatasetError: some of them cannot be read; all that is wrong is listed.
-            UsageError: nothing is held yet.
+            DatasetError: some cannot be read; all mistakes are listed.
+            UsageError: there is no index yet.
         """
         found: Documents = {}
         mistakes: list[str] = []
         for path in map(Path, paths):
             try:
-                read = every(load_documents(path)) if path.is_dir() else (read_document(path),)
+                read = all_documents(load_documents(path)) if path.is_dir() else (read_document(path),)
                 found |= {document.id: document for document in read}
             except DatasetError as error:
                 mistakes += error.mistakes
         if mistakes:
             raise DatasetError(mistakes)
-        return self._replaced(lambda: self._held() | found)
+        return self._replace(lambda: self._read_all() | found)
 
     def remove(self, names: Sequence[str]) -> Dataset:
-        """Hold the documents of these identifiers no more.
+        """Remove the documents with these identifiers.
 
         Raises:
-            UsageError: some are not held, which are all named; or nothing would be left.
+            UsageError: some are not in the index, which are all named; or none would remain.
         """
 
-        def left() -> Documents:
-            documents = self._held()
+        def remaining() -> Documents:
+            documents = self._read_all()
             unknown = [name for name in names if name not in documents]
             if unknown:
                 raise DatasetError([f"the index has no {name!r}: {did_you_mean(name, documents)}" for name in unknown])
-            kept = {name: document for name, document in documents.items() if name not in set(names)}
-            if not kept:
+            for name in set(names):
+                del documents[name]
+            if not documents:
                 raise UsageError("these are all documents that the index holds: keep one, or build it on others")
-            return kept
+            return documents
 
-        return self._replaced(left)
+        return self._replace(remaining)
 
     def read(self) -> Dataset:
-        """What is held.
+        """The documents as a data set.
 
         Raises:
-            UsageError: nothing is, or the file is damaged.
+            UsageError: there is no index, or the file is damaged.
         """
-        return self._dataset(self._held())
+        return self._dataset(self._read_all())
 
-    def _replaced(self, change: Callable[[], Documents]) -> Dataset:
+    def _replace(self, change: Callable[[], Documents]) -> Dataset:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("ab") as file, locked(file.fileno()):
             documents = change()
             data = self._dataset(documents)
-            # twins, of which a data set keeps one, stay apart here: the other is there when one of them goes
+            # duplicates, which a data set drops, are kept here: one stays when the other is removed
             lines = [json.dumps(asdict(documents[name])).encode() for name in sorted(documents)]
-            replace_file(b"\n".join([*lines, _seal(lines), b""]), self._path)
+            replace_file(b"\n".join([*lines, _checksum(lines), b""]), self._path)
         return data
 
-    def _held(self) -> Documents:
+    def _read_all(self) -> Documents:
         if not self._path.is_file():
             raise UsageError(
                 f"there is no index of {self._winner} yet: build it with  ragsmith index build {self._winner}"
@@ -134,12 +139,12 @@ class Collection:
             "put a copy of the file there, or give up what it held and hold other documents with  ragsmith index build "
             f"{self._winner} --documents FOLDER --replace"
         )
-        *lines, seal = self._path.read_bytes().split(b"\n")[:-1] or [b""]
-        if seal != _seal(lines):
+        *lines, checksum = self._path.read_bytes().split(b"\n")[:-1] or [b""]
+        if checksum != _checksum(lines):
             raise UsageError(f"{self._path} is damaged: {again}")
         try:
             return {document.id: document for document in map(_document, lines)}
-        except (ValueError, KeyError, TypeError):  # whole, and not of this version
+        except (ValueError, KeyError, TypeError):  # written by another version
             raise UsageError(f"{self._path} holds documents that this version cannot read: {again}") from None
 
     def _dataset(self, documents: Documents) -> Dataset:
@@ -153,5 +158,5 @@ def _document(line: bytes) -> Document:
     return Document(**fields, modality=modality, pages=pages)
 
 
-def _seal(lines: Sequence[bytes]) -> bytes:
+def _checksum(lines: Sequence[bytes]) -> bytes:
     return blake2b(b"\n".join(lines), digest_size=16).hexdigest().encode()

@@ -1,7 +1,7 @@
-"""Reading a pipeline that was exported, or written by hand: every complaint has file and line.
+"""Read the file of a pipeline, exported or written by hand; every error has file and line.
 
-Only ``dataset`` and ``pipeline`` are needed. What else is left out has its default, as have parameters of techniques; a
-file without ``expected`` can be asked and evaluated, and has nothing to verify.
+Only ``dataset`` and ``pipeline`` are required; all else has defaults, as have parameters of techniques. A file without
+``expected`` can be asked and evaluated, but not verified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
 FORMAT = 1
-"""Of the file of a pipeline."""
+"""The format of the file of a pipeline."""
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
@@ -40,7 +40,7 @@ KEYS = (
 
 
 class ExportedFile:
-    """Reads a pipeline's file; every complaint has file and line."""
+    """The file of a pipeline; every error has file and line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class ExportedFile:
             raise self._tree.error(("format",), f"{reads}: export the pipeline again")
 
     def import_files(self) -> None:
-        """Import the files of one's own that the pipeline needs; what follows may name what they define."""
+        """Import the user's files that the pipeline needs, which may define its techniques, measures and models."""
         listed = self._data.get("imports", [])
         known = isinstance(listed, list) and all(
             isinstance(entry, dict)
@@ -65,7 +65,7 @@ class ExportedFile:
         import_recorded(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
-        """The pipeline, every technique and parameter checked."""
+        """The pipeline, with every technique and parameter checked."""
         pipeline = self._tree.mapping(("pipeline",))
         for family, gene in pipeline.items():
             well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
@@ -77,7 +77,7 @@ class ExportedFile:
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
-        """The models by name, with what determines results, and where vectors lie; not where a server of models is."""
+        """The models by name, with the vector store and the options that determine results, without addresses."""
         given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
         found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
         if "vector_store" not in self._data:
@@ -86,7 +86,7 @@ class ExportedFile:
         return replace(found, embedder=found.for_role("embedder").with_options(vector_store=at))
 
     def model_ids(self) -> dict[str, str]:
-        """Role to the id that the model had at export."""
+        """The ids of the models at export, by role."""
         ids = self._tree.mapping(("models", "ids"), optional=True)
         if not all(isinstance(value, str) for value in ids.values()):
             raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
@@ -95,7 +95,7 @@ class ExportedFile:
     def setup(
         self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]
     ) -> Experiment:
-        """On what the pipeline runs, with the models ``names``; and what marks it, where that is something else."""
+        """The experiment of the pipeline, with the models ``names`` and the marking ones, if these are others."""
         gap = self._characters((), "gap", GAP, 1)
         made = Experiment(
             data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap
@@ -128,7 +128,7 @@ class ExportedFile:
         return number
 
     def fitness(self) -> Fitness:
-        """By what the pipeline was chosen."""
+        """The fitness that the pipeline was chosen by."""
         if "fitness" not in self._data:
             return Fitness()
         try:
@@ -137,9 +137,9 @@ class ExportedFile:
             raise self._tree.error(("fitness",), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
-        """The scores at export: ``search`` and ``test`` to the name of a score to its mean.
+        """The mean scores at export, by part (``search`` and ``test``) and name.
 
-        ``questions`` counts what the means are of; ``failed`` lists the questions that had failed.
+        ``questions`` is the number of questions, and ``failed`` lists those that had failed.
         """
         expected = self._tree.mapping(("expected",), optional=True)
         for part, scores in expected.items():
@@ -158,22 +158,22 @@ class ExportedFile:
         return expected
 
     def reference(self) -> Reference | None:
-        """The scores of single test questions at export; None where the file keeps none."""
+        """The scores of single test questions at export; None if the file has none."""
         if "reference" not in self._data:
             return None
         try:
-            return Reference.read(self._tree.mapping(("reference",)))
+            return Reference.from_dict(self._tree.mapping(("reference",)))
         except ValueError as error:
             raise self._tree.error(("reference",), str(error)) from error
 
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
-        """The data set that the file names, which must not have changed since a search on it; or ``other``."""
+        """``other``, or the data set that the file names, which must not have changed since the search."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         try:
             data = self.named_dataset()
         except DatasetError as error:
-            raise DatasetError(error.mistakes, (*error.advice, *self._asked_anyway())) from error
+            raise DatasetError(error.mistakes, (*error.advice, *self._asking_advice())) from error
         if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
             raise self._tree.error(
                 ("dataset", "digest"),
@@ -183,8 +183,8 @@ class ExportedFile:
             )
         return data
 
-    def _asked_anyway(self) -> Sequence[str]:
-        """What works where the questions of the data set cannot be read, and its documents can."""
+    def _asking_advice(self) -> Sequence[str]:
+        """Advice if the questions of the data set cannot be read, but its documents can."""
         if self._location()[0] == "bundled":
             return ()
         try:
@@ -194,7 +194,7 @@ class ExportedFile:
         return (f"asking needs no questions:  {self._asking()}",)
 
     def _asking(self) -> str:
-        """The command that asks the documents as they are now, whatever the questions are."""
+        """The command that asks the documents as they are now."""
         kind, location = self._location()
         if kind != "bundled":
             folder = (self._path.parent / location).resolve()
@@ -203,7 +203,7 @@ class ExportedFile:
         return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
     def source(self) -> str:
-        """Where the data set that the file names was read from, as `Dataset.source` says it: a folder, or a name."""
+        """The folder or name of the data set that the file names, as in `Dataset.source`."""
         kind, location = self._location()
         return location if kind == "bundled" else str((self._path.parent / location).resolve())
 
@@ -219,16 +219,16 @@ class ExportedFile:
                 return load_documents(self._path.parent / location)
 
     def content(self) -> dict[str, Any]:
-        """What the file holds, as plain data."""
+        """The content of the file."""
         return dict(self._tree.mapping())
 
     def folder(self) -> Path:
-        """Where the data set that it names lies, or its documents."""
+        """The folder of the data set, or documents, that the file names."""
         kind, location = self._location()
         return bundled("datasets", location) if kind == "bundled" else self._path.parent / location
 
     def _location(self) -> tuple[str, str]:
-        """In what way the file names its data set, and by what."""
+        """How the file names its data set, and the name."""
         section = self._tree.mapping(("dataset",))
         named = {"path", "bundled", "documents"} & set(section)
         if not named:
@@ -243,19 +243,18 @@ class ExportedFile:
         return kind, section[kind]
 
     def space(self) -> str:
-        """The name of the space that the pipeline was found in; nothing of one that was not searched for."""
+        """The name of the space that the pipeline was found in; "" if it was not found by a search."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))
 
     def saw_all(self, data: Dataset) -> bool:
-        """Whether a crossfit found it, which searches on all questions; also where some were edited since."""
+        """Whether a crossfit found the pipeline, on all questions of ``data``, even if some were edited since."""
         found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
         return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
 
     def index(self) -> str:
-        """What tells its index from others': the documents that it was found on, how they are cut, entered and found.
+        """The digest of the documents, the chunking, and the pre-embedding and retrieval techniques.
 
-        So a comment, another prompt, a reference or the file's own name and place tell none from another. Techniques
-        count by name and parameters as they are written, not by their code, which the next ragsmith may have changed.
+        Techniques count by name and parameters as written, not by their code, which another version may change.
         """
         section = self._tree.mapping(("dataset",))
         documents = section.get("digest") or {
@@ -267,7 +266,7 @@ class ExportedFile:
         return digest("index", documents, self._size(()), self._overlap(()), techniques)
 
     def digest(self) -> str:
-        """The digest of the data set that the pipeline was found on; blank where the file names none."""
+        """The digest of the data set that the pipeline was found on; "" if the file has none."""
         return str(self._tree.mapping(("dataset",)).get("digest", ""))
 
     def is_on(self, data: Dataset) -> bool:

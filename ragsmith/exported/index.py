@@ -1,9 +1,8 @@
-"""A pipeline with its index on a shelf: opened where it is there, else built and put there for whoever comes next.
+"""Open a pipeline with its index from the artifact cache, and build and store what is missing.
 
-What a pre-embedding makes with models, and the relations that are read from chunks, are kept whole, by the corpus and
-the models that they come from; words, vectors and chunk graphs are in `ragsmith.index.cached_index`, the entity graph
-in `ragsmith.index.cached_graph`. Chunks, keys that are cut from them without a model, and scopes are made at each
-start.
+The entries that a pre-embedding makes with models, and the relations extracted from chunks, are stored by corpus and
+models; words, vectors and chunk graphs are in `ragsmith.index.cached_index`, the entity graph in
+`ragsmith.index.cached_graph`. Chunks, keys made without a model, and scopes are rebuilt at each start.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from ragsmith.pipelines.genes import Gene
 from ragsmith.types import Chunk, Chunks, Dataset, Entries, IndexEntry, Modality, Span
 
 FOLDER = ".indexes"
-"""What is appended to the name of a cache for the folder of its shelf."""
+"""The suffix of the folder of artifacts, after the name of the cache."""
 
 _ANY_QUERY = "what"
 _OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
 
 
-def shelf_beside(cache: str | Path) -> ArtifactCache:
-    """The shelf of a cache: the folder beside its file; for a database server, one of this user on this machine.
+def artifact_cache_for(cache: str | Path) -> ArtifactCache:
+    """The artifact cache of a cache: a folder next to its file; for a database server, one of the user's.
 
-    Arrays are mapped from files, so they have to lie on the machine that maps them.
+    Arrays are memory-mapped from files, so they have to be on this machine.
     """
     place = str(cache)
     if place.startswith("sqlite:///"):
@@ -55,86 +54,85 @@ def shelf_beside(cache: str | Path) -> ArtifactCache:
     return ArtifactCache(f"{place}{FOLDER}")
 
 
-def open_with_index(pipeline: Pipeline, shelf: ArtifactCache, *, complete: bool = False) -> None:
-    """Build what ``pipeline`` needs once for its collection, from ``shelf`` as far as it is there; keep the rest there.
+def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: bool = False) -> None:
+    """Build the index of ``pipeline``, from ``artifacts`` as far as possible, and store the rest there.
 
-    The pipeline answers as without it. What is only made for a query is made, and kept, with the first one; or at once,
-    if the index is to be ``complete``. What cannot be kept is named in a `Notice`, and only costs
-    the time to build it.
+    Answers are the same as without. Parts that only queries need are built with the first one, or at once if the index
+    is to be ``complete``. A `Notice` names the parts that cannot be stored.
 
     Raises:
-        StageFailed: the pre-embedding, or what retrieval derives from the index, fails.
+        StageFailed: the pre-embedding, or retrieval's preparation of the index, fails.
     """
     engine, gene = pipeline.engine, pipeline.candidate[0]
-    _note_documents(pipeline.setup.dataset, shelf)
-    entries = _entries(engine, gene, shelf)
+    _store_documents(pipeline.setup.dataset, artifacts)
+    entries = _entries(engine, gene, artifacts)
     with failing_as(gene.technique.family, gene.technique.name):
         models = engine.models
-        engine.install_index(gene, CachedIndex(entries, shelf, partial(open_vectors, models.vectors_at)))
+        engine.install_index(gene, CachedIndex(entries, artifacts, partial(open_vectors, models.vectors_at)))
     if any("entity_graph" in gene.technique.tools.values() for gene in pipeline.candidate):
-        _install_graph(engine, shelf)
+        _install_graph(engine, artifacts)
     index, _ = engine.prepare(pipeline.candidate)
-    if complete and engine.corpus.chunks:  # postings and scopes are made for the first query
+    if complete and engine.corpus.chunks:  # postings and scopes are built for the first query
         retrieval = next(gene for gene in pipeline.candidate if gene.technique.family == "retrieval")
         engine.call(retrieval, (index, (engine.corpus.chunks[0].title or _ANY_QUERY,)))
 
 
-def changed_documents(pipeline: Pipeline, path: str | Path, shelf: ArtifactCache) -> DocumentChanges | None:
-    """How the documents of ``pipeline`` differ from those that it was found on, as its file ``path`` names them.
+def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactCache) -> DocumentChanges | None:
+    """The changes of the documents of ``pipeline`` since it was found, by its file ``path``.
 
-    They are where the file says, unless they changed there: then ``shelf`` knows what they were if the pipeline was
-    opened with it before. None if nobody knows.
+    If the documents that the file names have changed, their earlier contents are read from ``artifacts``. None if the
+    changes are unknown.
     """
     now = contents(pipeline.setup.dataset.documents)
-    volume = shelf.read(_documents_of(pipeline.found_on)) if pipeline.found_on else None
-    if volume is not None:
-        names, digests = (unpacked(volume.arrays[name], volume.arrays[f"{name}_ends"]) for name in ("names", "texts"))
+    stored = artifacts.read(_documents_key(pipeline.found_on)) if pipeline.found_on else None
+    if stored is not None:
+        names, digests = (unpacked(stored.arrays[name], stored.arrays[f"{name}_ends"]) for name in ("names", "texts"))
         return changes(dict(zip(names, digests, strict=True)), now)
     try:
         then = ExportedFile(Path(path)).named_dataset()
-    except UsageError:  # it is not there any more, or cannot be read
+    except UsageError:  # missing, or unreadable
         return None
     if pipeline.found_on not in ("", then.digest):
         return None
-    _note_documents(then, shelf)
+    _store_documents(then, artifacts)
     return changes(contents(then.documents), now)
 
 
-def _documents_of(dataset: str) -> ArtifactKey:
+def _documents_key(dataset: str) -> ArtifactKey:
     return ArtifactKey("documents", "", dataset)
 
 
-def _note_documents(data: Dataset, shelf: ArtifactCache) -> None:
-    """Keep what the documents of a data set are, so that it can be said later how others differ from them."""
-    if shelf.read(_documents_of(data.digest)) is None:
+def _store_documents(data: Dataset, artifacts: ArtifactCache) -> None:
+    """Store the digests of the documents of a data set, for later comparisons."""
+    if artifacts.read(_documents_key(data.digest)) is None:
         known = contents(data.documents)
         (names, names_ends), (texts, texts_ends) = packed(list(known)), packed(list(known.values()))
-        shelf.write(
-            _documents_of(data.digest),
+        artifacts.write(
+            _documents_key(data.digest),
             {"names": names, "names_ends": names_ends, "texts": texts, "texts_ends": texts_ends},
         )
 
 
-def _entries(engine: Engine, gene: Gene, shelf: ArtifactCache) -> Entries:
-    """What the pre-embedding makes of the corpus; kept if a model was asked for it."""
+def _entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
+    """The entries that the pre-embedding makes of the corpus; stored if it used a model."""
     chunks = engine.corpus.chunks
     models = engine.models
     asked = {"language_model": models.asked, "embedder": models.embedder, "cross_encoder": models.cross_encoder}
     tools = sorted(set(gene.technique.tools.values()))
     made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
-    address = ArtifactKey("entries", made_by, _identity(engine.corpus)) if tools else None
-    volume = shelf.read(address) if address else None
-    if volume is not None:
-        return _read_entries(volume.arrays, chunks)
+    key = ArtifactKey("entries", made_by, _identity(engine.corpus)) if tools else None
+    stored = artifacts.read(key) if key else None
+    if stored is not None:
+        return _read_entries(stored.arrays, chunks)
     entries, usage = engine.call(gene, (chunks,))
     engine.collection_usage.add(usage)
-    if address and (usage.calls or usage.texts_embedded or usage.pairs_scored):
-        shelf.write(address, _entry_arrays(entries, chunks))
+    if key and (usage.calls or usage.texts_embedded or usage.pairs_scored):
+        artifacts.write(key, _entry_arrays(entries, chunks))
     return tuple(entries)
 
 
 def _identity(corpus: Corpus) -> str:
-    """Of all that is made of chunks: models read their headings, too, which the cuts alone do not tell."""
+    """The digest of chunks with their headings, which models read and the corpus id does not include."""
     return digest("chunks", corpus.id, [[getattr(chunk, name) for name in _OF_CHUNK] for chunk in corpus.chunks])
 
 
@@ -144,7 +142,7 @@ def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
     places = []
     for entry in entries:
         place = positions.get(entry.chunk.id, -1)
-        if place < 0 or chunks[place] != entry.chunk:  # a summary, or what a technique of one's own made of a chunk
+        if place < 0 or chunks[place] != entry.chunk:  # a summary, or a chunk changed by a technique
             place = -1 - len(own)
             own.append(json.dumps(asdict(entry.chunk)))
         places.append(place)
@@ -178,26 +176,30 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
     return Chunk(**known, modality=modality, headings=headings, sources=spans)
 
 
-def _install_graph(engine: Engine, shelf: ArtifactCache) -> None:
-    """Have the entity graph that is kept, or build it: of relations that are kept, or of those that a model reads."""
+def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
+    """Install the stored entity graph, or build it from stored relations or from those that a model extracts."""
     chunks, of = engine.corpus.chunks, _identity(engine.corpus)
     extractor = json.dumps([fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.asked.id])
     with failing_as("collection", "entity_graph"):
         graph = kept_graph(
-            of, chunks, extractor, shelf, lambda: _relations(engine, shelf, ArtifactKey("relations", extractor, of))
+            of,
+            chunks,
+            extractor,
+            artifacts,
+            lambda: _relations(engine, artifacts, ArtifactKey("relations", extractor, of)),
         )
     engine.install_graph(graph)
 
 
-def _relations(engine: Engine, shelf: ArtifactCache, address: ArtifactKey) -> Sequence[Sequence[Triple]]:
-    """Of each chunk, what was read from it, or is now."""
-    volume = shelf.read(address)
-    if volume is not None:
-        texts = unpacked(volume.arrays["content"], volume.arrays["ends"])
+def _relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKey) -> Sequence[Sequence[Triple]]:
+    """The relations of each chunk, stored or extracted now."""
+    stored = artifacts.read(key)
+    if stored is not None:
+        texts = unpacked(stored.arrays["content"], stored.arrays["ends"])
         return [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
     model = engine.gateway.language_model(engine.models.asked, engine.collection_usage)
     passages = [{"passage": passage_of(chunk)} for chunk in engine.corpus.chunks]
     found = model.run_all(EXTRACT_RELATIONS, passages)
     content, ends = packed([json.dumps(triples) for triples in found])
-    shelf.write(address, {"content": content, "ends": ends})
+    artifacts.write(key, {"content": content, "ends": ends})
     return found

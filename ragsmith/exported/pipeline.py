@@ -1,7 +1,7 @@
-"""The exported pipeline: YAML with every parameter resolved, which can be asked, evaluated elsewhere and verified.
+"""A pipeline that is loaded from its file, or written in Python: it can be asked, evaluated and verified.
 
-The file names its data set by bundled name, or by a path relative to the file itself, and by digest: a pipeline whose
-documents changed says so instead of answering from others.
+The file names its data set by bundled name, or by a path relative to the file, and by digest: changed documents are an
+error.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
-if TYPE_CHECKING:  # who only asks needs no database, which takes longer to import than the question to answer
+if TYPE_CHECKING:  # asking needs no database, whose import takes longer than the answer
     from ragsmith.store.store import Store
 
 COLD_STARTS = 3
-"""Questions that are also asked of a pipeline that has nothing yet, which takes as long as building its index does."""
+"""Questions that are also timed with a cold start, which includes building the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """A passage that an answer rests on, and where it stands. ``cited`` says whether the answer refers to it."""
+    """A passage that the generator was shown, and its position; ``cited`` is whether the answer cites it."""
 
     doc: str
     title: str
@@ -59,11 +59,10 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer and the passages the generator was shown, in the order shown.
+    """An answer and the passages that the generator was shown, in order.
 
-    ``declined`` says that it is none: the documents do not seem to answer the question, and the sources are what comes
-    closest. ``changes`` is how the documents differ from those that the pipeline was found on, if others were given
-    and that is known.
+    ``declined`` is whether the pipeline abstained because the documents do not seem to answer the question. ``changes``
+    are those of the documents since the pipeline was found, if known.
     """
 
     answer: str
@@ -73,7 +72,7 @@ class Reply:
 
 
 class Pipeline:
-    """One configuration over one data set."""
+    """One configuration of all stages on one data set."""
 
     def __init__(
         self,
@@ -88,10 +87,10 @@ class Pipeline:
         saw_all: bool = False,
         found_on: str = "",
     ) -> None:
-        """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions.
+        """``space`` is the name of its space, ``reference`` the scores of its test questions.
 
-        ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it;
-        ``found_on`` is the digest of the data set that it was chosen on, if a file says so.
+        ``saw_all`` is whether it was chosen on all questions of its data set, so that none of them tests it;
+        ``found_on`` is the digest of the data set that it was chosen on, "" if unknown.
         """
         elsewhere = bool(found_on and setup.dataset.examples) and setup.dataset.digest != found_on
         self.candidate = with_general(setup, without_general(candidate) if elsewhere else candidate)
@@ -117,18 +116,16 @@ class Pipeline:
         vector_store: str | None = None,
         imports: Sequence[str | Path] = (),
     ) -> Pipeline:
-        """Read an exported pipeline; ``dataset`` puts it on other documents.
+        """Read an exported pipeline, for its data set, another ``dataset``, or a folder of ``documents``.
 
-        ``documents`` is a folder of them instead, without questions: those it was found on as they are now, or others.
-
-        ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
-        search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
-        answer, and ``vector_store`` where vectors lie. The files of one's own that define its techniques, measures and
-        models are imported from where the file says, unless ``imports`` names them elsewhere.
+        ``models`` has, by role, options of models, other models, or the objects that the search was given, see
+        `ragsmith.search`. ``base_url`` is the address of ``openai:`` models, and ``vector_store`` that of vectors.
+        ``imports`` are the user's files that define techniques, measures and models, by default at the paths in the
+        file.
 
         Raises:
-            UsageError: the file is wrong, its documents are not where it says or are not the same any more, or a model
-                that was an object, or a file of one's own, is missing or has changed.
+            UsageError: the file is wrong, its documents are missing or have changed, or a model object or a user's file
+                is missing or has changed.
         """
         load_techniques()
         import_files(imports)
@@ -170,7 +167,7 @@ class Pipeline:
         vector_store: str | None = None,
         imports: Sequence[str | Path] = (),
     ) -> Pipeline:
-        """A pipeline that is written out in Python, on the documents in a folder: it can be asked, and has no scores.
+        """A pipeline that is written in Python, on the documents in a folder: it can be asked, and has no scores.
 
         ``families`` has for each of the nine ``{"technique": name, "parameters": {...}}``, as an exported file has
         under ``pipeline``; parameters that are left out have their defaults. ``models`` are by role: a name, a mapping
@@ -202,12 +199,12 @@ class Pipeline:
 
     @contextmanager
     def remembering(self, store: Store) -> Iterator[Pipeline]:
-        """The same pipeline, which keeps paid model replies in ``store`` and uses those that are there.
+        """The same pipeline, with paid model replies read from and written to ``store`` until the context ends.
 
-        It serves until the context is left. What it builds for the whole collection stays built for this pipeline.
+        What it builds for the whole collection stays built for this pipeline.
 
         Raises:
-            StoreError: on the way out, replies could not be kept; it says how many are lost.
+            StoreError: at the end, replies could not be stored; the message says how many.
         """
         engine = self.setup.engine(store)
         engine.share_collection(self.engine)
@@ -219,7 +216,7 @@ class Pipeline:
             engine.gateway.write_rest()
 
     def refuse_test(self, name: str, *, instead: str = "test it") -> None:
-        """Raise `UsageError` where no question tests the pipeline, which is called ``name``; ``instead`` is advice."""
+        """Raise `UsageError` if no question tests the pipeline, which is called ``name``; ``instead`` is advice."""
         if self.saw_all:
             raise UsageError(
                 f"no question of {self.setup.dataset.name!r} tests {name}: it is the winner of a crossfit, which was "
@@ -229,10 +226,10 @@ class Pipeline:
 
     @property
     def engine(self) -> Engine:
-        """What runs the pipeline, built on first use.
+        """The engine of the pipeline, built on first use.
 
         Raises:
-            UsageError: the documents are too many for what the pipeline builds of them.
+            UsageError: the documents are too many for one of its techniques.
         """
         if self._engine is None:
             refuse_too_large(self.candidate, len(self.setup.corpus.chunks))
@@ -240,13 +237,13 @@ class Pipeline:
         return self._engine
 
     def run(self, question: str) -> Trace:
-        """Every stage's output for a question."""
+        """The output of every stage for a question."""
         if not question.strip():
             raise UsageError("the question is blank")
         return self.engine.answer(self.candidate, Question(question))
 
     def ask(self, question: str) -> Reply:
-        """Answer ``question`` with the passages that the answer rests on."""
+        """Answer ``question``, with its sources."""
         trace = self.run(question)
         corpus = self.setup.corpus
         sources = []
@@ -258,7 +255,7 @@ class Pipeline:
         return Reply(trace.answer.text, _distinct(sources), declines(trace.answer.text))
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
-        """Scores on the data set's questions, through the store."""
+        """Evaluate the pipeline on ``examples``, by default all of its data set, through the store."""
         examples = self.setup.dataset.examples if examples is None else examples
         if self.fitness.needs_evidence:
             examples = [example for example in examples if example.evidence]
@@ -270,11 +267,11 @@ class Pipeline:
             return evaluator.evaluate([self.candidate], examples)[0]
 
     def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
-        """Seconds that each question takes by station, one after the other and with nothing remembered between them.
+        """The seconds of each question by stage, one after the other and without memory between them.
 
-        What is built once for the collection is there before, and models are warm. The first `COLD_STARTS` questions
-        are also asked of a pipeline that has nothing yet: its models are opened and its index is built on their time,
-        unless the index lies where only one may have it open. Paid models are asked again, whatever the cache holds.
+        The index is built and models are warm. The first `COLD_STARTS` questions are also timed with a cold start,
+        which loads models and builds the index, unless only one process may open the vector store. Requests to paid
+        models are repeated, whatever is in the cache.
         """
         found = []
         in_order = ordered(examples)
@@ -291,7 +288,7 @@ class Pipeline:
         return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
 
     def _cold(self, example: Example, clock: Clock) -> StageTimes:
-        """A question to a pipeline that begins with its documents."""
+        """Time a question with a cold start."""
         candidate = facing(self.candidate, example.question)
         started = clock()
         engine = Timed(replace(self.setup).engine(), clock)
@@ -301,9 +298,7 @@ class Pipeline:
         return StageTimes(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
 
     def verify(self) -> list[ScoreDifference]:
-        """Run the pipeline again, from its documents, and compare with the scores it was exported with.
-
-        Questions that had failed then are left out.
+        """Run the pipeline again and compare with its scores at export; questions that had failed are left out.
 
         Raises:
             RagsmithError: a question fails now.
@@ -318,13 +313,13 @@ class Pipeline:
         return unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
 
     def changed_models(self) -> dict[str, tuple[str, str]]:
-        """Role to the model id that the file was exported with and the one it has now, where they differ."""
+        """The model ids at export and now, by role, if they differ."""
         now = self.setup.model_ids
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
 
 
 def _distinct(sources: Sequence[CitedSource]) -> tuple[CitedSource, ...]:
-    """Each span once; cited if any passage made from it is."""
+    """Each span once; cited if any of its passages is."""
     merged: dict[Span, CitedSource] = {}
     for source in sources:
         span = Span(source.doc, source.start, source.end)

@@ -1,9 +1,7 @@
-"""The scores of single questions that an exported pipeline keeps, and whether later ones can be set against them.
+"""The scores of single test questions in the file of an exported pipeline.
 
-Means are enough to see that nothing changed. To tell whether something got worse, the scores of then and of now are
-paired by question; so the file of a winner has them for its test questions, one line each. They are comparable while
-the documents, these questions, and what makes scores of answers are the same: the pipeline itself, its options, its
-models and the code of its techniques are what is compared, and may change.
+A later run is compared with them, paired by question. They are comparable as long as the documents, the questions and
+the scoring are the same; the pipeline itself, with its options, models and code, may change.
 """
 
 from __future__ import annotations
@@ -22,26 +20,26 @@ from ragsmith.models.roles import MARKING
 from ragsmith.types import Dataset
 
 DIGITS = 6
-"""Decimals of a score that are kept: differences of less are none."""
+"""Decimals of a stored score."""
 
 MOST = 10_000
-"""Questions whose scores a file keeps; with more it would grow beyond what is read, and keeps none."""
+"""The largest number of questions; with more, the file would be too large to read, and has no reference."""
 
 SCORING = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.relevance", "ChunkMap"))
-"""The code of ours, besides measures, that makes scores of what was found and answered."""
+"""The code, besides measures, that scores answers."""
 
 SHORT = 16
-"""Digits of a digest that are kept: enough to tell two versions apart."""
+"""Digits of a stored digest."""
 
 QuestionScores = tuple[float | None, float | None, float | None]
-"""F, R and G of a question; None for what it has not."""
+"""F, R and G of a question; None if undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The scores of single test questions, by id, and what they were made of: digests.
+    """The scores of test questions by id, with digests of the documents, the questions and the scoring.
 
-    ``marks`` has, by a name for a sentence, what makes scores: measures, the models that mark, the fitness.
+    ``marks`` has digests of the measures, the marking models and the fitness by a name for messages.
     """
 
     documents: str
@@ -50,12 +48,12 @@ class Reference:
     scores: Mapping[str, QuestionScores]
 
     @classmethod
-    def of(
+    def from_evaluation(
         cls, setup: Experiment, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
     ) -> Reference | None:
-        """What is kept of an evaluation: the questions that it finished; None where they are none, or too many.
+        """From the finished questions of an evaluation; None if they are none, or too many.
 
-        ``ids`` are those that the models had, by role: known, no model has to be loaded.
+        ``ids`` are those of the models by role; if given, no model is loaded.
         """
         if not 0 < len(evaluation.records) <= MOST:
             return None
@@ -63,9 +61,9 @@ class Reference:
         data = setup.dataset
         return cls(documents_digest(data), questions_digest(data, scores), marks(setup, fitness, ids), scores)
 
-    def plain(self) -> dict[str, Any]:
-        """For a file: a line for each question, which says F, R, G and its id."""
-        lines = (f"{' '.join(map(_written, kept))} {json.dumps(name)}\n" for name, kept in self.scores.items())
+    def to_dict(self) -> dict[str, Any]:
+        """For a file, with a line of F, R, G and id for each question."""
+        lines = (f"{' '.join(map(_format, scores))} {json.dumps(name)}\n" for name, scores in self.scores.items())
         return {
             "documents": self.documents,
             "questions": self.questions,
@@ -74,23 +72,23 @@ class Reference:
         }
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> Reference:
-        """What `plain` made.
+    def from_dict(cls, plain: Mapping[str, Any]) -> Reference:
+        """The inverse of `to_dict`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: it is malformed.
         """
         try:
             marks = {str(name): str(value) for name, value in plain["marks"].items()}
-            scores = dict(map(_line, plain["test"].splitlines()))
+            scores = dict(map(_parse_line, plain["test"].splitlines()))
             return cls(str(plain["documents"]), str(plain["questions"]), marks, scores)
         except (KeyError, AttributeError, TypeError, ValueError) as error:
             raise ValueError(
                 "reference must have 'documents', 'questions', 'marks' and 'test', as a search writes them"
             ) from error
 
-    def why_not(self, setup: Experiment, fitness: Fitness) -> str:
-        """Why scores on the data set of ``setup`` cannot be compared with these; nothing where they can."""
+    def why_incomparable(self, setup: Experiment, fitness: Fitness) -> str:
+        """Why scores on the data set of ``setup`` cannot be compared with these; "" if they can."""
         data = setup.dataset
         if gone := sorted(self.scores.keys() - {example.id for example in data.examples}):
             return f"{len(gone)} of its {len(self.scores)} questions are gone, {gone[0]} the first of them"
@@ -102,14 +100,14 @@ class Reference:
 
 
 def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScores]:
-    """F, R and G of each question that an evaluation finished, as a file keeps them."""
+    """F, R and G, rounded, of each question that an evaluation finished."""
     finished = (question for question in evaluation.questions if question in evaluation.records)
     columns = (map(_rounded, evaluation.column(name, fitness)) for name in HEADLINE)
     return {question: (f, r, g) for question, f, r, g in zip(finished, *columns, strict=True)}
 
 
 def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What makes scores of what a pipeline found and answered, by a name for a sentence; ``ids`` are of models."""
+    """The digests of everything that determines scores, by a name for messages; ``ids`` are those of models."""
     wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
     measured = [known for known in setup.measures if fitness.own or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
@@ -124,7 +122,7 @@ def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = N
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """What marks otherwise, in words; nothing where all is the same."""
+    """Describe the differences in scoring; "" if there are none."""
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
         return ""
@@ -134,12 +132,12 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def documents_digest(data: Dataset) -> str:
-    """Identifies the documents of a data set, with their names and titles."""
+    """The digest of the documents of a data set, with their names and titles."""
     return digest("documents", list(data.documents))
 
 
 def questions_digest(data: Dataset, ids: Iterable[str]) -> str:
-    """Identifies some questions: what they ask, their answers and evidence; not which part they are in."""
+    """The digest of some questions with their answers and evidence."""
     wanted = set(ids)
     asked = sorted((example for example in data.examples if example.id in wanted), key=lambda example: example.id)
     return digest("questions", [[e.id, e.question, e.answer, e.answerable, e.evidence] for e in asked])
@@ -153,19 +151,19 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, DIGITS) + 0.0
 
 
-def _written(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "-" if value is None else f"{value:.{DIGITS}f}"
 
 
-def _line(line: str) -> tuple[str, QuestionScores]:
+def _parse_line(line: str) -> tuple[str, QuestionScores]:
     f, r, g, name = line.split(" ", 3)
     question = json.loads(name)
     if not isinstance(question, str):
         raise ValueError(f"{name} is no question")
-    return question, (_read(f), _read(r), _read(g))
+    return question, (_parse(f), _parse(r), _parse(g))
 
 
-def _read(value: str) -> float | None:
+def _parse(value: str) -> float | None:
     found = None if value == "-" else float(value)
     if found is not None and not math.isfinite(found):
         raise ValueError(f"{value} is no score")

@@ -1,4 +1,4 @@
-"""What options need that a run may lack: found out, and said, before anything is computed."""
+"""Refuse options whose requirements a run lacks, before anything is computed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from ragsmith.types import Example
 HOW_TO_GET: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
 }
-"""Kind of tool that a run may do without, and where it comes from."""
+"""Optional models by role, and how to name one."""
 
 
 def searchable(setup: Experiment, space: Space, *, ranks: bool) -> Space:
-    """What a search on ``setup`` looks at of ``space``: rankings alone if it ``ranks``, and nothing that cannot learn.
+    """The part of ``space`` that a search on ``setup`` covers: rankings only if it ``ranks``, and no unfitted options.
 
-    Where some questions have no answer in the documents, it may decline, whether the space says so or not: else the
-    embedded models answer everything.
+    If some questions have no answer in the documents, an option to abstain is added.
 
     Raises:
-        UsageError: an option needs a model that this run has not, or a package that is not installed, or is not for so
-            many chunks, or answers are to be scored and a question has none to compare with.
+        UsageError: an option needs a model that this run lacks, or a package that is not installed, or allows fewer
+            chunks, or answers are to be scored and a question has no reference answer.
     """
     if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
         space = space.without(lambda gene: gene.learns)
@@ -46,7 +45,7 @@ def searchable(setup: Experiment, space: Space, *, ranks: bool) -> Space:
 
 
 def refuse_missing_answers(examples: Sequence[Example]) -> None:
-    """Refuse to score answers where there is nothing to compare them with.
+    """Refuse to score answers without reference answers.
 
     Raises:
         UsageError: a question has no reference answer.
@@ -60,10 +59,10 @@ def refuse_missing_answers(examples: Sequence[Example]) -> None:
 
 
 def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
-    """Refuse options whose model this run has not.
+    """Refuse options whose model this run lacks.
 
     Raises:
-        UsageError: there are some; the message names them, what they need, and how to get it.
+        UsageError: there are some; the message names them, the model, and how to get it.
     """
     for kind, remedy in HOW_TO_GET.items():
         if names.for_role(kind).name != NONE:
@@ -93,10 +92,10 @@ def refuse_missing_packages(genes: Iterable[Gene]) -> None:
 
 
 def refuse_too_large(genes: Iterable[Gene], chunks: int) -> None:
-    """Refuse options that would build for so many chunks what takes too long, or too much memory.
+    """Refuse options that would take too much time or memory for so many chunks.
 
     Raises:
-        UsageError: there are some; the message names them, and for how many chunks they are.
+        UsageError: there are some; the message names them with their limits.
     """
     limits = {
         f"{gene.technique.family}.{gene.technique.name}": gene.technique.most_chunks

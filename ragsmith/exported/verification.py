@@ -1,4 +1,4 @@
-"""Run an exported pipeline again, from its documents, and compare with the scores that its file has."""
+"""Verify an exported pipeline: run it again and compare with the scores in its file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Scores that were not reproduced, models that are others now (role to their ids), and questions by part."""
+    """Scores that were not reproduced, changed models (ids then and now by role), and numbers of questions by part."""
 
     differences: tuple[ScoreDifference, ...]
     changed_models: Mapping[str, tuple[str, str]]
@@ -41,7 +41,7 @@ class Verified:
 def unreproduced(
     engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, expected: Mapping[str, Any]
 ) -> list[ScoreDifference]:
-    """The scores of ``expected`` that do not come out now; questions that had failed then are left out.
+    """The scores of ``expected`` that are not reproduced; questions that had failed at export are left out.
 
     Raises:
         RagsmithError: a question fails now.

@@ -1,4 +1,4 @@
-"""From a finished run to a file: the winner of a run, or another of its candidates."""
+"""Export the winner of a finished run, or another of its candidates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, from_relative_address
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.hyperparameters import GENES
-from ragsmith.records.front import picked
-from ragsmith.records.latency import kept_latencies
-from ragsmith.records.record import CROSSFIT, RunRecord, searches
+from ragsmith.records.front import pick_pipeline
+from ragsmith.records.latency import stored_latencies
+from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import ANYWHERE, import_recorded
@@ -28,10 +28,10 @@ from ragsmith.types import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A pipeline that was written to ``path``: which of the run, what it is, and how it did on the search questions.
+    """A pipeline of a run that was written to ``path``.
 
-    ``pick`` is what it was asked for by, and ``is_winner`` whether that is the run's winner all the same. ``fitness``
-    and ``calls`` of models are means over the ``questions`` that it finished.
+    ``pick`` is how it was picked, ``is_winner`` whether it is the run's winner. ``fitness`` and model ``calls`` are
+    means over the search ``questions`` that it finished.
     """
 
     path: Path
@@ -45,15 +45,14 @@ class Exported:
 
 
 def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
-    """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
+    """The key of a run on ``dataset`` (the latest with a winner, unless named), and its setup.
 
     Raises:
-        UsageError: there is no such run, it has no winner, or a file of one's own that it needs is missing or has
-            changed.
+        UsageError: there is no such run, it has no winner, or a user's file that it needs is missing or has changed.
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    recorded = [(row, RunRecord.read(row.value)) for row in searches(store) if row.dataset == data.digest]
+    recorded = [(row, RunRecord.from_dict(row.value)) for row in searches(store) if row.dataset == data.digest]
     named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
     if recorded and not named:
         raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
@@ -76,7 +75,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
 
 
 def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
-    """What there is of a search that has not come to its end, and how it does."""
+    """Describe the state of an unfinished search, and how it finishes."""
     state, count = record.state(row.state), len(store.proposals(row.key))
     done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
     if state == "running":
@@ -91,15 +90,14 @@ def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pic
     """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
 
     Raises:
-        UsageError: the run is unknown, has no winner yet, or nothing that ``pick`` names.
+        UsageError: the run is unknown, or has no winner, or no pipeline that ``pick`` names.
     """
     record = _finished(store, run_key)
-    return _yaml(store, run_key, record, picked(store, run_key, record, pick), setup, folder, pick)
+    return _yaml(store, run_key, record, pick_pipeline(store, run_key, record, pick), setup, folder, pick)
 
 
 def _finished(store: Store, run_key: str) -> RunRecord:
-    run = store.run(run_key)
-    record = RunRecord.read(run.value) if run else None
+    record = read_record(store, run_key)
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")
@@ -121,7 +119,7 @@ def _yaml(
         **({} if pick == "best" else {"pick": pick}),
         **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
-    if (seconds := kept_latencies(store, record, [winner]).get(winner.key)) is not None:
+    if (seconds := stored_latencies(store, record, [winner]).get(winner.key)) is not None:
         asked = len(timed_on(split.order, winner.records))
         about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
@@ -145,18 +143,18 @@ def _yaml(
 
 
 def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:
-    """Write a run's winner, or what ``pick`` names, to ``path``, whole or not at all."""
+    """Write a run's winner, or what ``pick`` names, atomically to ``path``."""
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
 def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
-    """The same, and say what was written, and with a `Notice` that something else was there.
+    """Write a run's winner, or what ``pick`` names, and return its description; a `Notice` says if a file is replaced.
 
     Raises:
         UsageError: as for `winner_yaml`, or ``path`` is a folder.
     """
     record = _finished(store, run_key)
-    found = picked(store, run_key, record, pick)
+    found = pick_pipeline(store, run_key, record, pick)
     write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, telling=True)
     fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)

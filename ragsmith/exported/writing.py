@@ -1,4 +1,4 @@
-"""Write a pipeline as YAML, with every parameter resolved and the scores that it is verified by."""
+"""Write a pipeline as YAML, with every parameter resolved, and with scores to verify it by."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def export_yaml(
     fitness: Fitness,
     ids: Mapping[str, str] | None = None,
 ) -> str:
-    """The YAML of a pipeline: but for its latency, nothing in it depends on when, where or by how many it was found.
+    """The YAML of a pipeline; except for latency, it does not depend on when and where the pipeline was found.
 
-    Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
-    loaded, and no key be at hand.
+    Paths in it are relative to ``folder``. ``ids`` are those of its models by role; if given, no model is loaded and no
+    key is needed.
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
     names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
     models = [factory for its in names for factory in its.factories()]
     imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vectors_at = setup.models.vectors_at
-    reference = Reference.of(setup, test, fitness, ids) if test else None
+    reference = Reference.from_evaluation(setup, test, fitness, ids) if test else None
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
@@ -61,7 +61,7 @@ def export_yaml(
         "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
-        **({"reference": reference.plain()} if reference else {}),
+        **({"reference": reference.to_dict()} if reference else {}),
     }
     how = "found" if evaluation.records else "recommended"
     head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
@@ -73,12 +73,12 @@ def export_yaml(
 
 
 def exported_yaml(content: Mapping[str, Any]) -> str:
-    """What an exported file holds, as YAML; text of several lines reads as it is."""
+    """The content of an exported file as YAML, with text of several lines as literal blocks."""
     return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as it reads, a line each."""
+    """Writes text of several lines as literal blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -89,15 +89,15 @@ _Dumper.add_representer(str, _text)
 
 
 def _cut(setup: Experiment) -> dict[str, int]:
-    """How documents are cut."""
+    """The chunking."""
     overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
     return {"chunk_size": setup.chunk_size, **overlap}
 
 
 def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
-    """The scores that a pipeline is verified by: means over the search and test questions that it finished.
+    """The scores to verify a pipeline by: means over the search and test questions that it finished.
 
-    ``questions`` counts these, and ``failed`` names the others, if there are any.
+    ``questions`` is their number, and ``failed`` has the ids of the others, if any.
     """
     expected: dict[str, dict[str, Any]] = {}
     for part, whole in (("search", search), ("test", test)):
@@ -112,7 +112,7 @@ def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness:
 
 
 def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
-    """How a file in ``folder`` names a data set: by bundled name, or relative path; not at all one made in Python."""
+    """Where a file in ``folder`` finds a data set: a bundled name or a relative path; {} for one made in Python."""
     if not dataset.source:
         return {}
     path = Path(dataset.source)

@@ -120,7 +120,7 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
 
 def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
     """What the study says of its run."""
-    record = RunRecord.read(run.value)
+    record = RunRecord.from_dict(run.value)
     best = record.winner, record.leader  # the winner may be what is left of the leader, which nothing proposed
     winner = [row.position for key in best for row in proposals if row.evaluation == key]
     return {
@@ -146,7 +146,7 @@ def _trials(
     store: Store, run: RunRow, proposals: Sequence[ProposalRow], known: Mapping[int, FrozenTrial]
 ) -> list[FrozenTrial]:
     """A trial for every proposal. The scores behind one that is ``known`` are not read again."""
-    record = RunRecord.read(run.value)
+    record = RunRecord.from_dict(run.value)
     labels = record.space.options
     names = [name for name in (*(family.name for family in FAMILIES), *SETTINGS) if name in labels]
     distributions = {name: CategoricalDistribution(labels[name]) for name in names}

@@ -1,4 +1,4 @@
-"""What an audit found: each option of a space by itself, and each two options of a family compared."""
+"""The results of an audit: each option of a space alone, and each pair of options of a family."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ragsmith.evaluation.statistics import Paired
 class PairFinding:
     """Two options of a family, and the shares of the ``compared`` questions on which they differ.
 
-    ``output`` is the share on which the output of their own stage differs, ``result`` the share on which the chunks
-    that pass the filter differ, or the answer does. Both are None where no question was answered with either.
+    ``output`` is the share with different outputs of their stage, ``result`` the share with different retrieved chunks
+    or answers. Both are None if no question was answered with both.
     """
 
     family: str
@@ -25,23 +25,23 @@ class PairFinding:
 
     @property
     def alike(self) -> bool:
-        """Whether nothing that is found or answered tells the two apart."""
+        """Whether all results are the same."""
         return self.result == 0
 
     @property
     def named(self) -> tuple[str, str, str]:
-        """What names the pair, on whatever data set."""
+        """The identity of the pair on any data set."""
         return self.family, self.one, self.other
 
 
 @dataclass(frozen=True, slots=True)
 class OptionFinding:
-    """What an option does by itself.
+    """The effect of an option alone.
 
-    ``activity`` is the share of the compared questions for which its stage's output changes. The counts are what it
-    adds per question. ``fitness`` and ``retrieval`` are the paired differences; ``p`` is that of the fitness, adjusted
-    by Holm for all options of the audit. They are about the questions that both pipelines finished, and None where
-    one of them failed on more than it may; ``failed`` counts the others.
+    ``activity`` is the share of the compared questions for which the output of its stage changes; ``calls`` and the
+    other counts are added per question. ``fitness`` and ``retrieval`` are paired differences on the questions that both
+    pipelines finished, None if one of them failed on more than allowed; ``p`` is that of the fitness, adjusted by Holm
+    for all options of the audit. ``failed`` counts the questions that one of the two failed on.
     """
 
     family: str
@@ -62,16 +62,13 @@ class OptionFinding:
 
     @property
     def inert(self) -> bool:
-        """Whether it changed nothing that it could have changed."""
+        """Whether the option changed no output."""
         return self.activity == 0
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What every option of a space does by itself, on ``questions`` search questions; ``models`` are ids by role.
-
-    ``pairs`` has every two options of a family.
-    """
+    """The effects of every option of a space on ``questions`` search questions; ``models`` are ids by role."""
 
     dataset: str
     space: str

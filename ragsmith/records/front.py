@@ -1,8 +1,8 @@
-"""Which of the pipelines that a run evaluated one may want besides its winner: quality against what it costs.
+"""Alternatives to the winner among the pipelines of a run: quality against costs.
 
-The front are the pipelines of which no other is as good in everything and better in something. One that finds nothing
-is cheap and no offer: it is on no front, and is picked by its place in the ranking only. Everything here is of the
-search questions, and of pipelines that met all of them.
+The Pareto front has the pipelines that no other dominates. A pipeline that finds nothing relevant is cheap but useless:
+it is on no front, and is picked by its rank only. All of this is about the search questions, and pipelines that were
+evaluated on all of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
 from ragsmith.evaluation.statistics import mean_at_most
-from ragsmith.records.latency import kept_latencies
+from ragsmith.records.latency import stored_latencies
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 
-if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
+if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
 
 One = TypeVar("One")
@@ -36,7 +36,7 @@ _BOUND = re.compile(r"(calls|latency)\s*<=\s*(\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A pipeline: what it is ranked by, and what it asks of models a question."""
+    """A pipeline with its fitness and its model calls a question."""
 
     evaluation: Evaluation
     fitness: float
@@ -44,7 +44,7 @@ class Point:
 
 
 def points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
-    """The pipelines that are complete enough, one for each phenotype, best first but for a ``winner``, if named."""
+    """The complete pipelines, one for each phenotype, best first; a ``winner`` comes before all others."""
     found = []
     for evaluation in ranked(evaluations, terms, winner):
         calls = evaluation.values("calls")
@@ -54,25 +54,22 @@ def points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
     return found
 
 
-def finds(evaluation: Evaluation) -> bool:
-    """Whether anything relevant is found for any question; what is answered without it is luck, or known by heart."""
+def finds_anything(evaluation: Evaluation) -> bool:
+    """Whether a pipeline finds anything relevant for any question."""
     return any(evaluation.values("retrieval"))
 
 
-def front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
-    """Those of which no other is worth as much in everything, best first; of equals the first.
-
-    ``worth`` has the fitness, and what it costs below 0: more is better.
-    """
-    kept: list[One] = []
-    for one in sorted(found, key=worth, reverse=True):  # whoever beats another comes before it
-        if not any(all(a >= b for a, b in zip(worth(other), worth(one), strict=True)) for other in kept):
-            kept.append(one)
-    return kept
+def pareto_front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
+    """The Pareto front by ``worth``, of which more is better, best first; of equals the first."""
+    chosen: list[One] = []
+    for one in sorted(found, key=worth, reverse=True):  # a dominating pipeline comes before the dominated ones
+        if not any(all(a >= b for a, b in zip(worth(other), worth(one), strict=True)) for other in chosen):
+            chosen.append(one)
+    return chosen
 
 
 def single(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluation]:
-    """Those that have one option which ``naive``, the run's naive RAG, has not."""
+    """The evaluations that differ in one option from ``naive``, the run's naive RAG."""
 
     def changed(evaluation: Evaluation) -> int:
         pairs = zip(evaluation.candidate, naive.candidate, strict=True)
@@ -82,14 +79,14 @@ def single(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluat
 
 
 def by_calls(point: Point) -> tuple[float, float]:
-    """What a point is worth where calls are what counts."""
+    """The worth of a point if calls are the cost."""
     return point.fitness, -point.calls
 
 
 def knee(along: Sequence[Point]) -> Point:
     """The point of a front that is farthest above the line between its ends, both axes scaled to 1.
 
-    Where none is above it, nothing says that more calls gain enough: of equals it is the one that asks the fewest.
+    Of equals it is the one with the fewest calls.
     """
     top, last = along[0], along[-1]
     rise, run = top.fitness - last.fitness, top.calls - last.calls
@@ -103,24 +100,23 @@ def knee(along: Sequence[Point]) -> Point:
 
 
 def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: float) -> Evaluation:
-    """The one with the fewest calls that is shown not to be behind ``winner`` by ``margin``; if that saves any."""
+    """The pipeline with the fewest calls shown not to be behind by ``margin``; ``winner`` if none saves any."""
 
     def able(point: Point) -> bool:
         loss = loss_at_most(winner, point.evaluation, terms)
         return loss is not None and loss < margin
 
     own = math.fsum(winner.values("calls")) / len(winner.records)
-    saving = [point for point in found if point.calls < own and finds(point.evaluation)]
+    saving = [point for point in found if point.calls < own and finds_anything(point.evaluation)]
     few = sorted(saving, key=lambda point: (point.calls, -point.fitness))
     return next((point.evaluation for point in few if able(point)), winner)
 
 
 def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float | None:
-    """The most that ``other`` is behind: the upper end of a one-sided interval, paired by question.
+    """The upper end of a one-sided interval of the loss of ``other``, paired by question.
 
-    It chooses on search questions, and claims nothing: it takes questions as independent, by no correction for how many
-    pipelines there are, and is too short where groups of them rise and fall together. The verdict on test questions
-    counts groups. None where too few questions were finished by both.
+    It chooses on search questions and is no verdict: it assumes independent questions and has no correction for the
+    number of pipelines. None if both finished too few questions.
     """
     both = common([other, winner])
     if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.may_miss):
@@ -129,11 +125,11 @@ def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float |
     return mean_at_most([ours[question] - theirs[question] for question in both])
 
 
-def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
-    """The pipeline of a run that ``pick`` names: see `PICKS`.
+def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
+    """The pipeline of a run that ``pick`` names (see `PICKS`).
 
     Raises:
-        UsageError: it names nothing, or nothing that the run has.
+        UsageError: it names no pipeline of the run.
     """
     if pick not in ("best", "recommended"):
         return _among(_finishers(store, run_key, record), store, record, pick)
@@ -144,27 +140,27 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
 
 
 def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:
-    """The pipeline that ``pick`` names among those that the search ``met`` on all of its questions."""
+    """The pipeline that ``pick`` names among those evaluated on all search questions."""
     terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
     found = points(list(met.values()), terms, record.winner)
     if pick.isdecimal():
         if not 1 <= int(pick) <= len(found):
             raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
         return found[int(pick) - 1].evaluation
-    offered = [point for point in found if finds(point.evaluation)]
+    offered = [point for point in found if finds_anything(point.evaluation)]
     if not offered:
         raise UsageError(
             f"--pick {pick}: no pipeline of this search finds anything: look at the questions, or search another space"
         )
     if pick == "knee":
-        return knee(front(offered, by_calls)).evaluation
+        return knee(pareto_front(offered, by_calls)).evaluation
     if pick == "cheapest":
         winner = stored_evaluation(store, record.winner or "", record.split.search)
         return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
         naive = stored_evaluation(store, record.baselines["naive"], record.split.search)
         alone = best(single(met.values(), naive), terms)
-        if alone is None or not finds(alone):
+        if alone is None or not finds_anything(alone):
             raise UsageError(
                 "--pick single: the search finished none that finds anything and is one option away from naive RAG"
             )
@@ -173,7 +169,7 @@ def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick:
         timed = bound[1] == "latency"
         costs = {point.evaluation.key: point.calls for point in offered}
         if timed:
-            costs = kept_latencies(store, record, [point.evaluation for point in offered])
+            costs = stored_latencies(store, record, [point.evaluation for point in offered])
         if not costs:
             raise UsageError(
                 f"--pick {pick!r}: this search measured no latency: one with --objectives quality,latency does"
@@ -193,7 +189,7 @@ def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick:
 
 
 def _finishers(store: Store, run_key: str, record: RunRecord) -> Mapping[str, Evaluation]:
-    """Everything that the search met on all of its questions, by key."""
+    """The pipelines that the search evaluated on all of its questions, by key."""
     proposed = (row.evaluation for row in store.proposals(run_key))
     keys = dict.fromkeys([*proposed, *record.told, *(removal.key for removal in record.removals)])
     keys.pop("", None)

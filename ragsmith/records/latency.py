@@ -1,4 +1,4 @@
-"""How long pipelines take, as the store has it: medians of a search, and what ``evaluate --latency`` measured."""
+"""Latencies in the store: medians of a search, and the timings of ``evaluate --latency``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ragsmith.pipelines.stages import COLD, WARM, StageTimes
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import LatencyRow, Store
 
-BY_STATION = "latency"
-"""The kind of finding that ``evaluate --latency`` leaves: machine to question to state to station to seconds."""
+TIMINGS = "latency"
+"""The kind of finding of ``evaluate --latency``: seconds by machine, question, state and stage."""
 
 
-def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
-    """The seconds of those pipelines of a run that were timed on all that they were to be timed on, by key."""
+def stored_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
+    """The median seconds of the pipelines of a run that were timed on all their questions, by key."""
     asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
     machine = record.settings.measured_on
     rows = store.latencies(asked, machine) if machine else {}
@@ -26,18 +26,18 @@ def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evalua
     return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
-def keep_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
-    """Keep what ``evaluate --latency`` measured, in the place of what it measured on that kind of machine before."""
+def store_timings(store: Store, evaluation: str, dataset: str, machine: str, timings: Iterable[StageTimes]) -> None:
+    """Store timings of ``evaluate --latency``, replacing those on the same kind of machine."""
     seconds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for timing in timings:
         seconds[timing.question][timing.state] = dict(timing.seconds)
-    before: Any = store.findings(BY_STATION, [evaluation]).get(evaluation, {})
-    store.put_finding(BY_STATION, evaluation, dataset, {**before, machine: dict(seconds)})
+    before: Any = store.findings(TIMINGS, [evaluation]).get(evaluation, {})
+    store.put_finding(TIMINGS, evaluation, dataset, {**before, machine: dict(seconds)})
 
 
-def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
-    """The same by evaluation and kind of machine, sorted by question; what was never timed is left out."""
-    found: dict[str, Any] = store.findings(BY_STATION, evaluations)
+def stored_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
+    """The stored timings by evaluation and kind of machine, sorted by question."""
+    found: dict[str, Any] = store.findings(TIMINGS, evaluations)
     return {
         evaluation: {
             machine: [
@@ -53,6 +53,6 @@ def kept_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str
 
 
 def median_seconds(rows: Mapping[str, LatencyRow], questions: Sequence[str]) -> float | None:
-    """Over ``questions``; None where one is not known, or there is none."""
+    """The median over ``questions``; None if one is not known, or there is none."""
     known = [rows[question].value for question in questions if question in rows and rows[question].state == "ok"]
     return median(known) if known and len(known) == len(questions) else None

@@ -1,7 +1,7 @@
-"""What a search may weigh against quality, and what a pipeline costs by it: lower is better.
+"""The costs that a search may weigh against quality; lower is better.
 
-Calls and money are means over questions of what was counted. Latency is measured, and differs each time: it is kept, so
-that a search which is run again on stored results goes the same way.
+Calls and money are means of counts over questions. Latency is measured, and differs each time: it is stored, so that
+the same search on stored results takes the same course.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from ragsmith.models.roles import Models
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.strategies.strategy import Costs
 
-if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint
+if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.records.record import RunSettings
 
 ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
-"""The roles that a user waits for."""
+"""The roles that determine latency."""
 
 NO_SECONDS = frozenset(SERVED_OPTIONS) - {"in_flight"} | {"accept_model", "thinking_tokens", "vector_store"}
-"""Options that say where a model is served, when to give it up, and what to take of it. Vector stores count apart."""
+"""Options that do not determine latency: addresses, failures, parameters. Vector stores are handled separately."""
 
 LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
-"""The seconds that a pipeline takes for a question; None where that could not be measured."""
+"""Returns the seconds of a pipeline for a question; None if they could not be measured."""
 
 COUNTS = ("calls", "input_tokens", "output_tokens")
-"""What of the usage of a question costs something."""
+"""The usage of a question that has a price."""
 
 
 def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings:
-    """``settings`` with the price of what answers and techniques ask, where money is one of the objectives.
+    """``settings`` with the price of a question, if money is one of the objectives.
 
     Raises:
-        UsageError: money is one, and what a question costs cannot be told.
+        UsageError: money is one, and the price of a question is unknown.
     """
     if "money" not in settings.objectives:
         return settings
@@ -56,14 +56,14 @@ def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings
 
 @dataclass(frozen=True, slots=True)
 class Unpriced:
-    """Why it cannot be told what a question costs, and what who wants to weigh that can do."""
+    """The reason why the price of a question is unknown, and a remedy."""
 
     why: str
     remedy: str = "weigh calls instead"
 
 
 def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
-    """The price of what answers and techniques ask for a question."""
+    """The price of the chat models that answer a question."""
     chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if is_chat_model(model)))
     if not chats:
         return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
@@ -83,7 +83,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
 
 
 def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSettings:
-    """``settings`` with the machine that latency is measured on, where latency is one of the objectives."""
+    """``settings`` with the machine that latency is measured on, if latency is one of the objectives."""
     if not settings.timed:
         return settings
     each = [setup.models for setup in setups]
@@ -95,14 +95,14 @@ def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunS
 
 
 def _taking_time(model: ModelName) -> dict[str, Any]:
-    """The options that determine no result, and may determine how long it takes."""
+    """The options that determine no result, but possibly the latency."""
     return {name: value for name, value in model.given if name not in model.shaping.keys() | NO_SECONDS}
 
 
 def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:
-    """What a question costs by each objective beside quality; its calls where there is none.
+    """The costs of a question by each objective besides quality; its calls if there is none.
 
-    ``usage`` are means, and ``latency`` is in seconds; where it is an objective and not known, nothing is.
+    ``usage`` are means, ``latency`` is in seconds. None if latency is an objective and not known.
 
     Raises:
         UsageError: money is an objective without a price.
@@ -115,7 +115,7 @@ def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | No
 
 
 def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluation) -> Costs | None:
-    """The same of an evaluation, over the questions that it finished, of which there is at least one."""
+    """The `costs` of an evaluation, over the questions that it finished, of which there is at least one."""
     finished = len(evaluation.records)
     usage = {name: math.fsum(evaluation.values(name)) / finished for name in COUNTS}
     return costs(settings, usage, latency_of(evaluation) if settings.timed else None)

@@ -1,4 +1,4 @@
-"""Make dataclasses of the plain data that ``dataclasses.asdict`` and JSON left of them, by their annotations."""
+"""Restore dataclasses from the output of ``dataclasses.asdict`` after JSON, by their annotations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Readers = Mapping[Any, Callable[[Any], Any]]
-"""How values of some types are read that are stored in another form than ``asdict`` gives them."""
+"""Functions that restore the types which are not stored in the form of ``asdict``."""
 
 
-def from_dict(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
+def restore(kind: type[T], stored: Mapping[str, Any], readers: Readers | None = None) -> T:
     """The inverse of ``asdict``.
 
     Raises:
@@ -36,7 +36,7 @@ def _value(kind: Any, stored: Any, readers: Readers) -> Any:
     if kind in readers:
         return readers[kind](stored)
     if is_dataclass(kind) and isinstance(kind, type):
-        return from_dict(kind, stored, readers)
+        return restore(kind, stored, readers)
     arguments = get_args(kind)
     if NoneType in arguments:
         [given] = [one for one in arguments if one is not NoneType] if len(arguments) == 2 else [Any]

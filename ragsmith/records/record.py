@@ -1,8 +1,4 @@
-"""What is asked of a run, and what is kept of it besides results.
-
-`RunRecord` is what the store has of a run, and `DatasetRecord` what it has of a data set. Both are written by ``plain``
-and read by ``read``, here and nowhere else; everybody else uses their fields.
-"""
+"""The settings of a run, and its record in the store (`RunRecord`) with that of its data set (`DatasetRecord`)."""
 
 from __future__ import annotations
 
@@ -19,7 +15,6 @@ from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
@@ -30,7 +25,7 @@ from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
 from ragsmith.models.vector_address import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
-from ragsmith.records.reading import from_dict
+from ragsmith.records.reading import restore
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
@@ -43,20 +38,17 @@ if TYPE_CHECKING:
 
 HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
 VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
-"""On which questions a verdict is based."""
+"""The questions that a verdict is based on."""
 
 WEIGHABLE = ("quality", "calls", "latency", "money")
-"""What a search may weigh; all but quality are costs."""
+"""The objectives of a search; all but quality are costs."""
 
 MADE_OF = ("leader", "estimate")
-"""Parts in the test of a run that nobody is compared with: what its winner was made of."""
+"""Roles in the test of a run that are not compared: those that the winner was made of."""
 
 
 def check_objective(name: str) -> None:
-    """Raise `WrongOption` unless ``name`` is what may be tuned; what may be weighed is another option.
-
-    Those who take one for the other are told which they want.
-    """
+    """Raise `WrongOption` unless ``name`` can be tuned; the message names --objectives if that is meant."""
     if name in OBJECTIVES:
         return
     weighed = ",".join(known for known in WEIGHABLE if known in re.split(r"\W+", f"{WEIGHABLE[0]},{name}"))
@@ -66,44 +58,44 @@ def check_objective(name: str) -> None:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Everything that decides how a run goes, besides data, models and space."""
+    """The settings that decide the course of a run, besides data, models and space."""
 
     strategy: str = "genetic"
     genetic: GeneticSettings = PRESETS["default"]
     seed: int = 42
-    """Of every random choice of the search, whatever the strategy."""
+    """The seed of every random choice of the search."""
     max_evaluations: int | None = None
     time_limit: float | None = None
-    """Seconds after which the run pauses; it decides when a run pauses, not where it goes, and is not recorded."""
+    """Seconds after which the run pauses; it does not change the course of the run, and is not recorded."""
     fitness: Fitness = field(default_factory=Fitness)
     racing: Racing | None = field(default_factory=Racing)
-    """How candidates are raced on the search questions; None lets each meet all of them."""
+    """How candidates are raced on the search questions; None evaluates each on all of them."""
     warm_start: bool = True
-    """Whether what other data sets taught names a pipeline to begin with, and to beat."""
+    """Whether to begin with the pipeline recommended by effects on other data sets, and to compare with it."""
     probes: bool = True
-    """Whether to try, first, every option alone in naive RAG."""
+    """Whether to evaluate every option alone in naive RAG first."""
     choose: str = "mean"
-    """By what the winner is chosen: the highest ``mean``, or an ``estimate`` of what pipelines are worth."""
+    """Whether the winner has the highest ``mean``, or the highest ``estimate``."""
     simplify: bool = True
-    """Whether to leave out of the pipeline that was chosen what does not pay."""
+    """Whether to leave parts out of the chosen pipeline that do not pay."""
     control: str = "none"
     """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
     may_miss: float = MAY_MISS
-    """The share of questions that a candidate may fail on; those that fail for every candidate are not counted."""
+    """The share of questions that a candidate may fail on, without those that fail for every candidate."""
     objectives: tuple[str, ...] = WEIGHABLE[:1]
-    """What is weighed, in the order of `WEIGHABLE`. Beside others quality names the winner, and the rest a front."""
+    """The objectives in the order of `WEIGHABLE`: quality decides the winner, all of them the Pareto front."""
     price: Price | None = None
-    """Of the model that is asked, where money is an objective."""
+    """The price of the chat model, if money is an objective."""
     machine: str | None = None
-    """What kind of machine latency is measured on, where that is an objective."""
+    """The kind of machine that latency is measured on, if that is an objective."""
     measuring: str = ""
-    """Digest of what else seconds depend on there: how models are asked, and the code that measures."""
+    """Digest of what else latency depends on: the options of models, and the measuring code."""
     margin: float = 0.02
-    """The fitness by which the cheapest pipeline that is compared with the winner may be behind it, and is not."""
+    """The loss of fitness that the cheapest pipeline in the final comparison is shown not to have."""
     verdict: str = HELD_OUT
-    """What is tested: the winner, on questions ``held-out``; or by ``crossfit`` the search itself, on all of them."""
+    """Whether the winner is tested on ``held-out`` questions, or the search on all of them by ``crossfit``."""
     folds: int = 5
-    """The searches of a crossfit, beside the one that names the winner."""
+    """The searches of a crossfit, besides the one that finds the winner."""
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
@@ -146,17 +138,17 @@ class RunSettings:
 
     @property
     def timed(self) -> bool:
-        """Whether pipelines are timed."""
+        """Whether latency is an objective."""
         return "latency" in self.objectives
 
     @property
     def measured_on(self) -> str:
-        """What latency is kept by; "" where it is no objective."""
+        """The key of stored latencies; "" if latency is no objective."""
         return f"{self.machine}, {self.measuring}" if self.machine else ""
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:
-        """The settings of a preset: the paper's search is neither raced nor begun with single options."""
+        """The settings of a preset; the paper's search has no races and no warm start."""
         if name == "paper":
             return cls(
                 genetic=PRESETS[name],
@@ -170,7 +162,7 @@ class RunSettings:
 
     @property
     def weighs(self) -> bool:
-        """Whether there are other objectives beside quality."""
+        """Whether there are objectives besides quality."""
         return len(self.objectives) > 1
 
     @property
@@ -180,14 +172,14 @@ class RunSettings:
 
     @property
     def steps(self) -> int | None:
-        """How many steps the strategy takes at most; None if that is not known before."""
+        """The largest number of steps of the strategy; None if it is not known in advance."""
         bred = self.genetic.generations if self.strategy_name in ("genetic", "nsga2") else None
         return None if bred is None or self.max_evaluations is not None else bred + 1
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedSpace:
-    """The space of a run: how many pipelines it has, how many of them are feasible, and the options by family."""
+    """The space of a run: its number of pipelines, of feasible ones, and the options by family."""
 
     name: str
     digest: str
@@ -198,11 +190,11 @@ class SearchedSpace:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The ids of the questions that a run searched on and tested on, and the rule that told them apart.
+    """The ids of the search and test questions of a run, and the rule that split them.
 
-    ``unused`` are in neither part. ``order`` has the search questions in the order in which candidates
-    met them, ``gap`` is how many characters apart gold of the two parts was to be. ``groups`` are the test questions,
-    and ``search_groups`` the search questions, by what links them.
+    ``unused`` are in neither part. ``order`` has the search questions in the order of the race, ``gap`` is the least
+    distance in characters between gold of the two parts. ``groups`` and ``search_groups`` are clusters of test and
+    search questions.
     """
 
     rule: str
@@ -217,7 +209,7 @@ class Division:
 
     @classmethod
     def of(cls, setup: Experiment, divided: Split) -> Division:
-        """What is kept of the split of the data set of ``setup``."""
+        """From the split ``divided`` of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
         order = tuple(example.id for example in stratified(divided.search))
@@ -229,7 +221,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRecord:
-    """An option that was switched on alone: the keys of that evaluation and of the one it is compared with."""
+    """An option alone: the keys of its evaluation and of the reference."""
 
     family: str
     option: str
@@ -240,7 +232,7 @@ class ProbeRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedQuestion:
-    """Why a question failed for every pipeline: the stage, the class and the words of the first failure."""
+    """A question that failed for every pipeline: stage, class and message of the first failure."""
 
     stage: str
     kind: str
@@ -258,11 +250,10 @@ class ExcludedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class AblationStep:
-    """The pipeline that was chosen without one of its genes, or one of what was left of it: the key of that evaluation.
+    """The chosen pipeline, or what was left of it, without one of its genes: the key of that evaluation.
 
-    ``loss`` is what it is behind the chosen one, the mean over questions, and ``error`` the standard error of that;
-    ``calls`` is what it saves a question. ``left_out`` says whether that was for good. Where only parameters
-    went back to their defaults, ``instead`` is what the gene became.
+    ``loss`` is the mean loss against the chosen pipeline, and ``error`` its standard error; ``calls`` are those saved a
+    question. ``left_out`` is whether the step was taken. If only parameters were reset, ``instead`` is the new gene.
     """
 
     family: str
@@ -275,15 +266,15 @@ class AblationStep:
     instead: str = ""
 
     def taken(self, left_out: bool) -> AblationStep:
-        """The same, with what became of it."""
+        """The step, with ``left_out`` set."""
         return replace(self, left_out=left_out)
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One search of a crossfit: the key of its run, how many questions it searched on and left out, and its test.
+    """One search of a crossfit: the key of its run, its numbers of search and unused questions, and its test.
 
-    ``entrants`` has, by part in the comparison, the keys of what was evaluated on the ``test`` questions.
+    ``entrants`` has the keys of the evaluations on the ``test`` questions by role.
     """
 
     run: str
@@ -295,9 +286,9 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class RunStatistics:
-    """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
+    """The work of the last command of a run; ``computed`` and ``reused`` count answers (pipelines × questions).
 
-    ``calls`` are those of each kind of model. ``spent`` is what all commands of the run sent to servers.
+    ``calls`` are by kind of model. ``spent`` is the spending of all commands of the run.
     """
 
     computed: int = 0
@@ -308,30 +299,26 @@ class RunStatistics:
     spent: Spent = NOTHING_SPENT
 
     @classmethod
-    def of(cls, evaluator: Evaluator, work: ComputedWork | None, spent: Spent) -> RunStatistics:
-        """The account of what ``evaluator`` did; ``work`` is None if no stage had to run."""
+    def of(cls, computed: int, reused: int, work: ComputedWork | None, spent: Spent) -> RunStatistics:
+        """From counts of answers, and the ``work``, None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
-        return replace(cls(evaluator.computed, evaluator.reused, *stages), spent=spent)
+        return replace(cls(computed, reused, *stages), spent=spent)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run was asked to do and, as far as it got, what it found. Evaluations are named by their keys.
+    """The inputs of a run and its results so far; evaluations are named by their keys.
 
-    ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
-    in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
-    ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs;
-    ``vector_store`` is where vectors lay. ``no_winner`` says why there is none; ``aside`` has the failure of each
-    question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
-    evaluations that an error cut off. ``dropped`` says where candidates left a race, and
-    ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
-    mean of all, ``estimated`` the highest estimate, where something was expected, and ``removals`` are the genes that
-    were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
-    settings were searched over, chunks and models are those of the first option of each.
-    ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
-    of the program that ran. ``look`` is the look at the test questions that this was.
-    ``folds`` are the searches of a crossfit, and ``within`` is,
-    of each of them, the key of the run that they are part of.
+    - ``models``: ids by role; ``model_names``: the requested models; of the first option, if settings are searched
+    - ``imports``: the user's files that it needs; ``vector_store``: the address of vectors; ``program``: its digest
+    - ``process``: the process of a running search; ``within``: the run that the search of a fold belongs to
+    - ``told``: the warm start that the strategy observed; ``recommended``: the recommended pipeline of that
+    - ``dropped``: pruned candidates; ``random``: the random control, in order
+    - ``leader``, ``estimated``: the highest mean, and the highest estimate if there is a prior
+    - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
+    - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
+    - ``aside``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
+    - ``unfinished``: evaluations that an error interrupted
     """
 
     space: SearchedSpace
@@ -368,7 +355,7 @@ class RunRecord:
 
     @classmethod
     def begun(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
-        """The record of a run that has been asked for and has done nothing yet."""
+        """The record of a run at its start."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
         needed = [
@@ -398,12 +385,12 @@ class RunRecord:
 
     @property
     def tested(self) -> tuple[str, ...]:
-        """The questions that the verdict is on: those of the test, or of all folds."""
+        """The questions of the verdict: those of the test, or of all folds."""
         return tuple(sorted(question for fold in self.folds for question in fold.test)) or self.split.test
 
     @property
     def tested_groups(self) -> Clusters | None:
-        """The same by what links them; None where nobody kept that."""
+        """The clusters of `tested`; None if they are not recorded."""
         if not self.folds or self.split.search_groups is None:
             return self.split.groups
         tested, searched = set(self.tested), self.split.search_groups
@@ -412,47 +399,52 @@ class RunRecord:
 
     @property
     def strategy(self) -> str:
-        """The strategy that searched: the one asked for, or the exhaustive one where the budget sufficed for that."""
+        """The strategy that searched: the requested one, or the exhaustive one if the budget sufficed."""
         exhaustive = bool(self.history) and self.history[0].by == "exhaustive"
         return "exhaustive" if exhaustive else self.settings.strategy
 
-    def plain(self) -> dict[str, Any]:
-        """The record as the store keeps it."""
-        kept = asdict(self)
-        kept["settings"]["fitness"] = self.settings.fitness.plain()
-        return kept
+    def to_dict(self) -> dict[str, Any]:
+        """The record for the store."""
+        settings = {**asdict(self.settings), "fitness": self.settings.fitness.plain()}
+        return {**asdict(self), "settings": settings}
 
     @classmethod
-    def read(cls, stored: Any) -> RunRecord:
-        """The inverse of ``plain``.
+    def from_dict(cls, stored: Any) -> RunRecord:
+        """The inverse of ``to_dict``.
 
         Raises:
             UsageError: it is no record of a run.
         """
         try:
-            return from_dict(cls, stored, {Fitness: Fitness.read})
+            return restore(cls, stored, {Fitness: Fitness.read})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
             ) from error
 
     def state(self, stored: RunState) -> RunState:
-        """The state of the run, which the store has as ``stored``; one whose process was killed is interrupted."""
+        """The state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""
         return "interrupted" if stored == "running" and is_gone(self.process) else stored
 
 
+def read_record(store: Store, run_key: str) -> RunRecord | None:
+    """The record of a run; None if it is not in the store."""
+    row = store.run(run_key)
+    return RunRecord.from_dict(row.value) if row else None
+
+
 def searches(store: Store) -> list[RunRow]:
-    """The runs of a store that are searches by themselves, and not part of one."""
+    """The runs of a store that are not the fold of another."""
     return [row for row in store.runs() if not (isinstance(row.value, dict) and row.value.get("within"))]
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRecord:
-    """What the report says of a data set. ``questions`` has the type of each question, by its id.
+    """A data set for reports. By the id of a question, ``questions`` has its type, ``modalities`` the kind of text of
+    its evidence, ``asked`` its text, and ``references`` its reference answer, if any.
 
-    ``modalities`` has the kind of text that holds its evidence. ``coarse`` counts
-    the questions whose gold is ranked as documents or sections. ``drafted`` are the ids of those that a machine wrote.
-    ``asked`` has the text of each question, and ``references`` those reference answers that are there.
+    ``coarse`` counts the questions whose gold is whole documents or sections; ``drafted`` are the ids of those that a
+    machine wrote.
     """
 
     title: str
@@ -468,7 +460,7 @@ class DatasetRecord:
 
     @classmethod
     def of(cls, setup: Experiment) -> DatasetRecord:
-        """The record of the data set that ``setup`` searches on."""
+        """From the data set of ``setup``."""
         data = setup.dataset
         return cls(
             data.title,
@@ -484,10 +476,10 @@ class DatasetRecord:
         )
 
     @classmethod
-    def read(cls, stored: Any) -> DatasetRecord:
-        """The inverse of ``plain``."""
-        return from_dict(cls, stored)
+    def from_dict(cls, stored: Any) -> DatasetRecord:
+        """The inverse of ``to_dict``."""
+        return restore(cls, stored)
 
-    def plain(self) -> dict[str, Any]:
-        """The record as the store keeps it."""
+    def to_dict(self) -> dict[str, Any]:
+        """The record for the store."""
         return asdict(self)

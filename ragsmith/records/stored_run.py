@@ -1,4 +1,4 @@
-"""What a run has left in the store, read back: for its report, for the same command again, and fold by fold."""
+"""Read the evaluations of a run from the store, for its report, for the same command again, and by fold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragsmith.store.store import ProposalRow, Store
 
 
 class StoredRun:
-    """The evaluations that a run names, and how far it took each; nothing of them is read before `read`."""
+    """The keys of the evaluations of a run, and how far each went; `read` reads the evaluations."""
 
     def __init__(self, store: Store, run: str, dataset: str, record: RunRecord) -> None:
         """``run`` is the key of the run, ``dataset`` the digest of its data set."""
@@ -22,18 +22,18 @@ class StoredRun:
         self.proposals = _proposals(store, run, record)
         self.keys = _named(record, self.proposals)
         self.dropped = {key: dropped.questions for key, dropped in record.dropped.items()}
-        if record.winner is None and not record.no_winner:  # it is under way: the record knows of nobody yet
+        if record.winner is None and not record.no_winner:  # a running search: its record has none yet
             self.dropped |= {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
         self.searched, self.tested = record.split.search, record.split.test
 
     @property
     def lists_all(self) -> bool:
-        """Whether everything that the run proposed is there."""
+        """Whether all proposals of the run are stored."""
         history = self._record.history
         return not history or len(self.proposals) == sum(step.evaluations for step in history)
 
     def read(self, keys: Collection[str]) -> dict[tuple[str, tuple[str, ...]], Evaluation]:
-        """Those of the evaluations ``keys`` that the store has, on the search and on the test questions."""
+        """The stored evaluations of ``keys``, on the search and on the test questions."""
         found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         described = {row.key: row for row in self._store.evaluations(self._dataset) if row.key in keys} if keys else {}
         for key, rows in self._store.results_many(described).items():
@@ -43,8 +43,8 @@ class StoredRun:
                 found[key, part] = evaluation_of(key, candidate, part, met)
         return found
 
-    def whole(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
-        """Everything that the run had answered; None where the store lacks any of it, or any of it had failed."""
+    def read_all(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
+        """All evaluations of the run; None if an answer is missing, or had failed."""
         record = self._record
         if record.failed or record.aside or record.unfinished or not self.lists_all:
             return None
@@ -61,19 +61,19 @@ class StoredRun:
         return found
 
     def _met(self, key: str, question: str) -> bool:
-        """Whether the run had a question answered: another run may have gone on where this one dropped somebody."""
+        """Whether the run evaluated a question: another run may have evaluated a pruned candidate further."""
         answered = self.dropped.get(key)
         return answered is None or question in self.tested or question in self._record.split.order[:answered]
 
 
 def _proposals(store: Store, run: str, record: RunRecord) -> tuple[ProposalRow, ...]:
-    """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
+    """The proposals of the run, without rows of an earlier, longer attempt."""
     stored = store.proposals(run)
     return tuple(stored[: sum(step.evaluations for step in record.history)] if record.history else stored)
 
 
 def _named(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
-    """Every evaluation a run names, once."""
+    """The keys of all evaluations of a run, each once."""
     named = [
         *record.baselines.values(),
         *(proposal.evaluation for proposal in proposals),
@@ -89,11 +89,11 @@ def _named(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ..
 
 
 def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
-    """By part in the comparison, one evaluation on the questions of all folds; nothing where there are no folds.
+    """One evaluation on the questions of all folds by role in the comparison; empty without folds.
 
-    The winner goes by the key and the pipeline of the run's own; another part of which folds have several pipelines, by
-    a key of its own and the pipeline that most folds have. Whoever is the winner in every fold is no rival. Of a fold
-    without a winner nobody has answered anything.
+    The winner has the key and the pipeline of the run's winner; a role with several pipelines has a key of its own, and
+    the pipeline of most folds. A role that is the winner in every fold is no rival. A fold without a winner has no
+    answers.
     """
     able = [fold for fold in record.folds if fold.entrants]
     if not able or record.winner is None:
@@ -124,7 +124,7 @@ def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
 
 
 def fold_winners(store: Store, record: RunRecord) -> tuple[str, ...]:
-    """The pipelines that won the folds of a crossfit, in words; a blank for a fold without one."""
+    """The labels of the winners of the folds of a crossfit; "" for a fold without one."""
     keys = [fold.entrants.get("winner", "") for fold in record.folds]
     described = [store.evaluation(key) if key else None for key in keys]
     return tuple(

@@ -11,7 +11,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
 from ragsmith.pipelines.genes import label
-from ragsmith.records.front import front
+from ragsmith.records.front import pareto_front
 from ragsmith.records.objectives import costs
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
@@ -138,7 +138,7 @@ def _front(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[Pipeli
     able = [row for row in ranked if row.scores.get("retrieval", row.scores["fitness"]).mean > 0]
     each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
     worth = {row.key: (row.level, *(-cost for cost in known)) for row in able if (known := each[row.key]) is not None}
-    return tuple(front((row for row in able if row.key in worth), lambda row: worth[row.key]))
+    return tuple(pareto_front((row for row in able if row.key in worth), lambda row: worth[row.key]))
 
 
 def _timed(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipeline, ...]:

@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.records.latency import kept_latencies, kept_timings
+from ragsmith.records.latency import stored_latencies, stored_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import PipelineRow, RunHeader
@@ -58,7 +58,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
 
 def _about(data: DatasetRow, run: RunRow) -> RunHeader:
     times = run.started or "", run.finished or ""
-    described, record = DatasetRecord.read(data.value), RunRecord.read(run.value)
+    described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
     import_recorded(record.imports, ANYWHERE)
     return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
 
@@ -86,7 +86,7 @@ class RunData:
         self.keys = kept.keys
         runs = (other for other in searches(store) if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
-        self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
+        self.tests = sum(bool(RunRecord.from_dict(other.value).test) for other in runs)
         self.dropped = kept.dropped
         self.ablation = kept_ablation(store, record.winner) if record.winner else None
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
@@ -96,9 +96,9 @@ class RunData:
         self.fold_winners = fold_winners(store, record)
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
-        self.timings = kept_timings(store, named)
+        self.timings = stored_timings(store, named)
         self.interventions = store.findings(INTERVENTIONS, self.keys)
-        self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
+        self._latencies = stored_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
         """Whether nothing more has to be read of an evaluation.

@@ -1,13 +1,13 @@
-"""Audit: what every option of a space does by itself, on a sample of the search questions, before anybody searches.
+"""Audit the options of a space, each alone, on a sample of the search questions, before a search.
 
-A search happily tunes an option that does nothing (the published runs of several papers had such). Here each option is
-switched on alone and compared, question by question, with the same pipeline without it; and with every other option
+A search does not notice an option that has no effect (the published runs of several papers had such). Here each option
+is switched on alone and compared, question by question, with the same pipeline without it, and with every other option
 of its family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
@@ -36,7 +36,7 @@ from ragsmith.types import Example
 
 
 def sample(setup: Experiment, size: int, seed: int = 0) -> list[Example]:
-    """Draw up to ``size`` of the search questions; the test questions stay unseen."""
+    """Draw up to ``size`` search questions."""
     if size < 1:
         raise WrongOption("sample", f"is {size} questions: give at least 1")
     questions = ordered(setup.split.search)
@@ -52,12 +52,12 @@ def audit(
     workers: int = 1,
     fitness: Fitness | None = None,
 ) -> Audit:
-    """Switch every option of ``space`` on alone and compare, on ``questions``, with the same pipeline without it.
+    """Compare every option of ``space`` alone, on ``questions``, with the same pipeline without it.
 
-    Options that read the gold labels, which no space may hold, are tried as well: they bound what a choice could gain.
+    Options that read the gold labels, which no space may have, are included: they bound the gain of a choice.
 
     Raises:
-        UsageError: an option needs a model that this run has not, or a question has no answer to compare with.
+        UsageError: an option needs a model that this run lacks, or a question has no reference answer.
     """
     ids = setup.loaded_models.ids()
     setup = setup.searching(space.settings)
@@ -75,11 +75,12 @@ def audit(
     terms = Terms.of([found[candidate] for candidate in probed], fitness or Fitness())
     findings = [_finding(probe, found[probe.candidate], found[probe.reference], terms) for probe in probes]
     recognised = _adjusted(_recognised(findings, [found[probe.candidate] for probe in probes]))
-    return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(recognised), pairs_of(trials, found))
+    pairs = tuple(_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
+    return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(recognised), pairs)
 
 
 def _analyses(space: Space) -> list[Probe]:
-    """Techniques of analysis, at their defaults and with each other choice of one parameter."""
+    """The analysis-only techniques, at their defaults and with each other choice of one parameter."""
     plain = baseline("naive")
     probes = []
     for place, family in enumerate(FAMILIES):
@@ -123,7 +124,7 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
 
 
 def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> list[OptionFinding]:
-    """The findings, each with the first option whose pipeline found and answered the same."""
+    """The findings, each with the first option whose pipeline has the same results."""
     first: dict[str, str] = {}
     named = []
     for finding, evaluation in zip(findings, alone, strict=True):
@@ -134,7 +135,7 @@ def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) 
 
 
 def _adjusted(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
-    """The findings with p adjusted over those that a pipeline could have."""
+    """The findings with p adjusted over the options that a pipeline may have."""
     places = [i for i, f in enumerate(findings) if f.fitness is not None and not f.analysis_only]
     raw = [f.fitness.p for f in findings if f.fitness is not None and not f.analysis_only]
     adjusted = dict(zip(places, holm(raw), strict=True))
@@ -143,7 +144,7 @@ def _adjusted(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Two pipelines that differ in one option of ``family`` alone, and the names of the two options."""
+    """Two pipelines that differ in one option of ``family`` only, and the names of the two options."""
 
     family: str
     names: tuple[str, str]
@@ -151,9 +152,9 @@ class Trial:
 
 
 def trials_of(space: Space) -> list[Trial]:
-    """Every two options of each family in naive RAG; where one of them comes after another option, both behind that.
+    """Every pair of options of a family in naive RAG, with the other options that either of them requires.
 
-    Options that the constraints of the space forbid there are left out.
+    Pairs that the constraints of the space forbid are left out.
     """
     plain = space.settled(baseline("naive"))
     found = []
@@ -166,11 +167,6 @@ def trials_of(space: Space) -> list[Trial]:
             if space.allows(one) and space.allows(other):
                 found.append(Trial(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
     return found
-
-
-def pairs_of(trials: Sequence[Trial], found: Mapping[Candidate, Evaluation]) -> tuple[PairFinding, ...]:
-    """What came of ``trials``; ``found`` has the evaluation of each of their pipelines."""
-    return tuple(_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
 
 
 def _pair(trial: Trial, one: Evaluation, other: Evaluation) -> PairFinding:

@@ -1,6 +1,6 @@
-"""Check: can every model do what a search would ask of it? Each language task is asked once, with its real limit.
+"""Check that every model can do what a search requires: each language task is requested once, with its real limit.
 
-The question, its answer and the passages are of a bundled data set, so the replies say nothing about one's own data.
+The question, its answer and the passages come from a bundled data set, so replies say nothing about the user's data.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
@@ -40,20 +41,23 @@ from ragsmith.techniques.generation import generate
 from ragsmith.techniques.task_lookup import PASSAGES, find_tasks, find_tasks_of
 from ragsmith.text.blocks import numbered, quoted
 from ragsmith.text.redaction import redacted
+from ragsmith.types import Chunks
+
+T = TypeVar("T")
 
 DATASET = "law"
-"""Whose first search question is asked."""
-AT_ONCE = 32
+"""The data set whose first search question is asked."""
+MAX_CONCURRENT_TASKS = 32
 TEXTS = ("ready", "never")
-"""What an embedder embeds, and a reranker scores."""
+"""The texts for embedders and rerankers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCheck:
-    """What came of asking a model to do a language task; ``problem`` is "" where its reply could be used.
+    """The result of a language task; ``problem`` is "" if the reply is usable.
 
-    ``requests`` is 2 where the first reply was cut, and the usage that of both. ``thought_tokens`` are those of the
-    last reply that were thoughts, as far as the server shows it.
+    ``requests`` is 2 if the first reply was cut, and ``usage`` is that of both. ``thought_tokens`` are the reasoning
+    tokens of the last reply, as far as the server reports them.
     """
 
     task: str
@@ -66,12 +70,12 @@ class TaskCheck:
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
-    """What came of asking the model of a role, and what was learnt of it; ``problem`` is "" where it works.
+    """The result for the model of a role; ``problem`` is "" if it works.
 
-    ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
-    are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think. ``judged``
-    says how the model that marks answers did on the bundled cases, if it was asked, and ``calibrated`` how on the
-    answers of data sets; where its server stopped answering meanwhile, ``problem`` names those that are missing.
+    ``seconds`` is None for language models, whose ``tasks`` have their own, and after an error. ``dimensions`` are
+    those of an embedder's vectors, ``refuses`` and ``thinking_tokens`` the capabilities found of a chat model.
+    ``judged`` is the accuracy of the judge on the bundled cases, ``calibrated`` on the answers of data sets; if its
+    server goes down during these, ``problem`` names the missing ones.
     """
 
     role: str
@@ -88,7 +92,7 @@ class ModelCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether it can do all that it was asked."""
+        """Whether the model and all its tasks work."""
         return not self.problem and not any(task.problem for task in self.tasks)
 
 
@@ -103,17 +107,15 @@ def check_models(
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> tuple[ModelCheck, ...]:
-    """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
+    """Request from the model of every role, and from all models that ``space`` searches over, what a search would.
 
-    Where ``space`` searches over models, each of them is asked; those listed first are those of ``names``, and mark.
-
-    ``on_start`` is told, before the first, how many requests servers and objects will get at most: one more for each
-    reply that is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that
-    could be used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), and
-    on the answers of ``calibrations`` are read from it.
+    A model with two roles is checked for each. ``on_start`` is called before the first request with the largest number
+    of requests to servers and objects, which truncated replies and refused parameters add to. ``store`` keeps
+    capabilities and usable replies; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
+    ``calibrations`` are read from it.
 
     Raises:
-        UsageError: a name is unknown, or has an option that its model has not; or chunks of ``space`` cannot overlap.
+        UsageError: a name is unknown, or has an option that its model lacks; or chunks of ``space`` cannot overlap.
     """
     names.check()
     setup = Experiment(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
@@ -121,12 +123,12 @@ def check_models(
     if on_start is not None:
         on_start(check.requests)
     with ThreadPoolExecutor(len(check.models)) as pool:
-        return tuple(pool.map(check.asked, check.models))
+        return tuple(pool.map(check.check, check.models))
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckedTasks:
-    """A model that is asked in a role; ``marks`` says that it is one of those that mark answers, if its role does."""
+class _Checked:
+    """A model in a role; ``marks`` is False for one that a space searches over, which never marks answers."""
 
     role: str
     chosen: ModelName
@@ -134,7 +136,7 @@ class _CheckedTasks:
 
 
 class _ModelChecker:
-    """What is asked of whom, and of what."""
+    """Sends the requests of a check."""
 
     def __init__(
         self,
@@ -153,20 +155,20 @@ class _ModelChecker:
 
     @property
     def requests(self) -> int:
-        """To models outside this process."""
+        """The largest number of requests to models outside this process."""
         outside = [one for one in self.models if _is_outside(one.chosen.kind, one.role)]
         spoken = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
         for_each = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
         verdicts_asked = for_each * sum(map(self._is_judge, outside))
         return verdicts_asked + sum(len(self._tasks(one)) for one in spoken) + len(outside) - len(spoken)
 
-    def _is_judge(self, one: _CheckedTasks) -> bool:
-        """Whether a model marks answers in a search, so that it may be asked to mark known ones."""
+    def _is_judge(self, one: _Checked) -> bool:
+        """Whether a model marks answers in a search."""
         return one.marks and one.role == self._marks
 
     @cached_property
-    def models(self) -> tuple[_CheckedTasks, ...]:
-        """Whom to ask: the models of a search, and then all others that its space lists."""
+    def models(self) -> tuple[_Checked, ...]:
+        """The models of a search, then all others of its space."""
         names = self._setup.models
         listed: list[tuple[str, Any]] = [
             (gene.technique.family, gene.parameters["value"])
@@ -176,49 +178,55 @@ class _ModelChecker:
         ]
         others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_CheckedTasks(role, names.for_role(role)) for role in names.named),
-            *(_CheckedTasks(role, models.for_role(role), marks=False) for role, models in others),
+            *(_Checked(role, names.for_role(role)) for role in names.named),
+            *(_Checked(role, models.for_role(role), marks=False) for role, models in others),
         )
 
-    def asked(self, one: _CheckedTasks) -> ModelCheck:
-        """Ask a model."""
-        role = one.role
-        chosen = one.chosen
-        if chosen.name == NONE:
-            return ModelCheck(role, chosen.name, NONE)
-        name, loader = "", None
+    def check(self, one: _Checked) -> ModelCheck:
+        """Check a model in its role."""
+        found = ModelCheck(one.role, one.chosen.name, NONE)
+        if one.chosen.name == NONE:
+            return found
+        found = replace(found, id="")
+        loader = None
         try:
-            languages = [chunk.language for chunk in self._setup.corpus.chunks]
-            loader = Loader({role: chosen}, self._texts, self._setup.given, languages=languages, attempts=1)
-            model = loader.model(role)
-            name = redacted(model.id)
+            loader = self._loader(one, self._setup.corpus.chunks)
+            model = loader.model(one.role)
+            found = replace(found, id=redacted(model.id))
             started = time.perf_counter()
-            if role == "embedder":
-                found = unit_vectors(model.id, model.embed(TEXTS), len(TEXTS))
-                return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
-            if role == "cross_encoder":
+            if one.role == "embedder":
+                vectors = unit_vectors(model.id, model.embed(TEXTS), len(TEXTS))
+                seconds = time.perf_counter() - started
+                return replace(found, seconds=seconds, dimensions=int(vectors.shape[1]))
+            if one.role == "cross_encoder":
                 model.score(TEXTS[0], TEXTS)
-                return ModelCheck(role, chosen.name, name, "", time.perf_counter() - started)
-            checked, traits = self._language(model, self._tasks(one))
-            refuses = tuple(sorted(traits.refuses))
-            able = self._is_judge(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
-            judged, calibrated, problem = self._held_against_known(model, role, chosen) if able else (None, (), "")
-            thinking = traits.thinking_tokens
-            return ModelCheck(
-                role, chosen.name, name, problem, None, None, checked, refuses, thinking, judged, calibrated
+                return replace(found, seconds=time.perf_counter() - started)
+            tasks, capabilities = self._language(model, self._tasks(one))
+            found = replace(
+                found,
+                tasks=tasks,
+                refuses=tuple(sorted(capabilities.refuses)),
+                thinking_tokens=capabilities.thinking_tokens,
             )
+            if self._is_judge(one) and not any(task.problem for task in tasks if task.task == JUDGE.name):
+                found = self._judge(model, one, found)
+            return found
         except RagsmithError as error:
-            return ModelCheck(role, chosen.name, name, _sentence(error))
+            return replace(found, problem=_sentence(error))
         finally:
             if loader is not None:
                 loader.servers.close()
 
+    def _loader(self, one: _Checked, chunks: Chunks) -> Loader:
+        texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
+        return Loader({one.role: one.chosen}, texts, self._setup.given, languages=languages, attempts=1)
+
     def _language(
         self, model: LanguageModel | ChatModel, asked: Sequence[Task[Any]]
     ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
-        """Ask for every task, and say what is known of the model then.
+        """Request every task, and return the capabilities found.
 
-        The first one goes ahead: a server that does not answer it is not asked for the others.
+        The first task is requested alone: if its server does not reply, the others are not sent.
         """
         learner = find_learner(model)
         if learner is not None and self._store is not None:
@@ -226,56 +234,43 @@ class _ModelChecker:
             learner.keep = partial(self._store.put_traits, model.id)
         ask = partial(self._ask, model)
         first = [ask(task, alone=True) for task in asked[:1]]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
         return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
-    def _held_against_known(
-        self, model: LanguageModel | ChatModel, role: str, chosen: ModelName
-    ) -> tuple[JudgeChecked | None, tuple[Calibrated, ...], str]:
-        """How a judge marks answers that are known, and what is missing of that, or "".
+    def _judge(self, model: LanguageModel | ChatModel, one: _Checked, found: ModelCheck) -> ModelCheck:
+        """Compare the marks of a judge with known ones.
 
-        What was asked is kept where its server refuses it or goes down then, which is asked for nothing more.
+        If its server refuses requests or goes down, nothing more is sent, and the results so far are kept.
         """
-        judged: JudgeChecked | None = None
         calibrated: list[Calibrated] = []
         try:
             if self._judge_cases:
-                judged = self._judged(model)
+                found = replace(found, judged=self._through_store(model, check_judge))
             for calibration in self._calibrations:
-                calibrated.append(self._calibrated(calibration, role, chosen))
+                loader = self._loader(one, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
+                with closing(loader.servers):
+                    calibrated.append(self._through_store(loader.model(one.role), calibration.of))
         except ModelUnavailable as error:
-            missing = ["the bundled cases"] if self._judge_cases and judged is None else []
+            missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []
             missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]
-            said = f"the calibration is incomplete, without {', '.join(missing)}: {_sentence(error)}"
-            return judged, tuple(calibrated), said
-        return judged, tuple(calibrated), ""
+            problem = f"the calibration is incomplete, without {', '.join(missing)}: {_sentence(error)}"
+            found = replace(found, problem=problem)
+        return replace(found, calibrated=tuple(calibrated))
 
-    def _judged(self, model: LanguageModel | ChatModel) -> JudgeChecked:
-        """How ``model`` marks the bundled cases; replies are kept, so that a report finds them."""
+    def _through_store(self, model: LanguageModel | ChatModel, judge: Callable[[LanguageModel], T]) -> T:
+        """What ``judge`` finds of a model whose replies are stored, so that a report can read them."""
         gateway = Gateway(self._store)
         try:
-            return check_judge(gateway.language_model(model, Meter()))
+            return judge(gateway.language_model(model, Meter()))
         finally:
             gateway.write_rest()
-
-    def _calibrated(self, calibration: Calibration, role: str, chosen: ModelName) -> Calibrated:
-        """How a judge marks the answers of a data set, loaded for its documents as a search on it would load it."""
-        chunks = Experiment(calibration.dataset, ModelNames()).corpus.chunks
-        texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
-        loader = Loader({role: chosen}, texts, self._setup.given, languages=languages, attempts=1)
-        gateway = Gateway(self._store)
-        try:
-            return calibration.of(gateway.language_model(loader.model(role), Meter()))
-        finally:
-            gateway.write_rest()
-            loader.servers.close()
 
     def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
-        """Ask for one task.
+        """Request one task.
 
         Raises:
-            ModelError: the server failed or rejected the request, and was asked ``alone``.
+            ModelError: the server failed or rejected the request, and the task is ``alone``.
             ModelUnavailable: it refuses the key or the model, or is down.
         """
         inputs = {name: self._input(task, name) for name in task.inputs}
@@ -301,7 +296,7 @@ class _ModelChecker:
         return TaskCheck(task.name, problem, len(replies), usage, thought, seconds)
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
-        """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""
+        """Complete a task, store a usable reply, and return the problem or ""; all replies are added to ``replies``."""
         prompt, _ = render_prompt(task, inputs, getattr(model, "context_window", None))
 
         def send(limit: int) -> Completion:
@@ -317,16 +312,13 @@ class _ModelChecker:
             self._store.put_calls([StoredCall(key, model.id, task.name, reply.text, 1, *tokens, reply.usage.seconds)])
         return ""
 
-    # --- who is asked what -------------------------------------------------------------------------------------------
-
-    def _tasks(self, one: _CheckedTasks) -> list[Task[Any]]:
-        """The tasks of a model, each once: those of its role, and of roles that have no model of their own."""
+    def _tasks(self, one: _Checked) -> list[Task[Any]]:
+        """The tasks of a model, each once: those of its role, and of roles without a model of their own."""
         named = self._setup.models.named
         found: dict[str, Task[Any]] = {}
-        for role, those in self._tasks_by_role.items():
+        for role, tasks in self._tasks_by_role.items():
             if (role if role in named else "language_model") == one.role and (one.marks or role != "judge"):
-                for task in those:
-                    found.setdefault(task.name, task)
+                found |= {task.name: task for task in tasks if task.name not in found}
         return list(found.values())
 
     @cached_property
@@ -342,15 +334,9 @@ class _ModelChecker:
             "judge": find_tasks_of(*by_judge),
         }
 
-    # --- what it is about --------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _texts(self) -> tuple[str, ...]:
-        return tuple(chunk.text for chunk in self._setup.corpus.chunks)
-
     @cached_property
     def _known(self) -> dict[str, Input]:
-        """Inputs by name."""
+        """Inputs of tasks by name."""
         questions = ordered(split(self._setup.dataset).search)
         example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
@@ -372,7 +358,7 @@ class _ModelChecker:
         }
 
     def _input(self, task: Task[Any], name: str) -> Input:
-        """What ``task`` is given as ``name``; for a name that is not known, a value of the type that it wants."""
+        """The input ``name`` of a task; for an unknown name, a value of its type."""
         parameter = inspect.signature(task.offline).parameters.get(name)
         kind = "str" if parameter is None else str(parameter.annotation)
         passages = self._known["passages"]
@@ -380,7 +366,7 @@ class _ModelChecker:
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
         found = self._known.get(name, unknown)
         if name == "answer" and f"{{>{name}}}" not in task.prompt:
-            return quoted(str(found))  # as whoever asks does, where the prompt does not
+            return quoted(str(found))  # as techniques do if the prompt does not
         return found
 
 

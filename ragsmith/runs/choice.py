@@ -1,17 +1,15 @@
-"""Which pipeline a run hands over: what is likely to be best of all it evaluated, without the parts that do not pay.
+"""Choose the winner of a run: the pipeline that is likely to be best, without the parts that do not pay.
 
-That is the one with the highest mean, or the one whose worth is estimated highest: the highest of many noisy means
-belongs to a pipeline that was lucky, and `ragsmith.evaluation.estimate` shrinks them towards what was expected of the
-pipelines. Which of the two holds better on questions that nobody saw was measured (docs/effects.md).
+That is the pipeline with the highest mean, or with the highest estimate: the highest of many noisy means is partly
+luck, and `ragsmith.evaluation.estimate` shrinks them towards the prior. docs/effects.md compares the two on unseen
+questions.
 
-Part of the luck is in parts that do nothing, so each gene of the chosen one is switched off in turn. Of all that come
-within one standard error of it, in paired differences over questions, the one is taken that asks models least (the
-one-standard-error rule of Breiman et al. 1984, *Classification and Regression Trees*, section 3.4.3). The distance is
-always to the chosen one, so that small losses do not add up unseen. A gene that asks nothing of a model is left out
-where the mean does not fall.
+Each gene of the chosen pipeline is then switched off in turn. Of all pipelines within one standard error of it, in
+paired differences over questions, the one with the fewest model calls is taken (the one-standard-error rule of Breiman
+et al. 1984, *Classification and Regression Trees*, section 3.4.3). The distance is always to the chosen pipeline, so
+that small losses do not add up. A gene that saves no calls is left out if the mean does not fall.
 
-At last, parameters of what is left are put back to their defaults where that changes no ranking and no answer, and asks
-models for no more.
+Finally, parameters are reset to their defaults if that changes no ranking and no answer and adds no model usage.
 """
 
 from __future__ import annotations
@@ -33,19 +31,19 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep, ExcludedQuestion
 from ragsmith.techniques.families import FAMILIES
 
-if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
+if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation, Record
 
 FEWEST = 2
-"""Pipelines, and questions, without which there is no difference to estimate."""
+"""The least number of pipelines, and of questions, for an estimate."""
 
-KEPT = ("retrieval",)
-"""Families of which every pipeline has something; in the others naive RAG has what does nothing."""
+REQUIRED = ("retrieval",)
+"""Families without an option that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinnerChoice:
-    """What was ``chosen`` of all that was evaluated; who has the ``highest`` mean, and, with a prior, estimate."""
+    """The chosen pipeline, the one with the highest mean and, with a prior, the one with the highest estimate."""
 
     chosen: Evaluation
     highest: Evaluation
@@ -55,16 +53,13 @@ class WinnerChoice:
 def choose(
     proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
 ) -> tuple[WinnerChoice | None, str]:
-    """Choose by the ``mean``, or by the ``estimate`` of what pipelines are worth under ``prior``; or say why not.
-
-    Without a prior it is the mean that decides.
-    """
+    """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason."""
     if why_none := _why_none(proposed, terms):
         return None, why_none
     ranking = ranked(proposed, terms)
     estimated = best_estimated(ranking, terms, prior) if prior else None
     leader = estimated if estimated and by == "estimate" else ranking[0]
-    # whoever has a higher mean with its failures counted was passed over for another reason than these
+    # a pipeline that ranks above the leader was not passed over for its failures
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
     if (above := shown_better(leader, others, terms.fitness)) is None:
@@ -78,9 +73,9 @@ def choose(
 
 
 def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) -> Evaluation:
-    """The one of ``ranking``, best mean first, whose worth is estimated highest.
+    """The pipeline of ``ranking``, best mean first, with the highest estimate.
 
-    A failure on a question that counts has the lowest score there, as in the means.
+    A failure on a question that counts has the lowest score, as in the means.
     """
     if len(ranking) < FEWEST or len(terms.counted) < FEWEST:
         return ranking[0]
@@ -89,11 +84,11 @@ def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) ->
     genomes = prior.genomes([one.candidate for one in ranking])
     expected, _ = prior.of_genomes(genomes)
     worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.rest, terms.lowest)
-    return ranking[int(np.round(worth, 12).argmax())]  # the last bits of sums decide nothing
+    return ranking[int(np.round(worth, 12).argmax())]  # rounded, as the last bits of sums are noise
 
 
 def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
-    """Why nothing can be chosen; nothing if it can."""
+    """Why no pipeline can be chosen; "" if one can."""
     if not proposed:
         return "no candidate was evaluated: raise --max-evaluations or --time-limit"
     if not terms.decide:
@@ -115,13 +110,13 @@ def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
 
 
 def _mostly(failures: Iterable[Record], *more: str) -> str:
-    """What most failures are, by class and stage, with the words of the first, and what can be done about them."""
+    """Describe the most frequent kind of failure, by class and stage, and the remedies."""
     groups: dict[tuple[str, str], list[ExcludedQuestion]] = {}
     for why in map(ExcludedQuestion.of, failures):
         groups.setdefault((why.kind, why.stage), []).append(why)
     most = max(groups.values(), key=len)
     stage = most[0].stage
-    of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not of the answer, or its scores
+    of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not generation, nor a measure
     without = [f"leave it out with --without {stage}"] if of_a_technique else []
     ways = ["take another model", *without, "ask again with --retry-failed", *more]
     count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
@@ -130,7 +125,7 @@ def _mostly(failures: Iterable[Record], *more: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A pipeline with one gene less, what it is behind the leader, and how sure that is."""
+    """A pipeline with one gene less; ``paying`` is whether that gene is worth its cost."""
 
     removal: AblationStep
     evaluation: Evaluation
@@ -138,7 +133,7 @@ class _Trial:
 
     @property
     def merit(self) -> tuple[float, float]:
-        """What it saves, then how little it loses."""
+        """The calls it saves, then the loss below 0."""
         return self.removal.calls, -self.removal.loss
 
 
@@ -149,10 +144,10 @@ def simplified(
     alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
 ) -> tuple[Evaluation, tuple[AblationStep, ...]]:
-    """``leader`` without the genes that do not pay, and everything that was tried on the way.
+    """Return ``leader`` without the genes that do not pay, and all steps that were tried.
 
-    ``evaluate`` evaluates candidates on the search questions, ``alike`` one that does the same as another; it is None
-    where it does not. ``terms`` are those of everything evaluated so far.
+    ``evaluate`` evaluates candidates on the search questions; ``alike`` evaluates one if its results are those of
+    another, else it returns None. ``terms`` returns those of all evaluations so far.
     """
     current, tried = leader, []
     while candidates := list(_without_one(current.candidate, space)):
@@ -163,51 +158,51 @@ def simplified(
             for (place, _), evaluation in zip(candidates, evaluations, strict=True)
             if (trial := _trial(place, evaluation, current, leader, rules)) is not None
         ]
-        going = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
-        tried += [trial.removal.taken(trial is going) for trial in trials]
-        if going is None:
+        best = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
+        tried += [trial.removal.taken(trial is best) for trial in trials]
+        if best is None:
             break
-        current = going.evaluation
+        current = best.evaluation
     for place in range(len(FAMILIES)):
-        if found := _put_back(place, current, space, alike):
+        if found := _reset_parameters(place, current, space, alike):
             tried.append(_removal(place, found, current, leader, terms().fitness).taken(True))
             current = found
     return current, tuple(tried)
 
 
-def _put_back(
+def _reset_parameters(
     place: int, current: Evaluation, space: Space, alike: Callable[[Candidate, Evaluation], Evaluation | None]
 ) -> Evaluation | None:
-    """``current`` with fewer parameters of a gene away from their defaults, if that does the same and costs no more."""
+    """``current`` with more parameters of a gene at their defaults, if its results are the same and cost no more."""
     gene, options = current.candidate[place], space.options[place]
     plainer = [one for one in options if one.technique == gene.technique and len(one.changed) < len(gene.changed)]
     for option in sorted(plainer, key=lambda one: len(one.changed)):
         candidate = _with(option, place, current.candidate)
         found = alike(candidate, current) if space.allows(candidate) else None
-        if found is not None and not _dearer(found, current):
+        if found is not None and not _costs_more(found, current):
             return found
     return None
 
 
 def _with(option: Gene, place: int, candidate: Candidate) -> Candidate:
-    """``candidate`` with another gene at a place; what learns does so anew behind it."""
+    """``candidate`` with another gene at a place, and without fitted weights, which depend on it."""
     unfitted = tuple(replace(gene, fit=None) for gene in candidate)
     return (*unfitted[:place], option, *unfitted[place + 1 :])
 
 
-def _dearer(one: Evaluation, other: Evaluation) -> bool:
-    """Whether ``one`` asks models for more of anything, on the same questions."""
+def _costs_more(one: Evaluation, other: Evaluation) -> bool:
+    """Whether ``one`` uses more of any model than ``other`` on the same questions."""
     counts = next(iter(other.records.values()))["usage"]
     return any(math.fsum(one.values(name)) > math.fsum(other.values(name)) for name in counts)
 
 
 def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
-    """``candidate`` without each of its genes in turn, where the space has that pipeline."""
+    """``candidate`` without each of its genes in turn, if the space allows that pipeline."""
     plain = baseline("naive")
     for place, (family, gene, options) in enumerate(zip(FAMILIES, candidate, space.options, strict=False)):
         name = plain[place].technique.name
         off = next((option for option in options if option.technique.name == name), None)
-        if family.name in KEPT or off is None or gene.technique.name == name:
+        if family.name in REQUIRED or off is None or gene.technique.name == name:
             continue
         simpler = _with(off, place, candidate)
         if space.allows(simpler):
@@ -215,7 +210,7 @@ def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Cand
 
 
 def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms) -> _Trial | None:
-    """What leaving a gene out comes to; None where failures forbid to say."""
+    """The trial of leaving a gene out; None if too many questions failed."""
     both = common([simpler, current, leader])
     if not terms.admit(simpler) or not both:
         return None
@@ -228,7 +223,7 @@ def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluat
 def _removal(
     place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness
 ) -> AblationStep:
-    """What ``simpler`` loses against the leader, and saves against ``current``, of which it differs in one gene."""
+    """The loss of ``simpler`` against the leader, and its saving against ``current``, which has one more gene."""
     both = common([simpler, current, leader])
     loss, error = _behind(leader, simpler, both, fitness)
     calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
@@ -238,7 +233,7 @@ def _removal(
 
 
 def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> tuple[float, float]:
-    """By how much ``second`` is behind ``first`` in the mean over questions, and the standard error of that."""
+    """The mean difference of ``first`` minus ``second`` over questions, and its standard error."""
     ours, theirs = first.by_question(fitness), second.by_question(fitness)
     differences = [ours[question] - theirs[question] for question in questions]
     n = len(differences)

@@ -1,15 +1,15 @@
 """A crossfit: all questions are tested, each by a search that saw neither it nor gold near it.
 
-A test of 30 questions shows little, and to hold out more leaves too few to search on. So the questions are dealt out to
+A test of 30 questions shows little, and holding out more leaves too few to search on. So the questions are dealt out to
 folds, by the groups that keep gold together; for each fold one search runs on the others, and its winner is tested on
-the fold (Stone 1974, *Cross-validatory choice and assessment of statistical predictions*). What the folds show together
-is about the procedure: what a search like this one finds on documents like these, against what it has to beat.
+the fold (Stone 1974, *Cross-validatory choice and assessment of statistical predictions*). The folds together estimate
+the procedure: what a search like this one finds on documents like these, against its rivals.
 
-The pipeline that is handed over is that of one more search, on all questions. It saw more of them than any search of a
-fold, so what the folds show is rather too little for it; the most frequent winner of the folds, or the one with the
-highest mean out of its fold, would be chosen on the test questions, and be flattered by them.
+The winner is that of one more search, on all questions. It saw more of them than the search of any fold, so the folds
+rather underestimate it; the most frequent winner of the folds, or the one with the highest mean out of its fold, would
+be chosen on the test questions, and be flattered by them.
 
-Searches share what they have in common: a pipeline's answer to a question is computed, and paid for, once.
+An answer that several searches need is computed, and paid for, once.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics
+from ragsmith.records.record import Fold, RunRecord, RunSettings, RunStatistics, read_record
 from ragsmith.runs.final_comparison import count_test_use
-from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, RunOutcome, Step, stamp
+from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
+from ragsmith.runs.run_context import TIME_LIMIT_REACHED, Callbacks, Step, timestamp
 from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A fold that has been gone through."""
+class _FoldOutcome:
+    """The search of a fold, and its record."""
 
     outcome: RunOutcome
     fold: Fold
 
 
 class Crossfit:
-    """A search on all questions, and one for each fold that tests it; it is run, and resumed, as one."""
+    """A search on all questions, and one for each fold that tests it; they are run, and resumed, as one."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Crossfit:
         self._execution, self._allowance, self._callbacks = execution, allowance, callbacks or Callbacks()
         self._now = now
         self._started = now()
-        self._run = self._search(replace(setup, divided=undivided(setup.dataset)), self._callbacks)
+        self._run = self._search(undivided(setup.dataset), self._callbacks)
         self.key = self._run.key
 
     @property
@@ -85,7 +86,7 @@ class Crossfit:
         return self._run.has_results
 
     def go(self) -> RunOutcome:
-        """Search, then test fold by fold, to the end or to a limit, going on from whatever the store holds.
+        """Search, then test fold by fold, to the end or to a limit, from the stored results on.
 
         Raises:
             BudgetExhausted: as for `Run`.
@@ -94,37 +95,36 @@ class Crossfit:
         outcome = self._run.go()
         if outcome.state == "interrupted" or outcome.winner is None:
             return outcome
-        parts: list[_Part] = []
+        folds: list[_FoldOutcome] = []
         state: RunState = "failed"
+        why = ""
         try:
             for number, split in enumerate(self._splits, 1):
-                if self._late(outcome, parts):
+                if self._is_late(outcome, folds):
+                    why = TIME_LIMIT_REACHED
                     break
-                found = self._tested(number, split)
-                parts.append(found)
-                if found.outcome.state == "interrupted":
+                folds.append(self._test_fold(number, split))
+                if folds[-1].outcome.state == "interrupted":
+                    why = folds[-1].outcome.why
                     break
-            through = len(parts) == len(self._splits) and parts[-1].outcome.state != "interrupted"
-            state = "finished" if through else "interrupted"
+            state = "interrupted" if why else "finished"
         except KeyboardInterrupt:
             state = "interrupted"
             raise
         except BudgetExhausted as stop:  # the winner is known, and so are some folds
-            state = "interrupted"
-            return self._sum(replace(outcome, state="interrupted", why=str(stop)), parts)
+            state, why = "interrupted", str(stop)
         finally:
-            self._leave(state, outcome, parts)
-        why = (parts[-1].outcome.why if parts else "") or self._run.why if state == "interrupted" else ""
-        return self._sum(replace(outcome, state=state, why=why), parts)
+            self._store_end(state, outcome, folds)
+        return self._total(replace(outcome, state=state, why=why), folds)
 
-    def _search(self, setup: Experiment, callbacks: Callbacks, within: str = "") -> Run:
-        """A search on a setup with a split of its own, in the time that is left."""
+    def _search(self, split: Split, callbacks: Callbacks, within: str = "") -> Run:
+        """A search on one split of the questions, in the remaining time."""
         settings = self._settings
         if settings.time_limit is not None:
             left = settings.time_limit - (self._now() - self._started)
             settings = replace(settings, time_limit=max(left, 1e-9))
         return Run(
-            setup,
+            replace(self._setup, divided=split),
             self._space,
             self._store,
             settings,
@@ -135,75 +135,67 @@ class Crossfit:
             within=within,
         )
 
-    def _tested(self, number: int, split: Split) -> _Part:
+    def _test_fold(self, number: int, split: Split) -> _FoldOutcome:
         """Search on the questions of the other folds, and test on those of this one."""
 
-        def say(step: Step) -> None:
+        def report(step: Step) -> None:
             if self._callbacks.on_step:
                 self._callbacks.on_step(replace(step, phase=f"fold {number} of {len(self._splits)}, {step.phase}"))
 
-        callbacks = replace(self._callbacks, on_start=None, on_step=say)
-        run = self._search(replace(self._setup, divided=split), callbacks, within=self.key)
+        callbacks = replace(self._callbacks, on_start=None, on_step=report)
+        run = self._search(split, callbacks, within=self.key)
         outcome = run.go()
-        stored = self._store.run(run.key)
-        record = RunRecord.read(stored.value) if stored else None
-        entrants = dict(record.test) if record else {}
-        for role in ("recommended", "cheapest"):  # a pipeline with two roles is met once, as the winner
-            if record and entrants and role not in entrants:
+        record = read_record(self._store, run.key)
+        assert record is not None
+        entrants = dict(record.test)
+        for role in ("recommended", "cheapest"):  # a pipeline with two roles was evaluated once, as the winner
+            if entrants and role not in entrants:
                 entrants[role] = entrants["winner"]
-        entrants.pop("single", None)  # in some folds it is a baseline, or recommended, and has no place of its own
-        divided = record.split if record else None
-        searched, unused, test = (divided.search, divided.unused, divided.test) if divided else ((), (), ())
-        return _Part(outcome, Fold(run.key, len(searched), len(unused), tuple(test), entrants))
+        entrants.pop("single", None)  # in some folds it is a baseline, or recommended, and has no role of its own
+        parts = record.split
+        return _FoldOutcome(outcome, Fold(run.key, len(parts.search), len(parts.unused), parts.test, entrants))
 
-    def _late(self, outcome: RunOutcome, parts: Sequence[_Part]) -> bool:
-        """Whether the time limit is reached; replaying what is stored does not count."""
+    def _is_late(self, outcome: RunOutcome, folds: Sequence[_FoldOutcome]) -> bool:
+        """Whether the time limit is reached; replaying stored results does not count."""
         limit = self._settings.time_limit
-        has_done = outcome.computed + sum(part.outcome.computed for part in parts) > 0
-        return limit is not None and self._now() - self._started >= limit and has_done
+        has_computed = outcome.computed + sum(one.outcome.computed for one in folds) > 0
+        return limit is not None and self._now() - self._started >= limit and has_computed
 
-    def _leave(self, state: RunState, outcome: RunOutcome, parts: Sequence[_Part]) -> None:
-        """Put down how it ended; nothing where it had ended so before."""
+    def _store_end(self, state: RunState, outcome: RunOutcome, folds: Sequence[_FoldOutcome]) -> None:
+        """Store how the crossfit ended, unless it had ended the same before."""
         row = self._store.run(self.key)
         if row is None:
             return
-        record = RunRecord.read(row.value)
-        folds = tuple(part.fold for part in parts) if state == "finished" else ()
-        if row.state == "finished" and (state != "finished" or record.folds == folds):
+        record = RunRecord.from_dict(row.value)
+        tested = tuple(one.fold for one in folds) if state == "finished" else ()
+        if row.state == "finished" and (state != "finished" or record.folds == tested):
             return
-        total = self._sum(outcome, parts)
-        work = total.work
-        stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
-        account = replace(RunStatistics(total.computed, total.reused, *stages), spent=total.spent)
-        ended = replace(record, folds=folds, account=account)
-        if any(fold.entrants for fold in folds):
-            ended = replace(ended, look=self._looked(ended))
-        self._store.update_run(self.key, state, ended.plain(), finished=stamp(self._now()))
+        total = self._total(outcome, folds)
+        account = RunStatistics.of(total.computed, total.reused, total.work, total.spent)
+        ended = replace(record, folds=tested, account=account)
+        if any(fold.entrants for fold in tested):
+            ended = replace(ended, look=self._count_look(ended))
+        self._store.update_run(self.key, state, ended.to_dict(), finished=timestamp(self._now()))
 
-    def _looked(self, record: RunRecord) -> HoldoutUse:
+    def _count_look(self, record: RunRecord) -> HoldoutUse:
         """Count the one look at the questions of all folds."""
-        described = {
-            key: store_row.configuration["pipeline"]
-            for fold in record.folds
-            for key in fold.entrants.values()
-            if (store_row := self._store.evaluation(key))
-        }
+        keys = {key for fold in record.folds for key in fold.entrants.values()}
+        described = {key: row.configuration["pipeline"] for key in keys if (row := self._store.evaluation(key))}
         roles = sorted({role for fold in record.folds for role in fold.entrants})
         compared = {role: [described.get(fold.entrants.get(role, "")) for fold in record.folds] for role in roles}
-        day = stamp(self._now())[:10]
-        fitness = self._settings.fitness
-        return count_test_use(self._store, self._setup, fitness, compared, record.tested, day)
+        day = timestamp(self._now())[:10]
+        return count_test_use(self._store, self._setup, self._settings.fitness, compared, record.tested, day)
 
     @staticmethod
-    def _sum(outcome: RunOutcome, parts: Sequence[_Part]) -> RunOutcome:
-        """What all searches did together."""
-        each = [outcome, *(part.outcome for part in parts)]
-        done = [one.work for one in each if one.work]
+    def _total(outcome: RunOutcome, folds: Sequence[_FoldOutcome]) -> RunOutcome:
+        """The outcome of all searches together."""
+        each = [outcome, *(one.outcome for one in folds)]
+        work = [one.work for one in each if one.work]
         return replace(
             outcome,
             computed=sum(one.computed for one in each),
             reused=sum(one.reused for one in each),
-            work=reduce(add, done) if done else None,
+            work=reduce(add, work) if work else None,
             spent=each[-1].spent,
             ended_before=all(one.ended_before for one in each),
         )

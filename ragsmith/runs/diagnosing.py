@@ -1,4 +1,4 @@
-"""The end of a run: why questions went as they did, in the winner, in what it is shown beside, and with a gene less."""
+"""Store, at the end of a run, the diagnoses of its winner, the baselines, and the neighbours of the winner."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.store.store import DiagnosisRow, Store
 
 IN_FULL = ("winner", "naive")
-"""The pipelines of which it is kept what they read."""
+"""The roles whose diagnoses include the passages read."""
 
 MOST = 1000
-"""Questions of a part that are followed, the first that candidates meet, which are a fair sample; and those shown in
-full. Where there are more, workers do not remember them all, and would have to answer them again.
+"""Questions of a part that are diagnosed, besides those shown in full: the first of the race, a fair sample. Workers do
+not remember the answers to more of them, and would have to compute them again.
 """
 
 
@@ -33,14 +33,14 @@ def diagnose(
     *,
     most: int = MOST,
 ) -> None:
-    """Keep why questions went as they did in the pipelines that have a role, by its name, and next to the winner.
+    """Diagnose the questions of the pipelines in ``roles``, and of the neighbours of the winner.
 
-    ``roles`` has the evaluations of each on the search and on the test questions, ``met`` all on the search questions.
-    Of each evaluation ``most`` questions are followed, beside those shown in full.
-    Only answers that are scored are looked at, and what is known is not looked at again: so nothing is asked of a model
-    that was not asked before. Where a model cannot be reached, or the budget does not allow it, nothing is kept.
+    ``roles`` has evaluations on the search and on the test questions by role, ``met`` all those on the search
+    questions. Only scored answers that have no diagnosis yet are diagnosed, so no model gets a new request. If a model
+    cannot be reached or the budget is spent, nothing is stored.
     """
-    wanted = [(one, frozenset[str]()) for one in _neighbours(roles.get("winner", ()), met)]
+    winner = next(iter(roles.get("winner", ())), None)
+    wanted = [(one.evaluation, frozenset[str]()) for one in (neighbours(winner, met) if winner else ())]
     worth = {role: _worth(roles.get(role, ()), fitness) for role in IN_FULL}
     in_full = frozenset(shown(worth["winner"], worth["naive"]))
     for role, evaluations in roles.items():
@@ -49,11 +49,6 @@ def diagnose(
         store.put_diagnoses(list(_found(evaluator, setup, store, wanted, most, answers=not fitness.ranks)))
     except (BudgetExhausted, ModelUnavailable):
         return
-
-
-def _neighbours(winner: Collection[Evaluation], met: Sequence[Evaluation]) -> list[Evaluation]:
-    first = next(iter(winner), None)
-    return [neighbour.evaluation for neighbour in neighbours(first, met)] if first else []
 
 
 def _worth(evaluations: Collection[Evaluation], fitness: Fitness) -> dict[str, float]:
@@ -69,7 +64,7 @@ def _found(
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
-    """The rows that are missing."""
+    """Diagnose what has no diagnosis yet."""
     known = store.diagnoses([one.key for one, _ in wanted])
     place = {question: at for at, question in enumerate(setup.order)}
     todo: dict[tuple[str, str], tuple[Evaluation, bool]] = {}
@@ -78,7 +73,7 @@ def _found(
         for question in dict.fromkeys([*first, *sorted(in_full & one.records.keys())]):
             kept = known[one.key].get(question, {})
             if kept.get("code") != code() or (question in in_full and "passages" not in kept):
-                before = todo.get((one.key, question))  # of one that has two roles, either may want it in full
+                before = todo.get((one.key, question))  # a pipeline with two roles may be shown in full for either
                 todo[one.key, question] = one, question in in_full or (before is not None and before[1])
     for with_reading in (False, True):
         part = {which: one for which, (one, is_in_full) in todo.items() if is_in_full == with_reading}

@@ -1,63 +1,168 @@
-"""The final comparison: the winner meets what it has to beat, once, on the test questions; each use of them counts."""
+"""The end of a search: simplify the chosen pipeline, test it once against its rivals, and measure its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.comparison.counting import counted
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.looks import HoldoutUse, digests
+from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest
+from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.exported.pipeline import Pipeline
+from ragsmith.evaluation.racing import RaceResult
+from ragsmith.evaluation.ranking import best
 from ragsmith.pipelines.genes import Candidate, configuration
+from ragsmith.records.front import cheapest, points, single
 from ragsmith.records.record import MADE_OF
+from ragsmith.runs.choice import WinnerChoice, simplified
+from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
 class FinalComparison:
-    """The winner of a search, what it was made of, and what it has to beat.
+    """Turns the chosen pipeline into the winner of a run and compares it with its rivals."""
 
-    ``leader`` has the highest mean, ``estimated`` the highest estimate, where something was expected; ``single`` is the
-    best single option, ``random`` the best drawn, and ``cheapest`` the cheapest that is shown to be less than the
-    margin behind the winner. ``baselines`` are naive RAG and BM25 on the search questions.
-    """
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
 
-    winner: Evaluation
-    leader: Evaluation
-    estimated: Evaluation | None
-    recommended: Evaluation | None
-    single: Evaluation | None
-    cheapest: Evaluation
-    random: Evaluation | None
-    baselines: Mapping[str, Evaluation]
+    def run(self, choice: WinnerChoice, able: Sequence[Evaluation], drawn: Sequence[Evaluation]) -> Evaluation:
+        """Return the winner; ``able`` are the pipelines that could win, and ``drawn`` the random ones."""
+        context, winner, terms = self._context, choice.chosen, self._context.seen.terms
+        try:
+            winner = self._simplified(winner)
+            by_key = {one.key: one for one in context.seen.evaluations}
+            baselines = {name: by_key[key] for name, key in context.record.baselines.items()}
+            self._test(
+                final_candidates(
+                    winner,
+                    leader=choice.highest,
+                    estimated=choice.estimated,
+                    baselines=baselines,
+                    single=best(single(able, baselines["naive"]), terms),
+                    recommended=by_key.get(context.record.recommended or ""),
+                    cheapest=self._cheapest(winner, able),
+                    random=best(drawn, terms),
+                )
+            )
+            if not context.within:
+                self._ablate(winner)
+        except BudgetExhausted as stop:
+            context.stopped = str(stop)
+        return winner
 
-    def candidates(self) -> dict[str, Candidate]:
-        """By role. One pipeline may have several, such as the leader that is the cheapest, too: it is met once.
+    def _simplified(self, chosen: Evaluation) -> Evaluation:
+        """The chosen pipeline without the parts that do not pay."""
+        context = self._context
+        if not context.settings.simplify:
+            return chosen
+        winner, removals = simplified(
+            chosen, context.space, context.evaluate, self._evaluate_alike, lambda: context.seen.terms
+        )
+        context.update(winner=winner.key, removals=removals)
+        if context.settings.timed:  # they are on the front, too
+            tried = {removal.key for removal in removals}
+            for one in {one.key: one for one in context.seen.evaluations if one.key in tried}.values():
+                context.latency_of(one)
+        context.report(Step("each option left out", 0, len(removals)))
+        return winner
 
-        The winner does not meet itself, unless as the best drawn. Where what is chosen is the leader, or the best
-        single option a baseline or recommended, there is no second role for it.
+    def _evaluate_alike(self, candidate: Candidate, other: Evaluation) -> Evaluation | None:
+        """Evaluate ``candidate`` if its results are those of ``other``; return None as soon as one differs.
+
+        Results are compared after 1, 2, 4 and so on questions: equal ones cost next to nothing, and different ones show
+        early.
         """
-        found = {"winner": self.winner.candidate}
-        if self.leader.key != self.winner.key:
-            found["leader"] = self.leader.candidate
-        if self.estimated and self.estimated.key not in (self.winner.key, self.leader.key):
-            found["estimate"] = self.estimated.candidate
-        found |= {name: one.candidate for name, one in self.baselines.items()}
-        others = [self.winner, *([self.recommended] if self.recommended else [])]
-        if self.single and self.single.key not in {one.key for one in (*self.baselines.values(), *others)}:
-            found["single"] = self.single.candidate
-        if self.recommended and self.recommended.key != self.winner.key:
-            found["recommended"] = self.recommended.candidate
-        if self.cheapest.key != self.winner.key:
-            found["cheapest"] = self.cheapest.candidate
-        if self.random:
-            found["random"] = self.random.candidate
-        return found
+        order, count = self._context.search_order, 1
+        while True:
+            [found] = self._context.evaluator.evaluate([candidate], order[:count])
+            if found.phenotype != other.on(found.questions).phenotype:
+                return None
+            if count >= len(order):
+                self._context.seen.add([RaceResult.of_finished(found)])
+                return found
+            count *= 2
+
+    def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
+        """The cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
+        context = self._context
+        tried = {removal.key for removal in context.record.removals}
+        distinct = {one.key: one for one in [*able, *(one for one in context.seen.evaluations if one.key in tried)]}
+        evaluations = list(distinct.values())
+        terms = context.seen.terms_of(evaluations)
+        return cheapest(points(evaluations, terms), winner, terms, context.settings.margin)
+
+    def _test(self, candidates: Mapping[str, Candidate]) -> None:
+        """Evaluate the winner and its rivals on the test questions."""
+        context, test = self._context, self._context.setup.split.test
+        if not test:
+            return
+        context.tested = context.evaluator.evaluate(list(candidates.values()), test)
+        context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
+        if not context.within:  # a crossfit counts one look for all its folds
+            compared = {name: configuration(one) for name, one in candidates.items()}
+            ids, day = [example.id for example in test], timestamp(context.now())[:10]
+            look = count_test_use(context.store, context.setup, context.settings.fitness, compared, ids, day)
+            context.update(look=look)
+        context.report(Step("test questions", 0, len(candidates)))
+
+    def _ablate(self, winner: Evaluation) -> None:
+        """Measure and store what each part of the winner is worth.
+
+        The pipelines that simplification did not evaluate are evaluated now, unless options are not to be left out or
+        the time is over. They cannot win any more.
+        """
+        context, data = self._context, self._context.setup.dataset
+        known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
+        if context.settings.simplify and not context.is_late():
+            missing = lacking(winner.candidate, context.space, known.values())
+            known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
+        found = ablation_of(
+            winner,
+            known.values(),
+            context.space,
+            context.seen.terms,
+            dataset=data.name,
+            clusters=context.record.split.search_groups or Clusters.alone(winner.questions),
+            seconds_of=context.latency_of if context.settings.timed else None,
+        )
+        found.keep(context.store, data.digest)
+
+
+def final_candidates(
+    winner: Evaluation,
+    *,
+    leader: Evaluation,
+    estimated: Evaluation | None,
+    baselines: Mapping[str, Evaluation],
+    single: Evaluation | None,
+    recommended: Evaluation | None,
+    cheapest: Evaluation,
+    random: Evaluation | None,
+) -> dict[str, Candidate]:
+    """Return the winner, what it was made of, and its rivals, by role.
+
+    A pipeline with several roles is evaluated once; the winner meets itself only as the best random candidate.
+    """
+    roles = {
+        "winner": (winner, ()),
+        "leader": (leader, (winner,)),
+        "estimate": (estimated, (winner, leader)),
+        **{name: (one, ()) for name, one in baselines.items()},
+        "single": (single, (winner, recommended, *baselines.values())),
+        "recommended": (recommended, (winner,)),
+        "cheapest": (cheapest, (winner,)),
+        "random": (random, ()),
+    }
+    return {
+        name: one.candidate
+        for name, (one, others) in roles.items()
+        if one and one.key not in {other.key for other in others if other}
+    }
 
 
 def count_test_use(
@@ -68,23 +173,11 @@ def count_test_use(
     tested: Collection[str],
     day: str,
 ) -> HoldoutUse:
-    """Count the use of test questions by a run.
+    """Count the use of the questions ``tested`` by a run, on an ISO 8601 ``day``.
 
-    ``compared`` has the configurations of those that met on the questions ``tested``, by their part: the same ones on
-    the same questions are the same look. ``day`` is as ISO 8601.
+    ``compared`` has configurations by role: the same ones on the same questions are the same look.
     """
     contents = digests(setup.dataset, setup.dataset.examples)
-    met = {name: one for name, one in compared.items() if name not in MADE_OF}
-    look = digest("look", met, setup.cut, setup.model_ids, fitness.identity)
-    return counted(store, look, [contents[question] for question in tested], day)
-
-
-def count_pairwise_use(
-    store: Store, two: Sequence[Pipeline], fitness: Fitness, tested: Collection[str], day: str
-) -> HoldoutUse:
-    """Count a look at the questions ``tested`` by two pipelines that are compared, whichever of them is the first."""
-    setup = two[0].setup
-    contents = digests(setup.dataset, setup.dataset.examples)
-    met = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in two)
-    look = digest("look of two", met, fitness.identity)
-    return counted(store, look, [contents[question] for question in tested], day)
+    rivals = {name: one for name, one in compared.items() if name not in MADE_OF}
+    look = digest("look", rivals, setup.cut, setup.model_ids, fitness.identity)
+    return count_look(store, look, [contents[question] for question in tested], day)

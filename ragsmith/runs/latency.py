@@ -1,4 +1,4 @@
-"""Measure how long pipelines take: once a question, kept apart from results, and read by the same search again."""
+"""Measure the latency of pipelines, once a question; the same search reads it from the store again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragsmith.store.store import LatencyRow, Store
 
 
 class Latencies:
-    """Seconds that pipelines take for a question on one kind of machine."""
+    """The seconds that pipelines take for a question on one kind of machine."""
 
     def __init__(self, evaluator: Evaluator, store: Store, machine: str, order: Sequence[str]) -> None:
         """``order`` has the questions in the order of the race."""
@@ -24,9 +24,9 @@ class Latencies:
         self._failed: dict[tuple[str, str], LatencyRow] = {}
 
     def of(self, evaluation: Evaluation) -> float | None:
-        """The median over the questions of `timed_on`; None where one fails now.
+        """The median over the questions of `timed_on`; None if one fails.
 
-        Like an answer, one that failed in an earlier run is tried again, and one of this run is not.
+        A question that failed in an earlier run is tried again, one that failed in this run is not.
         """
         key = evaluation.key
         rows = self._store.latencies([key], self._machine)[key]

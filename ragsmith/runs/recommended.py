@@ -1,4 +1,4 @@
-"""A pipeline for documents that nobody has asked anything about: chosen by what was learned on other data sets."""
+"""Recommend pipelines for documents without questions, from effects learned on other data sets."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from ragsmith.pipelines.space import Space
 
 @dataclass(frozen=True)
 class Recommended:
-    """What is recommended for the documents of ``setup`` in each class of costs; ``chosen`` is the one asked for.
+    """The pipeline recommended for the documents of ``setup`` in each class of costs; ``chosen`` is the requested one.
 
-    ``learned_on`` names the data sets that it was learned on, ``left_out`` those whose documents overlap with these.
+    ``learned_on`` names the data sets of the effects, ``left_out`` those whose documents overlap with these.
     """
 
     setup: Experiment
@@ -53,9 +53,9 @@ class Recommended:
     fitness: Fitness
 
     def yaml(self, folder: Path, documents: Path | None) -> str:
-        """The chosen pipeline as a file in ``folder``, which names the folder ``documents``, or else its data set.
+        """The chosen pipeline as a file in ``folder`` that names the folder ``documents``, or else its data set.
 
-        It has no expected scores, as there is nothing to score by: it can be asked, and evaluated elsewhere.
+        It has no expected scores, as there are no questions to score it by.
         """
         found = self.chosen
         nothing = Evaluation("", found.candidate, (), {}, {})
@@ -74,7 +74,7 @@ class Recommended:
         return export_yaml(nothing, None, self.setup, about, location=location, folder=folder, fitness=self.fitness)
 
     def plain(self) -> dict[str, Any]:
-        """For programs: what the documents are like, and each class of costs."""
+        """The profile of the documents, and each class of costs, for JSON."""
         return {
             "kind": self.corpus.kind,
             "language": self.corpus.language,
@@ -90,10 +90,10 @@ class Recommended:
 def recommend(
     setup: Experiment, space: Space, knowledge: Knowledge, *, most_calls: int | None, fitness: Fitness | None = None
 ) -> Recommended:
-    """Recommend pipelines of ``space`` for the documents of ``setup``: of at most 1, 2 and any number of calls.
+    """Recommend pipelines of ``space`` for the documents of ``setup``: with at most 1, 2 and any number of calls.
 
-    ``most_calls`` a question are those of the one that is chosen. No model is called, and no question looked at. What
-    was learned on the very same documents is left out. A fitness of one's own is expected to go with the default one.
+    ``most_calls`` a question is the limit of the chosen one. No model is called, and no question is read. Effects
+    learned on the same documents are left out. A user's fitness is assumed to correlate with the default one.
 
     Raises:
         SpaceError: the space has no pipeline of so few calls that needs no fitting.
@@ -103,15 +103,15 @@ def recommend(
     others = knowledge.without(own)
     setup = replace(setup, weights=knowledge.ranking)
     corpus = corpus_of(data.documents)
-    able = _able(space, setup)
+    feasible = _feasible(space, setup)
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
-    chosen = recommended(able, others, corpus, models, most_calls=most_calls, weights=weights)
+    chosen = recommended(feasible, others, corpus, models, most_calls=most_calls, weights=weights)
     chosen = replace(chosen, candidate=with_general(setup, chosen.candidate))
     return Recommended(
         setup,
         corpus,
-        recommendations(able, others, corpus, models, weights=weights),
+        recommendations(feasible, others, corpus, models, weights=weights),
         chosen,
         tuple(one.name for one in others.observed),
         tuple(one.name for one in knowledge.observed if one.overlaps(own)),
@@ -121,28 +121,27 @@ def recommend(
 
 
 def recommended_for(setup: Experiment, space: Space, fitness: Fitness) -> Candidate | None:
-    """The pipeline that a search on the data set of ``setup`` begins with; None where there is none to name.
+    """The pipeline that `recommend` names for any number of calls; None if too little is known, or none is feasible.
 
-    It is the same that `recommend` names for any number of calls, learned on all data sets that do not overlap with it.
+    Effects learned on data sets that overlap with that of ``setup`` are left out.
     """
     knowledge = _known_of_others(setup)
     if knowledge is None:
         return None
     models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
     try:
-        able = _able(space, setup)
-        found = recommended(able, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
+        feasible = _feasible(space, setup)
+        found = recommended(feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
     except SpaceError:
         return None
     return space.settled(found.candidate)
 
 
-def prior_of(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
-    """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None for a fitness of one's own.
+def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
+    """The prior over the pipelines of ``space`` on the data set of ``setup``; None for a user's fitness.
 
-    What options gain was learned on all data sets that do not overlap with it; how far gains differ, on all. What its
-    search questions are like is looked at. If not ``learned``, or where too little is known, nothing is expected of any
-    option, only how much one may be worth.
+    The gains of options come from data sets that do not overlap with it, their variance from all, and the profile of
+    its questions from the search questions. If not ``learned``, or if too little is known, all expected gains are 0.
     """
     if fitness.own:
         return None
@@ -152,28 +151,28 @@ def prior_of(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool
 
 
 def _known_of_others(setup: Experiment) -> Knowledge | None:
-    """What was learned on all data sets but that of ``setup``, if these are enough."""
+    """The effects learned on data sets that do not overlap with that of ``setup``; None if these are too few."""
     others = _without(sample_of(setup.dataset.documents))
     return others if len(others.observed) >= FEWEST else None
 
 
 @bounded_cache(1, key="the corpora left out")
 def _without(own: tuple[int, ...]) -> Knowledge:
-    """What was learned on data sets with other documents than those of a sample; it remembers what it worked out."""
+    """The effects learned on data sets whose documents do not overlap with a sample."""
     return read().without(own)
 
 
 @cache
-def what_is_known() -> str:
-    """Identifies what was learned on other data sets, and ships with ragsmith."""
+def knowledge_digest() -> str:
+    """Identifies the effects that ship with ragsmith."""
     return digest("known", SHIPPED.read_text(encoding="utf-8"))
 
 
-def _able(space: Space, setup: Experiment) -> Space:
-    """The space without what needs a model that the run has not."""
+def _feasible(space: Space, setup: Experiment) -> Space:
+    """The space without options that need a model which the run lacks."""
     reranker = setup.models.for_role("cross_encoder").name != NONE
-    able = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
-    return able.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    feasible = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
+    return feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 
 def _plain(one: Recommendation) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What a run evaluates: first the warm start, then what a strategy proposes, until that is done.
+"""The warm start of a search, and the loop that races the proposals of a strategy.
 
-The warm start is the baselines, the pipeline recommended, and every option alone; the strategy observes all of it, and
+The warm start is the baselines, the recommended pipeline, and every option alone; the strategy observes all of it, and
 any of it may win. All scores of a run are on common terms: a question that failed for every pipeline is excluded.
 """
 
@@ -22,16 +22,16 @@ from ragsmith.records.record import ProbeRecord
 from ragsmith.strategies.strategy import Costs, Genome, Pruned, Strategy, Told
 from ragsmith.types import Example
 
-if TYPE_CHECKING:  # how evaluations are come by decides nothing, and is in no fingerprint
+if TYPE_CHECKING:  # the evaluator decides nothing, and is in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.evaluator import Evaluator
 
 
 CostsOf: TypeAlias = "Callable[[Evaluation], Costs | None]"
-"""What a pipeline costs by each objective beside quality; None where that is not known."""
+"""Returns the costs of a pipeline by objective; None if they are not known."""
 
-FEWEST_TO_TELL = 10
-"""Search questions below which two pipelines that do the same may well differ on others, and both count."""
+FEWEST_TO_COMPARE = 10
+"""Search questions below which pipelines with equal results do not count as repeats: others may tell them apart."""
 
 
 class SeenCandidates:
@@ -41,7 +41,7 @@ class SeenCandidates:
         self.evaluations: list[Evaluation] = []
         self.dropped: dict[str, Pruned] = {}
         self._finished: set[str] = set()
-        self._on = fitness, may_miss
+        self._rules = fitness, may_miss
 
     @property
     def terms(self) -> Terms:
@@ -49,30 +49,30 @@ class SeenCandidates:
         return self.terms_of(self.evaluations)
 
     def terms_of(self, evaluations: Sequence[Evaluation]) -> Terms:
-        """The terms on which these are compared."""
-        return Terms.of(evaluations, *self._on)
+        """The terms on which some evaluations are compared."""
+        return Terms.of(evaluations, *self._rules)
 
     def add(self, raced: Sequence[RaceResult]) -> None:
-        """Record race results; a candidate that another search loop lets finish was not pruned."""
+        """Add race results; a candidate that finishes in another race was not pruned."""
         self.evaluations += [one.evaluation for one in raced]
         self._finished |= {one.evaluation.key for one in raced if not one.dropped}
         dropped = self.dropped | {one.evaluation.key: one.dropped for one in raced if one.dropped}
         self.dropped = {key: one for key, one in dropped.items() if key not in self._finished}
 
-    def told(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Told]:
-        """The observations that a strategy gets of candidates, on the terms of the moment."""
+    def observe(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Told]:
+        """The observations of candidates for a strategy, on the current terms."""
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalBatch:
-    """What a strategy proposed in one step, and what it was told of it."""
+    """The proposals of one step of a strategy, with their race results and observations."""
 
     step: int
     genomes: Sequence[Genome]
     raced: Sequence[RaceResult]
-    told: Sequence[Told]
+    observations: Sequence[Told]
 
 
 def batches(
@@ -83,46 +83,48 @@ def batches(
     met: SeenCandidates,
     costs_of: CostsOf | None = None,
 ) -> Iterator[ProposalBatch]:
-    """Race what ``strategy`` proposes, batch by batch, until it is done; it is told of those ``known`` first.
+    """Race the proposals of ``strategy``, batch by batch, until it is done; it observes the ``known`` ones first.
 
-    Where there are several objectives, ``costs_of`` says what a pipeline costs that finished anything.
+    With several objectives, ``costs_of`` gives the costs of a pipeline that finished any question.
 
     Raises:
-        BudgetExhausted: in the middle of a batch, of which nothing is told then.
+        BudgetExhausted: in the middle of a batch, which the strategy then does not observe.
     """
     races.add_finished(finishers(known.values()))
-    _tell(strategy, met.told(known), (), known, costs_of)
+    _tell(strategy, met.observe(known), (), known, costs_of)
     behaviours = {one.behaviour for one in known.values()}
     while genomes := strategy.propose():
         step = len(strategy.history)
         raced = races.run([candidate_of(genome) for genome in genomes])
         met.add(raced)
         found = dict(zip(genomes, raced, strict=True))
-        told = met.told(found)
+        observations = met.observe(found)
         repeats = _repeats(zip(genomes, raced, strict=True), behaviours)
-        _tell(strategy, told, repeats if races.questions >= FEWEST_TO_TELL else (), found, costs_of)
-        yield ProposalBatch(step, genomes, raced, list(told.values()))
+        _tell(strategy, observations, repeats if races.questions >= FEWEST_TO_COMPARE else (), found, costs_of)
+        yield ProposalBatch(step, genomes, raced, list(observations.values()))
 
 
 def _tell(
     strategy: Strategy,
-    told: Mapping[Genome, Told],
+    observations: Mapping[Genome, Told],
     repeats: Collection[Genome],
     found: Mapping[Genome, RaceResult],
     costs_of: CostsOf | None,
 ) -> None:
     """Give a strategy its observations; a candidate whose costs are not known has no score."""
     if costs_of is None:
-        strategy.tell(told, repeats)
+        strategy.tell(observations, repeats)
         return
-    asked = {genome: costs_of(one.evaluation) for genome, one in found.items() if one.evaluation.records}
-    costs = {genome: known for genome, known in asked.items() if known is not None}
-    weighed = {genome: None if genome in asked and genome not in costs else one for genome, one in told.items()}
+    computed = {genome: costs_of(one.evaluation) for genome, one in found.items() if one.evaluation.records}
+    costs = {genome: known for genome, known in computed.items() if known is not None}
+    weighed = {
+        genome: None if genome in computed and genome not in costs else one for genome, one in observations.items()
+    }
     strategy.tell(weighed, repeats, costs)
 
 
 def _repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -> list[Genome]:
-    """Those of ``batch`` that did what one of ``behaviours`` is; the others are added to them."""
+    """The genomes of ``batch`` whose behaviour is in ``behaviours``; new behaviours are added."""
     repeats = []
     for genome, one in batch:
         if one.behaviour in behaviours and (one.dropped or one.evaluation.complete):
@@ -132,13 +134,13 @@ def _repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -
 
 
 def finishers(raced: Iterable[RaceResult]) -> list[Evaluation]:
-    """The evaluations of those that met all questions."""
+    """The evaluations of the candidates that were not pruned."""
     return [one.evaluation for one in raced if not one.dropped]
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What was found: ``baselines`` and ``recommended`` by key of their evaluation, and all that was ``raced``."""
+    """The keys of the ``baselines`` and of the ``recommended`` pipeline, and all race results."""
 
     baselines: Mapping[str, str]
     recommended: str | None
@@ -146,7 +148,7 @@ class WarmStart:
     raced: Sequence[tuple[Candidate, RaceResult]]
 
     def within(self, space: Space) -> dict[Genome, RaceResult]:
-        """Those that are in ``space``, by genome."""
+        """The race results of candidates in ``space``, by genome."""
         found = ((_genome(candidate, space), one) for candidate, one in self.raced)
         return {genome: one for genome, one in found if genome is not None}
 
@@ -160,7 +162,7 @@ def warm_start(
     *,
     probes: bool,
 ) -> WarmStart:
-    """Evaluate the baselines and what is ``recommended``, and race the ``probes``: each option alone in naive RAG."""
+    """Evaluate the baselines and the ``recommended`` pipeline, and race the ``probes``, each option in naive RAG."""
     rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
     evaluations = evaluator.evaluate(rivals, questions)
     races.add_finished(evaluations)
@@ -197,7 +199,7 @@ def _identity(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _genome(candidate: Candidate, space: Space) -> Genome | None:
-    """The genome of ``candidate``; None where the space lacks one of its options, or forbids it."""
+    """The genome of ``candidate``; None if the space lacks one of its options, or forbids it."""
     try:
         genome = space.genome(candidate)
     except SpaceError:

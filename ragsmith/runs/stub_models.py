@@ -1,10 +1,9 @@
-"""Stand-ins: what takes the place of models that cost something while a plan is rehearsed, and tallies what was asked.
+"""Stubs that replace models which cost something while a plan is rehearsed, and count requests.
 
-The embedded models do the work. They choose sentences, so that many of their replies are equal, and what follows from
-them merges; the replies of a chat model to different prompts hardly ever are. So what stands in for one replies *in
-words of its own*: every text carries a mark that the prompt determines. Texts are as long, and verdicts fall as often,
-as in replies of the model that the cache has; while it has few, a verdict after which more is asked is as likely as the
-embedded model's, for a plan that says too little is worse than one that says too much.
+The embedded models do the work. They select sentences, so many of their replies are equal and the requests that follow
+coincide, which hardly ever happens with a chat model. So a stub adds to every text a mark that the prompt determines.
+The lengths of texts and the frequencies of verdicts are those of the model's replies in the cache; while these are few,
+a verdict that leads to more requests is as likely as the embedded model's, as a plan should rather overestimate.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)
 Embedded = TypeVar("Embedded", ExtractiveModel, Embedder, CrossEncoder)
 
 COLLECTION_TEXTS, QUERIES, RERANKED = "embed texts of the collection", "embed queries", "score a list of passages"
-"""What is asked of models that perform no tasks."""
+"""The requests to models that perform no tasks."""
 
 MOST_QUERIES = 16
-"""More texts than that at once are a collection's, which does not grow with the questions."""
+"""The largest number of texts of a request for queries; more are texts of the collection."""
 
 MARK_LETTERS = 8
 RELATED = 8
-"""Words of the corpus that a query in other words may take its own from."""
+"""Words of the corpus that a rewritten query may use."""
 
 
 @dataclass
 class RequestCount:
-    """What one kind of request to one model adds up to, in requests and characters.
+    """The sums of one kind of request to one model.
 
-    ``needed`` requests were to be made, ``cached`` were in the cache. Those to be made show ``shown`` characters and,
-    as the embedded models have it, are answered with ``written``. What was in the cache showed ``cached_shown``
-    characters, which were ``cached_tokens``.
+    Of the requests, ``needed`` are not in the cache and ``cached`` are. The prompts of the first have ``shown``
+    characters and their replies ``written``, by the embedded models; the prompts of the second have ``cached_shown``
+    characters, or ``cached_tokens``.
     """
 
     needed: int = 0
@@ -64,49 +63,49 @@ class RequestCount:
     cached_tokens: int = 0
 
     def __add__(self, other: RequestCount) -> RequestCount:
-        """Both together."""
+        """The sums of both."""
         return RequestCount(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
 
 RequestCounts = dict[tuple[str, str], RequestCount]
-"""By the id of the model and the name of the request."""
+"""Counts by the id of the model and the name of the request."""
 
 
 def added(*several: RequestCounts) -> RequestCounts:
-    """The sums of tallies."""
+    """Add up counts."""
     total: RequestCounts = {}
-    for tallies in several:
-        for asked, tally in tallies.items():
-            total[asked] = total.get(asked, RequestCount()) + tally
+    for counts in several:
+        for asked, count in counts.items():
+            total[asked] = total.get(asked, RequestCount()) + count
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class _Stub(Generic[Real, Embedded]):
-    """Takes the place of a model that costs something: the embedded one works, ``tallies`` say what was asked."""
+    """Replaces a model that costs something by an embedded one, and adds the requests to ``counts``."""
 
     real: Real
     embedded: Embedded
     store: CallStore
-    tallies: RequestCounts
+    counts: RequestCounts
 
     @property
     def id(self) -> str:
-        """Another one than the real model's: what this one returns is no reply of that."""
+        """An id of its own, as its replies are not those of the real model."""
         return f"plan of {self.real.id}"
 
-    def tally(self, request: str) -> RequestCount:
-        """What is counted for one kind of request to the real model."""
-        return self.tallies.setdefault((self.real.id, request), RequestCount())
+    def count(self, request: str) -> RequestCount:
+        """The count of one kind of request to the real model."""
+        return self.counts.setdefault((self.real.id, request), RequestCount())
 
 
 @dataclass(frozen=True, eq=False)
 class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
-    """Answers in the place of a chat model, from the cache where it can, and tallies what it could not.
+    """Replaces a chat model: replies from the cache where it can, and counts the other requests.
 
-    ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with,
-    and ``stored`` has replies of the model in the cache by task. In a race, which is ``raced``, all marks are the
-    embedded judge's: those in the cache would tell the answers that it has from all others.
+    ``once`` names the tasks of the collection, ``searched`` those whose replies are queries, and ``stored`` has replies
+    of the model in the cache by task. If ``raced``, all marks are the embedded judge's, as marks from the cache would
+    separate the answers that are in it from the others.
     """
 
     once: frozenset[str]
@@ -115,56 +114,55 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
     raced: bool
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        """Read the reply from the cache, or perform the task by its classical method, in words of its own."""
+        """Return the cached reply, or perform the task by its classical method with a marked result."""
         prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
-        tally = self.tally(task.name)
+        count = self.count(task.name)
         known = self.store.get_call(completion_key(self.real.id, prompt, task.max_tokens, sample))
         if known is not None:
             try:
                 reply = task.parse(known.value)
             except ValueError:
-                pass  # it would be asked again
+                pass  # it would be requested again
             else:
-                tally.cached += 1
-                if known.calls == 1:  # else what was asked for the second time was longer
-                    tally.cached_shown += len(prompt)
-                    tally.cached_tokens += known.input_tokens
+                count.cached += 1
+                if known.calls == 1:  # the prompt of a second request is longer
+                    count.cached_shown += len(prompt)
+                    count.cached_tokens += known.input_tokens
                 return self.embedded.run(task, sample=sample, **inputs) if self._marks(task) else reply
         result = self._in_own_words(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
-        tally.needed += 1
-        tally.shown += len(prompt)
-        tally.written += len(str(result))
+        count.needed += 1
+        count.shown += len(prompt)
+        count.written += len(str(result))
         return result
 
     def _marks(self, task: Task[T]) -> bool:
-        """Whether ``task`` gives the marks by which candidates are raced."""
+        """Whether the result of ``task`` is a mark in a race."""
         return self.raced and task.name == JUDGE.name
 
     def _in_own_words(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
-        """``result`` as a chat model would have said it to ``prompt``, and never to another one."""
+        """``result`` as a chat model might write it, and different for every prompt."""
         if task.name in self.once:
-            return result  # nothing merges with it, and the names in it have to be found again
+            return result  # names in it have to be found again
         mark = _mark(prompt, sample)
         if task.name not in self.searched or isinstance(result, bool | float):
             decided = self._as_decided(task, result, mark)
             return cast(T, _marked(self._as_long_as_before(task, decided, mark, inputs), [mark]))
-        # what is searched with has to find something else, too: BM25 passes over a word that no document has
+        # a query has to find something else, too: BM25 ignores a word that is in no document
         related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED)
         first = sum(map(ord, mark))
         words = [related[(first + i) % len(related)] for i in range(len(related))] or [""]
         return cast(T, _marked(_as_many_as_asked(task, result, inputs), [f"{word} {mark}".strip() for word in words]))
 
     def _as_decided(self, task: Task[T], result: T, mark: str) -> T:
-        """A verdict as often as the model was seen to give it: on it depends what else is asked.
+        """Draw a verdict from the cached replies, as further requests depend on it.
 
-        ``result``, which the embedded model gave, counts as one reply more, and so does the verdict that asks for most:
-        they are all there is as long as no reply is known. The judge's is left as it is: nothing follows from it but
-        which way the search goes.
+        The ``result`` of the embedded model and the verdict that leads to most requests are added to the cached
+        replies. The judge's verdict is not replaced, as no requests follow from it.
         """
         if task.name == JUDGE.name or not _is_verdict(result):
             return result
-        drawn = _drawn([*self.stored.get(task.name, ()), _KEPT, _DEAREST], mark)
-        if drawn is _KEPT:
+        drawn = _drawn([*self.stored.get(task.name, ()), _EMBEDDED, _DEAREST], mark)
+        if drawn is _EMBEDDED:
             return result
         if drawn is _DEAREST:
             return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (mark,))
@@ -174,10 +172,10 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
             return result
 
     def _as_long_as_before(self, task: Task[T], result: T, mark: str, inputs: Mapping[str, Input]) -> T:
-        """A text, or an answer with its sources, as long as a reply in the cache: it is read in what is asked next.
+        """Cut or repeat a text, or an answer with its sources, to the length of a cached reply.
 
-        While there is none, what may have so many words has half of them at most: the embedded model uses up what it is
-        allowed, and all that the prompt says of others is that they write between nothing and that.
+        Without one, a text with a limit of words has at most half of them: the embedded model uses up the limit, and
+        other models write between nothing and that.
         """
         known = self.stored.get(task.name)
         if not known:
@@ -193,17 +191,17 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         return result
 
 
-_KEPT, _DEAREST = object(), object()
-"""In the place of a stored verdict: the embedded model's, and the one after which most is asked."""
+_EMBEDDED, _DEAREST = object(), object()
+"""Placeholders for the verdict of the embedded model, and for the one that leads to most requests."""
 
 
 def _drawn(pool: Sequence[T], mark: str) -> T:
-    """One of ``pool``, by the prompt that ``mark`` belongs to."""
+    """An element of ``pool``, determined by ``mark``."""
     return pool[sum(map(ord, mark)) % len(pool)]
 
 
 def _of_length(text: str, length: int) -> str:
-    """``text``, cut or repeated, with ``length`` characters."""
+    """``text``, cut or repeated to ``length`` characters."""
     return " ".join([text] * math.ceil(length / len(text)))[:length] if text else text
 
 
@@ -213,20 +211,20 @@ def _of_words(text: str, most: int) -> str:
 
 
 def _is_verdict(result: object) -> bool:
-    """Whether a result says yes or no, a number, or what is wrong, if anything."""
+    """Whether a result is a bool, a number, or a list of problems."""
     return isinstance(result, bool | float) or (
         isinstance(result, tuple) and all(isinstance(point, str) for point in result)
     )
 
 
 def _mark(prompt: str, sample: int) -> str:
-    """A word that stands in no document, another one for every prompt."""
+    """A word that is in no document, different for every prompt."""
     digest = blake2b(f"{sample} {prompt}".encode(errors="surrogatepass"), digest_size=MARK_LETTERS).digest()
     return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
 
 def _marked(result: Any, marks: Sequence[str]) -> Any:
-    """``result`` with a mark behind every text in it, of a list each another one; numbers and verdicts stay."""
+    """``result`` with a mark after every text in it; numbers and verdicts are unchanged."""
     if isinstance(result, str):
         return f"{result} {marks[0]}" if result else result
     if isinstance(result, tuple):
@@ -235,7 +233,7 @@ def _marked(result: Any, marks: Sequence[str]) -> Any:
 
 
 def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input]) -> Any:
-    """As many queries as the task asks for, which a chat model writes, and classical methods often do not find."""
+    """As many queries as the task requires: a chat model writes them, classical methods often find fewer."""
     wanted = inputs.get("n")
     if not isinstance(result, tuple) or not isinstance(wanted, int):
         return result
@@ -245,33 +243,33 @@ def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input])
 
 
 class _EmbedderStub(_Stub[Embedder, Embedder]):
-    """Embeds in the place of an embedder that costs something."""
+    """Replaces an embedder that costs something."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed by the embedded model, and tally what the cache has not: requests as large as they may be."""
+        """Embed by the embedded model, and count the requests of the largest size for uncached texts."""
         kinds = ("text", "query") if hasattr(self.real, "embed_queries") else ("text",)
         keys = {text: [result_key("embedder", self.real.id, text, kind) for kind in kinds] for text in texts}
         known = self.store.get_calls([key for each in keys.values() for key in each])
         missing = [text for text in texts if not any(key in known for key in keys[text])]
-        tally = self.tally(COLLECTION_TEXTS if len(texts) > MOST_QUERIES else QUERIES)
-        tally.cached += not missing
-        tally.needed += math.ceil(len(missing) / BATCH_TEXTS)
-        tally.shown += sum(map(len, missing))
+        count = self.count(COLLECTION_TEXTS if len(texts) > MOST_QUERIES else QUERIES)
+        count.cached += not missing
+        count.needed += math.ceil(len(missing) / BATCH_TEXTS)
+        count.shown += sum(map(len, missing))
         return self.embedded.embed(texts)
 
 
 class _RerankerStub(_Stub[CrossEncoder, CrossEncoder]):
-    """Scores in the place of a reranker that costs something."""
+    """Replaces a reranker that costs something."""
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Score by the embedded model, and tally what the cache has not."""
+        """Score by the embedded model, and count the requests for uncached texts."""
         keys = [result_key("cross_encoder", self.real.id, text, query) for text in texts]
         known = self.store.get_calls(keys)
-        tally = self.tally(RERANKED)
+        count = self.count(RERANKED)
         missing = [text for text, key in zip(texts, keys, strict=True) if key not in known]
-        tally.cached += not missing
-        tally.needed += bool(missing)
-        tally.shown += sum(len(query) + len(text) for text in missing)
+        count.cached += not missing
+        count.needed += bool(missing)
+        count.shown += sum(len(query) + len(text) for text in missing)
         return self.embedded.score(query, texts)
 
 
@@ -280,15 +278,15 @@ def stub_models(
     texts: Sequence[str],
     store: CallStore,
     stored: Mapping[str, Sequence[StoredCall]],
-    tallies: RequestCounts,
+    counts: RequestCounts,
     *,
     raced: bool,
     languages: Sequence[str] = (),
 ) -> Models:
-    """Models in the place of ``real`` for a collection of ``texts``; what they are asked goes to ``tallies``.
+    """Replace the models ``real`` for a collection of ``texts`` by stubs that add their requests to ``counts``.
 
     ``languages`` are those of the texts if they are not all English. ``stored`` has replies in the cache by the id of
-    the model; ``raced`` is whether they are asked for a race.
+    the model; ``raced`` is whether candidates are raced.
     """
     embedder = WordLlamaEmbedder()
     embedded = ExtractiveModel(texts, embedder, languages)
@@ -302,12 +300,12 @@ def stub_models(
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
             by_task.setdefault(call.task, []).append(call.value)
-        return _ChatStub(model, embedded, store, tallies, *named, by_task, raced)
+        return _ChatStub(model, embedded, store, counts, *named, by_task, raced)
 
     return Models(
         language_model=language_model(real.language_model),
-        embedder=_EmbedderStub(real.embedder, embedder, store, tallies) if is_stored(real.embedder) else embedder,
-        cross_encoder=_RerankerStub(real.cross_encoder, reranker, store, tallies)
+        embedder=_EmbedderStub(real.embedder, embedder, store, counts) if is_stored(real.embedder) else embedder,
+        cross_encoder=_RerankerStub(real.cross_encoder, reranker, store, counts)
         if is_stored(real.cross_encoder)
         else reranker,
         judge=language_model(real.judge),
@@ -316,11 +314,11 @@ def stub_models(
 
 
 def collection_requests() -> frozenset[str]:
-    """Names of what is asked once for a collection, however many questions there are."""
+    """The names of the requests that are made once for a collection, whatever the number of questions."""
     return frozenset([EXTRACT_RELATIONS.name, COLLECTION_TEXTS, *_tasks_where(lambda f: f.tier == "collection")])
 
 
 def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:
-    """Names of the tasks that the techniques of some families ask."""
+    """The names of the tasks of the techniques of some families."""
     techniques = (technique for family in FAMILIES if is_meant(family) for technique in family.techniques.values())
     return frozenset(task.name for technique in techniques for task in find_tasks(technique))

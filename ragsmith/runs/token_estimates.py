@@ -1,4 +1,4 @@
-"""Estimate tokens and seconds of requests to a model: measured on its replies in the cache, or assumed without any."""
+"""Estimate the tokens and seconds of requests to a model from its replies in the cache, or from assumptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
 from ragsmith.runs.stub_models import RequestCount
 
 LATENCY = 1.0
-"""Seconds that a request is expected to take where nothing is known of the model."""
+"""The assumed seconds of a request."""
 
 VERDICTS = (
     "verdicts on evidence and drafts as often as it gave them in the cache, with two more counted for each task: the "
@@ -24,10 +24,7 @@ VERDICTS = (
 
 @dataclass
 class CachedReplies:
-    """Replies in the cache, added up: ``requests`` counts those that were asked for once more.
-
-    ``timed`` of them are known to have taken ``seconds``: nobody knows it of what came in a batch.
-    """
+    """The sums of replies in the cache; ``requests`` includes repeated ones, and ``timed`` have ``seconds``."""
 
     replies: int = 0
     requests: int = 0
@@ -37,7 +34,7 @@ class CachedReplies:
     timed: int = 0
 
     def add(self, call: StoredCall) -> None:
-        """Count one in."""
+        """Add a reply."""
         self.replies += 1
         self.requests += call.calls
         self.output_tokens += call.output_tokens
@@ -48,7 +45,7 @@ class CachedReplies:
 
 @dataclass(frozen=True)
 class TokenEstimate:
-    """What requests to one model take: seconds of each, tokens that it thinks for each reply, characters of a token."""
+    """Estimates for one model: seconds of a request, characters of a token, and reasoning tokens of a reply."""
 
     latency: float
     in_flight: int
@@ -57,36 +54,36 @@ class TokenEstimate:
     replies: CachedReplies = field(default_factory=CachedReplies)
     tasks: Mapping[str, CachedReplies] = field(default_factory=dict)
 
-    def usage(self, request: str, tally: RequestCount, scale: float) -> Usage:
-        """What the requests of ``tally`` take, ``scale`` times as many: counts are rounded up."""
+    def usage(self, request: str, count: RequestCount, scale: float) -> Usage:
+        """The usage of ``scale`` times the requests of ``count``, rounded up."""
         known = self.tasks.get(request, self.replies)
         attempts = known.requests / known.replies if known.replies else 1.0
         if known is not self.replies and known.output_tokens:
-            written = tally.needed * known.output_tokens / known.replies
+            written = count.needed * known.output_tokens / known.replies
         else:
-            written = attempts * (tally.written / self.characters + tally.needed * self.thinking)
-        calls = math.ceil(tally.needed * attempts * scale)
-        read = math.ceil(tally.shown / self.characters * attempts * scale)
+            written = attempts * (count.written / self.characters + count.needed * self.thinking)
+        calls = math.ceil(count.needed * attempts * scale)
+        read = math.ceil(count.shown / self.characters * attempts * scale)
         return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
 
 
 def token_estimate(
     model: Any,
     stored: Iterable[StoredCall],
-    tallies: Mapping[str, RequestCount],
+    counts: Mapping[str, RequestCount],
     latency: float | None,
     in_flight: int | None,
 ) -> tuple[TokenEstimate, tuple[str, ...]]:
-    """What requests to ``model`` take, and in sentences where each number comes from.
+    """Estimate for ``model``, and describe where each number comes from.
 
-    ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal, by request.
-    ``latency`` and ``in_flight`` go before what is known of the model.
+    ``stored`` are its replies in the cache, and ``counts`` its requests in the rehearsal. ``latency`` and ``in_flight``
+    override the estimates.
     """
     replies, by_task = CachedReplies(), dict[str, CachedReplies]()
     for call in stored:
         replies.add(call)
         by_task.setdefault(call.task, CachedReplies()).add(call)
-    characters, tokens = _characters(tallies.values())
+    characters, tokens = _characters(counts.values())
     allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:
@@ -101,22 +98,22 @@ def token_estimate(
         replies,
         by_task,
     )
-    told = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
+    notes = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
     read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
-    told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
+    notes.append(f"{characters:.3g} characters to a token of a prompt ({read})")
     if is_chat_model(model):
-        told.append(_of_replies(replies, by_task, thinking, allowance))
-        if unknown := sorted(request for request, tally in tallies.items() if tally.needed and request not in by_task):
-            told.append(
+        notes.append(_describe_replies(replies, by_task, thinking, allowance))
+        if unknown := sorted(request for request, count in counts.items() if count.needed and request not in by_task):
+            notes.append(
                 f"no reply to {', '.join(unknown)} is in the cache: `ragsmith models check` with this space and "
                 "--cache asks for each once, and a plan after it is nearer"
             )
-    return found, tuple(told)
+    return found, tuple(notes)
 
 
-def _characters(tallies: Iterable[RequestCount]) -> tuple[float, int]:
-    """The characters of a token in prompts whose replies are in the cache, and how many tokens these were."""
-    known = list(tallies)
+def _characters(counts: Iterable[RequestCount]) -> tuple[float, int]:
+    """The characters of a token in prompts with cached replies, and the number of these tokens."""
+    known = list(counts)
     shown, tokens = sum(t.cached_shown for t in known), sum(t.cached_tokens for t in known)
     return (shown / tokens, tokens) if tokens else (AVERAGE_CHARACTERS_A_TOKEN, 0)
 
@@ -127,8 +124,10 @@ def _source(given: float | None, measured: float | None, replies: CachedReplies)
     return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: --latency says otherwise)"
 
 
-def _of_replies(replies: CachedReplies, by_task: Mapping[str, CachedReplies], thinking: float, allowance: int) -> str:
-    """How long replies are expected to be, and what verdicts are."""
+def _describe_replies(
+    replies: CachedReplies, by_task: Mapping[str, CachedReplies], thinking: float, allowance: int
+) -> str:
+    """Describe the expected length of replies."""
     if replies.output_tokens:
         again = replies.requests / replies.replies - 1
         return (

@@ -28,7 +28,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
-from ragsmith.records.latency import keep_timings, kept_timings
+from ragsmith.records.latency import store_timings, stored_timings
 from ragsmith.reporting.pipeline_rows import latencies
 from ragsmith.store.store import LatencyRow, Store
 
@@ -132,11 +132,11 @@ def test_what_was_measured_last_is_kept_beside_what_a_search_weighed(store: Stor
         StageTimes("b", WARM, {WHOLE: 2.0}),
         StageTimes("b", COLD, {WHOLE: 3.0}),
     ]
-    keep_timings(store, "key", "digest", "machine", first)
-    assert kept_timings(store, ["key", "other"]) == {"key": {"machine": first}}
-    keep_timings(store, "key", "digest", "machine", first[:1])
-    keep_timings(store, "key", "digest", "another", first[1:])
-    assert kept_timings(store, ["key"]) == {"key": {"another": first[1:], "machine": first[:1]}}
+    store_timings(store, "key", "digest", "machine", first)
+    assert stored_timings(store, ["key", "other"]) == {"key": {"machine": first}}
+    store_timings(store, "key", "digest", "machine", first[:1])
+    store_timings(store, "key", "digest", "another", first[1:])
+    assert stored_timings(store, ["key"]) == {"key": {"another": first[1:], "machine": first[:1]}}
     assert store.latencies(["key"], "machine") == {"key": {"a": weighed}}
     assert store.verify() == []
 

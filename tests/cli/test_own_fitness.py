@@ -98,7 +98,7 @@ def test_search_report_csv_export_and_verify_rank_alike(
 
     with Store.open("cache.sqlite", read_only=True) as store:
         [run] = store.runs()
-        record = RunRecord.read(run.value)
+        record = RunRecord.from_dict(run.value)
         in_search = {row.evaluation: row.fitness for row in store.proposals(run.key)}
         rows = store.results_many(in_search)
     assert len(in_search) == 4

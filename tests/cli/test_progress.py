@@ -14,7 +14,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.run import Start, Step
+from ragsmith.runs.run_context import Start, Step
 
 
 def told(mode: str, setup: Experiment, capsys: pytest.CaptureFixture[str]) -> list[str]:

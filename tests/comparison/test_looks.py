@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
-from ragsmith.comparison.counting import counted
+from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.looks import ALPHA, HoldoutUse, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
@@ -27,7 +27,7 @@ DAY = "2026-11-23"
 
 def look(cache: Path, key: str, questions: Sequence[str]) -> HoldoutUse:
     with Store.open(cache) as store:
-        return counted(store, key, questions, DAY)
+        return count_look(store, key, questions, DAY)
 
 
 @given(st.lists(st.frozensets(st.integers(0, 5), min_size=1), min_size=1, max_size=30))
@@ -36,7 +36,7 @@ def test_for_every_question_the_levels_of_its_looks_come_to_a_tenth_at_most(aske
     spent: dict[str, float] = {}
     for number, questions in enumerate(asked):
         each = [f"q{question}" for question in questions]
-        seen = ledgers.most(looks, {}, each, f"look {number}")
+        seen = ledgers.number_new(looks, {}, each, f"look {number}")
         for question in each:
             looks.setdefault(question, set()).add(f"look {number}")
             spent[question] = spent.get(question, 0.0) + HoldoutUse(seen.number, len(each), seen.fresh).level
@@ -74,7 +74,7 @@ def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monke
         assert connection.execute(changed).rowcount == 1
         connection.commit()
     with Store.open(cache) as store:
-        assert counted(store, "another", ["x", "y0"], DAY) == HoldoutUse(4, 2, 0, remembered=False)
+        assert count_look(store, "another", ["x", "y0"], DAY) == HoldoutUse(4, 2, 0, remembered=False)
         assert not store.damaged
 
 

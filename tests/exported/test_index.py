@@ -18,7 +18,7 @@ from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.exported.index import open_with_index, shelf_beside
+from ragsmith.exported.index import artifact_cache_for, open_with_index
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.index.artifact_cache import ArtifactCache
 from ragsmith.index.index import Corpus
@@ -230,14 +230,14 @@ def test_the_index_of_a_large_collection_is_kept_by_whoever_asks_it(tmp_path: Pa
     cache, few = tmp_path / "cache.sqlite", states(seed=8, steps=0)[0]
     small = winner(tmp_path, folder_of(few, tmp_path / "few"))
     ask(small, QUESTIONS[0], cache=cache)
-    assert shelf_beside(cache).listed() == []
+    assert artifact_cache_for(cache).listed() == []
     draw = random.Random(9)
     long = Document("long", "long", "\n\n".join(document("x", draw).text for _ in range(1 + LARGE // 300)))
     many = tmp_path / "many"
     many.mkdir()
     path = winner(many, folder_of(collection({"long": long}), many / "documents"), retrieval="bm25")
     first = ask(path, QUESTIONS[0], cache=cache)
-    assert {one.address.kind for one in shelf_beside(cache).listed()} == {"documents", "words"}
+    assert {one.address.kind for one in artifact_cache_for(cache).listed()} == {"documents", "words"}
     assert ask(path, QUESTIONS[0], cache=cache) == first
 
 
@@ -246,9 +246,9 @@ def test_the_indexes_of_a_database_server_lie_on_this_machine(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert shelf_beside(server).folder == tmp_path / "ragsmith" / "indexes"
-    assert shelf_beside("sqlite:///here/cache.sqlite").folder == Path("here/cache.sqlite.indexes")
-    assert shelf_beside(Path("cache.sqlite")).folder == Path("cache.sqlite.indexes")
+    assert artifact_cache_for(server).folder == tmp_path / "ragsmith" / "indexes"
+    assert artifact_cache_for("sqlite:///here/cache.sqlite").folder == Path("here/cache.sqlite.indexes")
+    assert artifact_cache_for(Path("cache.sqlite")).folder == Path("cache.sqlite.indexes")
 
 
 def test_scores_before_and_after_are_of_the_questions_that_are_still_answered(tmp_path: Path) -> None:

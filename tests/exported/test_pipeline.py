@@ -101,8 +101,8 @@ def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setu
     for place, name in enumerate(HEADLINE):
         mean = sum(scores[place] or 0.0 for scores in kept.scores.values()) / len(kept.scores)
         assert mean == pytest.approx(loaded.expected["test"][name], abs=1e-6)
-    assert Reference.read(kept.plain()) == kept
-    assert kept.why_not(loaded.setup, loaded.fitness) == ""
+    assert Reference.from_dict(kept.to_dict()) == kept
+    assert kept.why_incomparable(loaded.setup, loaded.fitness) == ""
 
 
 def test_an_older_file_keeps_none_and_a_wrong_one_is_refused(changed: Callable[..., Path]) -> None:
@@ -394,14 +394,14 @@ def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
     settings = RunSettings("random", seed=1, max_evaluations=2, probes=False, simplify=False)
     key = Run(tiny_setup, space, store, settings).go().key
     [row] = store.runs()
-    record = replace(RunRecord.read(row.value), winner=None)
+    record = replace(RunRecord.from_dict(row.value), winner=None)
     gone = "was stopped after 3 pipelines and has no winner yet: the same search command goes on where it stopped, and "
     states: tuple[tuple[RunState, str], ...] = (
         ("interrupted", gone),
         ("running", "is still running and has no winner yet: wait until it "),
     )
     for state, said in states:
-        store.update_run(key, state, record.plain())
+        store.update_run(key, state, record.to_dict())
         for named in (None, key[:8]):
             with pytest.raises(UsageError) as refused:
                 run_setup(store, str(tiny_folder), named)

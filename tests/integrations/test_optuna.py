@@ -113,7 +113,7 @@ def test_every_proposal_is_a_trial_with_its_options_and_scores(cache: Path, key:
             assert (trial.state, trial.value) == (TrialState.PRUNED, None)
             continue
         assert (trial.state, trial.value) == (TrialState.COMPLETE, row.fitness)
-        records = [results[row.evaluation][question].value for question in RunRecord.read(run.value).split.search]
+        records = [results[row.evaluation][question].value for question in RunRecord.from_dict(run.value).split.search]
         metrics = [record["measures"] for record in records]
         retrieval = fmean(fmean(m[name] for name in ("recall", "map", "ndcg", "mrr")) for m in metrics)
         assert trial.user_attrs["R"] == pytest.approx(retrieval)
@@ -136,7 +136,7 @@ def test_a_study_says_which_run_it_shows(cache: Path, key: str, space: Space) ->
     told = study.user_attrs
     assert (told["run"], told["dataset"], told["state"]) == (key, "island", "finished")
     assert (told["space"], told["strategy"], told["seed"]) == (space.name, "genetic", 7)
-    split = RunRecord.read(run.value).split
+    split = RunRecord.from_dict(run.value).split
     assert told["split"] == f"{len(split.search)} search and {len(split.test)} test questions"
     assert study.best_trial is not None
     assert told["winner"] is None or trials(cache, name)[told["winner"]].state == TrialState.COMPLETE

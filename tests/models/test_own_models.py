@@ -65,7 +65,7 @@ def account(ragsmith: Command) -> dict[str, Any]:
 
     with Store.open("cache.sqlite", read_only=True) as store:
         [run] = store.runs()
-        calls = RunRecord.read(run.value).account.calls
+        calls = RunRecord.from_dict(run.value).account.calls
     return {kind: asdict(counts) for kind, counts in calls.items()}
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from stored import recorded
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -22,8 +23,8 @@ from ragsmith.exported.winner import write_winner
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.front import Point, by_calls, cheapest, front, knee, points
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.front import Point, by_calls, cheapest, knee, pareto_front, points
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
@@ -55,7 +56,7 @@ def found(*evaluations: Evaluation) -> list[Point]:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
 def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int, int]]) -> None:
     everyone = [flat(f"{n}", fitness / 10, calls) for n, (fitness, calls) in enumerate(drawn)]
-    along = front(found(*everyone), by_calls)
+    along = pareto_front(found(*everyone), by_calls)
     reached = {(point.fitness, point.calls) for point in along}
     for fitness, calls in drawn:
         beaten = any(f / 10 >= fitness / 10 and c <= calls and (f, c) != (fitness, calls) for f, c in drawn)
@@ -65,13 +66,13 @@ def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int,
 
 def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
     everyone = flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)
-    along = front(found(*everyone), by_calls)
+    along = pareto_front(found(*everyone), by_calls)
     assert knee(along).evaluation.key == "b"
     assert knee(along[:1]).evaluation.key == "d"
 
 
 def test_where_no_pipeline_is_above_the_line_the_knee_asks_the_fewest_calls() -> None:
-    assert knee(front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), by_calls)).evaluation.key == "few"
+    assert knee(pareto_front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), by_calls)).evaluation.key == "few"
 
 
 def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
@@ -121,7 +122,7 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), max_size=20))
 def test_the_front_of_several_costs_is_what_nothing_else_is_as_good_as(drawn: list[tuple[int, int, int]]) -> None:
-    along = front(drawn, lambda one: (one[0], -one[1], -one[2]))
+    along = pareto_front(drawn, lambda one: (one[0], -one[1], -one[2]))
     beaten = {
         one for one in drawn for f, c, m in drawn if f >= one[0] and c <= one[1] and m <= one[2] and (f, c, m) != one
     }
@@ -134,9 +135,7 @@ def test_what_is_picked_is_written_and_reproduced(
 ) -> None:
     settings = RunSettings(genetic=GeneticSettings(population=6, generations=2, elitism=2), seed=7)
     key = Run(tiny_setup, space, store, settings).go().key
-    run = store.run(key)
-    assert run is not None
-    record = RunRecord.read(run.value)
+    record = recorded(store, key)
     for pick in ("best", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
         path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
         written = yaml.safe_load(path.read_text())

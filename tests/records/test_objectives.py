@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stored import recorded
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -20,12 +22,12 @@ from ragsmith.evaluation.racing import Racing
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.records.front import picked
+from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import costs, priced
-from ragsmith.records.record import RunRecord, RunSettings, check_objective
+from ragsmith.records.record import RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
-from ragsmith.runs.final_comparison import FinalComparison
+from ragsmith.runs.final_comparison import final_candidates
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -128,12 +130,6 @@ def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
-    run = store.run(outcome.key)
-    assert run is not None
-    return RunRecord.read(run.value)
-
-
 def end(store: Store, outcome: RunOutcome, setup: Experiment) -> tuple[Any, ...]:
     record = recorded(store, outcome)
     proposals = [
@@ -200,20 +196,20 @@ def test_it_goes_on_after_pauses_to_the_same_front(
 def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[Store, RunOutcome]) -> None:
     store, outcome = finished
     record = recorded(store, outcome)
-    assert picked(store, outcome.key, record, "cheapest").key == record.test.get("cheapest", record.winner)
+    assert pick_pipeline(store, outcome.key, record, "cheapest").key == record.test.get("cheapest", record.winner)
 
 
 def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None:
     winner, cheap = (Evaluation(name, baseline(name), (), {}, {}) for name in ("bm25", "naive"))
-    finals = FinalComparison(
-        winner=winner,
+    meets = partial(
+        final_candidates,
+        winner,
         leader=winner,
         estimated=winner,
         recommended=None,
         single=None,
-        cheapest=cheap,
         random=None,
         baselines={"naive": cheap, "bm25": winner},
     )
-    assert finals.candidates()["cheapest"] == cheap.candidate
-    assert "cheapest" not in replace(finals, cheapest=winner).candidates()
+    assert meets(cheapest=cheap)["cheapest"] == cheap.candidate
+    assert "cheapest" not in meets(cheapest=winner)

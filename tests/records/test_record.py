@@ -29,29 +29,29 @@ GENETIC = GeneticSettings(population=4, generations=1, elitism=1)
 def test_a_record_is_read_as_it_was_written(tiny_setup: Experiment, space: Space) -> None:
     settings = RunSettings("random", GENETIC, seed=3, max_evaluations=9, fitness=Fitness(Weights(1, 0)), probes=False)
     record = RunRecord.begun(tiny_setup, space, settings, split(tiny_setup.dataset))
-    plain = json.loads(json.dumps(record.plain()))
-    assert RunRecord.read(plain) == record
+    plain = json.loads(json.dumps(record.to_dict()))
+    assert RunRecord.from_dict(plain) == record
 
 
 @pytest.mark.parametrize("stored", [None, [], {}, {"space": "tiny"}])
 def test_what_is_no_record_is_refused(stored: Any) -> None:
     with pytest.raises(UsageError, match=r"cannot be read .*: give another cache with --cache"):
-        RunRecord.read(stored)
+        RunRecord.from_dict(stored)
 
 
 @pytest.mark.parametrize("change", [{"told": ...}, {"version": 2}, {"settings": {}}])
 def test_a_record_that_lacks_something_or_has_more_is_refused(
     tiny_setup: Experiment, space: Space, change: dict[str, Any]
 ) -> None:
-    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).plain() | change
+    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict() | change
     with pytest.raises(UsageError, match="give another cache with --cache"):
-        RunRecord.read({name: value for name, value in plain.items() if value is not ...})
+        RunRecord.from_dict({name: value for name, value in plain.items() if value is not ...})
 
 
 def test_a_command_refuses_a_record_that_cannot_be_read(
     tmp_path: Path, tiny_setup: Experiment, space: Space, ragsmith: Callable[..., Any]
 ) -> None:
-    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).plain()
+    plain = RunRecord.begun(tiny_setup, space, RunSettings(), split(tiny_setup.dataset)).to_dict()
     cache = tmp_path / "cache.sqlite"
     with Store.open(cache) as store:
         store.put_run("run", tiny_setup.dataset.digest, {**plain, "version": 2})

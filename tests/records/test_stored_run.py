@@ -16,7 +16,8 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.records.stored_run import StoredRun
-from ragsmith.runs.run import Callbacks, Run, RunOutcome, Step
+from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 
@@ -44,12 +45,12 @@ class Searched:
         with Store.open(self.cache, read_only=True) as store:
             row = store.run(self.first.key)
             assert row is not None
-            return RunRecord.read(row.value)
+            return RunRecord.from_dict(row.value)
 
     def rewrite(self, record: RunRecord) -> None:
         """Keep another record of it."""
         with Store.open(self.cache) as store:
-            store.update_run(self.first.key, "finished", record.plain(), finished="later")
+            store.update_run(self.first.key, "finished", record.to_dict(), finished="later")
 
     def change(self, statement: str, *values: str) -> None:
         """Have somebody else change the file."""

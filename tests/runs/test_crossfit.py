@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from facts_folder import facts_folder
+from stored import recorded
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
@@ -25,7 +26,8 @@ from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Allowance, Callbacks, RunOutcome, Step
+from ragsmith.runs.run import Allowance, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.text import numbers
@@ -52,25 +54,19 @@ def done(tmp_path_factory: pytest.TempPathFactory, setup: Experiment, space: Spa
         return place, Crossfit(setup, space, store, SETTINGS).go()
 
 
-def record_of(store: Store, outcome: RunOutcome) -> RunRecord:
-    row = store.run(outcome.key)
-    assert row is not None
-    return RunRecord.read(row.value)
-
-
 def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
     done: tuple[Path, RunOutcome], setup: Experiment
 ) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        record = record_of(store, outcome)
+        record = recorded(store, outcome)
         assert len(record.folds) == FOLDS
         tested = Counter(question for fold in record.folds for question in fold.test)
         assert tested == Counter(example.id for example in setup.dataset.examples)
         for fold in record.folds:
             row = store.run(fold.run)
             assert row is not None
-            of_fold = RunRecord.read(row.value)
+            of_fold = RunRecord.from_dict(row.value)
             assert of_fold.split.test == fold.test
             assert not set(of_fold.split.search) & set(fold.test)
             assert of_fold.winner == fold.entrants["winner"]
@@ -79,7 +75,7 @@ def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
 def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, RunOutcome], setup: Experiment) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        record = record_of(store, outcome)
+        record = recorded(store, outcome)
         found = out_of_fold(store, record)
         for fold in record.folds:
             answers = store.results(fold.entrants["winner"])
@@ -189,12 +185,12 @@ def test_an_interruption_in_any_search_is_gone_on_from(
     row = store.run(run.key)
     assert row is not None
     assert row.state == "interrupted"
-    assert RunRecord.read(row.value).folds == ()
+    assert RunRecord.from_dict(row.value).folds == ()
     assert headline(load_report(store, "facts")).startswith("No verdict yet")
     found = Crossfit(setup, space, store, SETTINGS).go()
     assert found.state == "finished"
     with Store.open(done[0]) as whole:
-        assert record_of(whole, done[1]).folds == record_of(store, found).folds
+        assert recorded(whole, done[1]).folds == recorded(store, found).folds
     assert found.winner.records == done[1].winner.records
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from stored import recorded
 
 import ragsmith
 from ragsmith.api.result import Result
@@ -92,9 +93,7 @@ class Searched:
 
     @property
     def record(self) -> RunRecord:
-        row = self.store.run(self.run.key)
-        assert row is not None
-        return RunRecord.read(row.value)
+        return recorded(self.store, self.run.key)
 
     @property
     def met(self) -> list[Evaluation]:

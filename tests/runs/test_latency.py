@@ -18,6 +18,7 @@ import pytest
 import yaml
 from fault_replies import chat_reply
 from served import grouped
+from stored import recorded
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
@@ -34,7 +35,7 @@ from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import on_this_machine
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.summary import summary_lines
@@ -139,12 +140,6 @@ def searched(world: World, space: Space, store: Store, settings: RunSettings = S
     return Run(
         world.setup, space, store, settings, **grouped(**{"workers": 8, "clock": world.reranker.clock, **more})
     ).go()
-
-
-def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
-    run = store.run(outcome.key)
-    assert run is not None
-    return RunRecord.read(run.value)
 
 
 def kept(store: Store, outcome: RunOutcome) -> dict[str, dict[str, LatencyRow]]:

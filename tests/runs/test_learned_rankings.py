@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from learned_ranking import SIGNALS, weighing
+from stored import recorded
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.overlap import sample_of
@@ -30,9 +31,10 @@ from ragsmith.pipelines.genes import Candidate, configuration, read_configuratio
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.record import RunSettings
 from ragsmith.runs.recommended import recommended_for
-from ragsmith.runs.run import Run, RunOutcome, run_key
+from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_key import run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import retrieval
@@ -88,15 +90,13 @@ def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     found = pipeline(
         retrieval="listnet", reranking="cross_encoder", passage_filter=filtered, passage_augment="prev_next"
     )
-    monkeypatch.setattr("ragsmith.runs.run.recommended_for", lambda *_: found)
+    monkeypatch.setattr("ragsmith.runs.search.recommended_for", lambda *_: found)
     return found
 
 
 def left(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
     """What a run leaves of where it went."""
-    row = store.run(outcome.key)
-    assert row is not None
-    record = RunRecord.read(row.value)
+    record = recorded(store, outcome)
     assert record.recommended in record.told
     proposed = [(one.step, *one.genome, one.evaluation, one.value) for one in store.proposals(outcome.key)]
     return outcome.winner, record.recommended, record.told, proposed

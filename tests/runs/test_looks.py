@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from stored import recorded
+
 from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
@@ -17,10 +19,7 @@ SETTINGS = RunSettings(strategy="random", max_evaluations=3, warm_start=False, p
 
 def searched(cache: Path, setup: Experiment, space: Space, settings: RunSettings = SETTINGS) -> RunRecord:
     with Store.open(cache) as store:
-        outcome = Run(setup, space, store, settings).go()
-        run = store.run(outcome.key)
-    assert run is not None
-    return RunRecord.read(run.value)
+        return recorded(store, Run(setup, space, store, settings).go())
 
 
 def rivals(record: RunRecord) -> frozenset[tuple[str, str]]:
@@ -52,4 +51,4 @@ def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Experiment, 
     assert found.split.search_groups is not None
     assert sorted(q for group in found.split.groups.groups for q in group) == sorted(found.split.test)
     assert sorted(q for group in found.split.search_groups.groups for q in group) == sorted(found.split.search)
-    assert RunRecord.read(found.plain()) == found
+    assert RunRecord.from_dict(found.to_dict()) == found

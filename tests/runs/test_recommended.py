@@ -15,7 +15,7 @@ from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.runs.recommended import prior_of
+from ragsmith.runs.recommended import prior_for_search
 
 PROSE = (
     "# {0}\n\nThe {0} is kept in the shed and not in the house. It was made by a smith in the village for the mill.\n"
@@ -126,7 +126,7 @@ def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
 
 def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     space, law = ragsmith.load_space("default"), Experiment(ragsmith.load_dataset("law"))
-    prior = prior_of(law, space, Fitness())
+    prior = prior_for_search(law, space, Fitness())
     assert prior is not None
     (naive, bm25), (unsure, sure) = prior.of([baseline("naive"), baseline("bm25")])
     assert naive < bm25 == 0.0 == sure < unsure

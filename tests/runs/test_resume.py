@@ -88,7 +88,7 @@ def test_a_killed_search_goes_on_to_the_same_end(
     assert process.returncode == -signal.SIGKILL
     with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
         assert [run.state for run in store.runs()] in ([], ["running"])
-        assert [RunRecord.read(run.value).state(run.state) for run in store.runs()] in ([], ["interrupted"])
+        assert [RunRecord.from_dict(run.value).state(run.state) for run in store.runs()] in ([], ["interrupted"])
     finish(spawn(*search_arguments(*MORE, "--workers", 1)))
     assert end(tmp_path) == undisturbed
 

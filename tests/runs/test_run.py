@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import recorded
 
 from ragsmith.diagnosis.ablation import kept
 from ragsmith.errors import UsageError
@@ -24,7 +25,9 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_report
-from ragsmith.runs.run import Callbacks, Run, RunOutcome, Step, run_key
+from ragsmith.runs.run import Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks, Step
+from ragsmith.runs.run_key import run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
@@ -33,6 +36,8 @@ from ragsmith.types import Hits, Question
 
 GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3)
 SETTINGS = RunSettings(genetic=GENETIC, seed=7, control="random")
+
+Finished = tuple[Store, RunOutcome, list[Step]]
 
 
 class Clock:
@@ -51,12 +56,6 @@ def proposals(store: Store, outcome: RunOutcome) -> list[tuple[int, int, tuple[i
     ]
 
 
-def recorded(store: Store, outcome: RunOutcome) -> RunRecord:
-    run = store.run(outcome.key)
-    assert run is not None
-    return RunRecord.read(run.value)
-
-
 def rows(store: Store, setup: Experiment) -> dict[tuple[str, str], Any]:
     keys = [evaluation.key for evaluation in store.evaluations(setup.dataset.digest)]
     return {(key, q): row.value for key, found in store.results_many(keys).items() for q, row in found.items()}
@@ -67,9 +66,7 @@ def answers(store: Store, setup: Experiment) -> dict[tuple[str, str], Any]:
 
 
 @pytest.fixture(scope="module")
-def finished(
-    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space
-) -> Iterator[tuple[Store, RunOutcome, list[Step]]]:
+def finished(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, space: Space) -> Iterator[Finished]:
     """A run to its end; tests only read what it left."""
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
@@ -79,7 +76,7 @@ def finished(
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_with_a_winner(finished: tuple[Store, RunOutcome, list[Step]], space: Space) -> None:
+def test_a_run_ends_with_a_winner(finished: Finished, space: Space) -> None:
     store, outcome, _ = finished
     assert outcome.state == "finished"
     assert outcome.winner.complete
@@ -91,7 +88,7 @@ def test_a_run_ends_with_a_winner(finished: tuple[Store, RunOutcome, list[Step]]
     assert all(str(gene) in known for gene, known in zip(outcome.winner.candidate, options, strict=True))
 
 
-def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, RunOutcome, list[Step]]) -> None:
+def test_the_winner_is_the_best_of_what_was_proposed(finished: Finished) -> None:
     store, outcome, _ = finished
     values = [value for *_, value in proposals(store, outcome)]
     scores = [value["fitness"] for value in values if value["dropped"] is None]
@@ -101,9 +98,7 @@ def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, RunO
     assert [position for position, *_ in proposals(store, outcome)] == list(range(len(values)))
 
 
-def test_the_search_sees_the_search_questions_only(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
-) -> None:
+def test_the_search_sees_the_search_questions_only(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
     split = run.split
@@ -116,9 +111,7 @@ def test_the_search_sees_the_search_questions_only(
         assert question in split.search or evaluation in finalists
 
 
-def test_what_the_winner_has_to_beat_is_there(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
-) -> None:
+def test_what_the_winner_has_to_beat_is_there(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
     baselines = {name: evaluation_key(tiny_setup, baseline(name)) for name in ("naive", "bm25")}
@@ -136,7 +129,7 @@ def test_what_the_winner_has_to_beat_is_there(
     }
 
 
-def test_the_account_adds_up(finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment) -> None:
+def test_the_account_adds_up(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     account = recorded(store, outcome).account
     assert account.computed == outcome.computed == len(answers(store, tiny_setup))
@@ -146,7 +139,7 @@ def test_the_account_adds_up(finished: tuple[Store, RunOutcome, list[Step]], tin
     assert account.stages_computed < account.stages_requested
 
 
-def test_steps_are_told(finished: tuple[Store, RunOutcome, list[Step]]) -> None:
+def test_steps_are_told(finished: Finished) -> None:
     store, outcome, steps = finished
     searching = [step for step in steps if step.phase == "search"]
     assert [step.number for step in searching] == list(range(len(searching)))
@@ -158,9 +151,7 @@ def test_steps_are_told(finished: tuple[Store, RunOutcome, list[Step]]) -> None:
     assert steps[-1].phase == "test questions"
 
 
-def test_the_comparison_keeps_pace_with_the_search(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
-) -> None:
+def test_the_comparison_keeps_pace_with_the_search(finished: Finished, tiny_setup: Experiment, space: Space) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
     drawn = run.random
@@ -181,9 +172,7 @@ def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_s
 # --- the same command again ------------------------------------------------------------------------------------------
 
 
-def test_what_was_evaluated_besides_the_proposals_is_counted(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment
-) -> None:
+def test_what_was_evaluated_besides_the_proposals_is_counted(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     domain = load_report(store, "island")
     searched = {example.id for example in tiny_setup.split.search}
@@ -219,7 +208,7 @@ def test_the_winner_is_not_taken_apart_once_the_time_is_over(
 
 
 def test_the_same_run_again_computes_nothing_and_ends_alike(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
+    finished: Finished, tiny_setup: Experiment, space: Space
 ) -> None:
     store, outcome, _ = finished
     before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
@@ -254,7 +243,7 @@ def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Experiment, space:
 
 
 def test_another_run_on_one_cache_pays_only_for_what_is_new(
-    finished: tuple[Store, RunOutcome, list[Step]], tiny_setup: Experiment, space: Space
+    finished: Finished, tiny_setup: Experiment, space: Space
 ) -> None:
     store, _, _ = finished
     other = Run(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive", racing=None, probes=False)).go()
@@ -279,7 +268,7 @@ def test_a_limit_of_evaluations_is_kept(tiny_setup: Experiment, space: Space, st
 
 
 def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
-    finished: tuple[Store, RunOutcome, list[Step]], store: Store, tiny_setup: Experiment, space: Space
+    finished: Finished, store: Store, tiny_setup: Experiment, space: Space
 ) -> None:
     whole_store, whole, _ = finished
     paused = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock()).go()
@@ -288,7 +277,7 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
     run = store.run(paused.key)
     assert run is not None
     assert run.state == "interrupted"
-    assert not RunRecord.read(run.value).test
+    assert not RunRecord.from_dict(run.value).test
     resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.state == "finished"
     assert resumed.key == whole.key
@@ -308,7 +297,7 @@ def test_a_short_time_limit_comes_to_the_end_in_the_long_run(
 
 
 def test_an_interrupt_leaves_a_run_that_can_go_on(
-    finished: tuple[Store, RunOutcome, list[Step]], store: Store, tiny_setup: Experiment, space: Space
+    finished: Finished, store: Store, tiny_setup: Experiment, space: Space
 ) -> None:
     _, whole, _ = finished
 

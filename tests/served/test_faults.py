@@ -80,7 +80,7 @@ def asked(setup: Experiment) -> dict[str, str]:
 def aside(store: Store) -> Mapping[str, ExcludedQuestion]:
     """The questions that failed for every pipeline of the one run."""
     [run] = store.runs()
-    return RunRecord.read(run.value).aside
+    return RunRecord.from_dict(run.value).aside
 
 
 # --- faults that pass ------------------------------------------------------------------------------------------------

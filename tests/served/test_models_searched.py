@@ -69,8 +69,8 @@ def test_both_write_and_the_first_marks(
     assert "language_model openai:" in label(outcome.winner.candidate)
     row = store.run(run.key)
     assert row is not None
-    questions = RunRecord.read(row.value).split.search
-    keys = {proposal.evaluation for proposal in store.proposals(run.key)} | set(RunRecord.read(row.value).told)
+    questions = RunRecord.from_dict(row.value).split.search
+    keys = {proposal.evaluation for proposal in store.proposals(run.key)} | set(RunRecord.from_dict(row.value).told)
     assert len(keys) == searched_space.size
     for place in (1, 2, 3, 4):  # replies depend on the prompt alone, so both models do the same
         file = yaml.safe_load(winner_yaml(store, run.key, setup, tmp_path, str(place)))

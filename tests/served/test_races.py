@@ -69,6 +69,6 @@ def test_a_race_of_such_pipelines_ends_the_same_after_every_stop(
         assert left(stopped) == left(store)
         [run] = store.runs()
         [again] = stopped.runs()
-        assert RunRecord.read(run.value).dropped == RunRecord.read(again.value).dropped
-        assert RunRecord.read(run.value).dropped, "some pipelines must be pruned"
+        assert RunRecord.from_dict(run.value).dropped == RunRecord.from_dict(again.value).dropped
+        assert RunRecord.from_dict(run.value).dropped, "some pipelines must be pruned"
         assert whole.winner

@@ -24,7 +24,7 @@ import yaml
 import ragsmith
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.exported.collection import Collection
-from ragsmith.exported.index import shelf_beside
+from ragsmith.exported.index import artifact_cache_for
 
 Texts = dict[str, str]
 """Documents by name."""
@@ -166,7 +166,7 @@ def carried_out(
             write(texts, anew / "documents")
             in_process(partial(compare, winners, anew, cache))
             order.compared += 1
-            listed = shelf_beside(anew / "cache.sqlite").listed()
+            listed = artifact_cache_for(anew / "cache.sqlite").listed()
             order.kinds |= {one.address.kind for one in listed}
             order.volumes += len(listed)
     return order
@@ -180,7 +180,7 @@ def change(winners: Sequence[Path], batch: Sequence[Change], cache: Path) -> Non
     for winner in winners:
         if coming:
             ragsmith.add_to_index(winner, paths, cache=cache)
-        held = {document.id for document in Collection(winner, shelf_beside(cache)).read().documents}
+        held = {document.id for document in Collection(winner, artifact_cache_for(cache)).read().documents}
         if gone := sorted(going & held):
             ragsmith.remove_from_index(winner, gone, cache=cache)
         elif not coming:  # it was killed when they were gone, and the index was not whole yet
@@ -189,16 +189,16 @@ def change(winners: Sequence[Path], batch: Sequence[Change], cache: Path) -> Non
 
 def compare(winners: Sequence[Path], folder: Path, cache: Path) -> None:
     """Build every index anew in ``folder``, and look for each of its volumes among those that were kept."""
-    anew, kept = folder / "cache.sqlite", shelf_beside(cache)
+    anew, kept = folder / "cache.sqlite", artifact_cache_for(cache)
     for winner in winners:
         ragsmith.build_index(winner, documents=folder / "documents", cache=anew)
-        now, then = (Collection(winner, shelf_beside(place)).read().documents for place in (cache, anew))
+        now, then = (Collection(winner, artifact_cache_for(place)).read().documents for place in (cache, anew))
         assert {d.id: d for d in now} == {d.id: d for d in then}, f"{winner.name} holds other documents"
         replies = [ragsmith.ask(winner, QUESTION, indexed=True, cache=place) for place in (cache, anew)]
         assert replies[0].answer == replies[1].answer
         assert replies[0].sources == replies[1].sources
-    for one in shelf_beside(anew).listed():
-        expected, found = shelf_beside(anew).read(one.address), kept.read(one.address)
+    for one in artifact_cache_for(anew).listed():
+        expected, found = artifact_cache_for(anew).read(one.address), kept.read(one.address)
         assert expected is not None
         assert found is not None, f"there is no {one.address} among what was kept"
         assert found.arrays.keys() == expected.arrays.keys()

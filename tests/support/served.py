@@ -22,7 +22,8 @@ from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelN
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.runs.run import Allowance, Callbacks, Execution, Run, RunOutcome
+from ragsmith.runs.run import Allowance, Execution, Run, RunOutcome
+from ragsmith.runs.run_context import Callbacks
 from ragsmith.store.store import Store
 from ragsmith.strategies.settings import GeneticSettings
 
@@ -170,7 +171,7 @@ def left(store: Store) -> Left:
     keys = [row.key for row in store.evaluations(run.dataset)]
     return Left(
         run.state,
-        RunRecord.read(run.value).winner,
+        RunRecord.from_dict(run.value).winner,
         tuple((row.position, row.evaluation, row.fitness) for row in store.proposals(run.key)),
         {
             (key, question): (row.state, canonical(row.value))

@@ -1,4 +1,4 @@
-"""Paid calls in a store, in one line, and a store that cannot keep them."""
+"""Read records of runs from a store, put paid calls into it, and a store that is locked."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Any
 from ragsmith.errors import StoreError
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
+from ragsmith.records.record import RunRecord, read_record
+from ragsmith.runs.run import RunOutcome
 from ragsmith.store.store import Store
 
 
+def recorded(store: Store, run: RunOutcome | str) -> RunRecord:
+    """The record of a run, by its outcome or key."""
+    record = read_record(store, run if isinstance(run, str) else run.key)
+    assert record is not None
+    return record
+
+
 def put_call(store: Store, key: str, model: str, task: str, value: Any, **cost: Any) -> None:
-    """Keep a reply as if ``model`` had just given it."""
+    """Store a reply as if ``model`` had just given it."""
     store.put_calls([StoredCall(key, model, task, value, **cost)])
 
 

@@ -95,7 +95,7 @@ def put_toy(
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
     record = replace(_described(test), settings=RunSettings(may_miss=may_miss))
-    store.put_run(run, digest, record.plain(), started=started)
+    store.put_run(run, digest, record.to_dict(), started=started)
     store.put_proposals(
         run,
         [
@@ -105,7 +105,7 @@ def put_toy(
     )
     if state != "running":
         record = _ended(record, keys, test) if done else record
-        store.update_run(run, state, record.plain(), finished="2026-01-01T10:00:30+00:00")
+        store.update_run(run, state, record.to_dict(), finished="2026-01-01T10:00:30+00:00")
 
 
 def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:

@@ -1,0 +1,162 @@
+"""The search of a run: the warm start, the candidates of the strategy, and the random control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from ragsmith.effects import Prior
+from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.racing import RaceResult, Races
+from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.records.objectives import costs_of
+from ragsmith.records.record import read_record
+from ragsmith.runs.recommended import prior_for_search, recommended_for
+from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
+from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
+from ragsmith.store.store import ProposalRow
+from ragsmith.strategies import make_strategy
+from ragsmith.strategies.strategy import Genome, Pruned, Strategy
+
+
+class Search:
+    """Evaluates the warm start, races the candidates of the strategy, and races random ones as a control."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """The prior over pipelines; None if the settings use none, or too little is known."""
+        settings = self._context.settings
+        if not settings.warm_start and settings.choose == "mean":
+            return None
+        return prior_for_search(self._context.setup, self._context.space, settings.fitness, learned=settings.warm_start)
+
+    def run(self) -> tuple[list[RaceResult], list[RaceResult]]:
+        """Search, and return the candidates that may win, and the random ones.
+
+        Raises:
+            BudgetExhausted: the budget was spent before the first batch of the strategy was evaluated.
+        """
+        context, settings = self._context, self._context.settings
+        known = self._warm_start()
+        prior = self.prior if settings.warm_start else None
+        strategy = self._strategy(settings.strategy, settings.max_evaluations, prior)
+        proposed = self._race(strategy, known)
+        drawn = self._control(len({one.behaviour for one in proposed}))
+        terms = context.seen.terms
+        context.proposals = [  # observations were on the terms of each step, what is reported is on the final ones
+            replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
+            for row, raced in zip(context.proposals, proposed, strict=True)
+        ]
+        return [*known.values(), *proposed], drawn
+
+    def _warm_start(self) -> dict[Genome, RaceResult]:
+        """Evaluate the baselines, the recommended pipeline and each option alone; return those in the space."""
+        context = self._context
+        found = warm_start(
+            context.evaluator,
+            self._races(),
+            context.setup.split.search,
+            context.space,
+            self._recommended(),
+            probes=context.settings.probes,
+        )
+        context.seen.add([raced for _, raced in found.raced])
+        known = found.within(context.space)
+        context.update(
+            baselines=found.baselines,
+            recommended=found.recommended,
+            probes=found.probes,
+            told=tuple(one.evaluation.key for one in known.values()),
+        )
+        evaluated = len({raced.evaluation.key for _, raced in found.raced})
+        context.report(Step("what is known, each option alone", 0, evaluated))
+        return known
+
+    def _recommended(self) -> Candidate | None:
+        """The pipeline recommended for these documents; None if there is none in the space."""
+        context = self._context
+        if not context.settings.warm_start:
+            return None
+        before = read_record(context.store, context.key)
+        if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
+            found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
+            return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
+        return recommended_for(context.setup, context.space, context.settings.fitness)
+
+    def _strategy(self, name: str, max_evaluations: int | None, prior: Prior | None = None) -> Strategy:
+        settings, space = self._context.settings, self._context.space
+        return make_strategy(
+            name,
+            space.sizes,
+            settings.genetic,
+            seed=settings.seed,
+            feasible=space.is_feasible,
+            max_evaluations=max_evaluations,
+            prior=prior.of_genomes if prior else None,
+        )
+
+    def _races(self) -> Races:
+        context, settings = self._context, self._context.settings
+        race = settings.racing, settings.fitness, settings.may_miss
+        return Races(
+            context.evaluator,
+            context.search_order,
+            *race,
+            lambda candidate: context.setup.of(candidate).loaded_models,
+        )
+
+    def _race(
+        self, strategy: Strategy, known: Mapping[Genome, RaceResult], *, control: bool = False
+    ) -> list[RaceResult]:
+        """Race the proposals of ``strategy`` until it is done or a limit is reached."""
+        context, settings = self._context, self._context.settings
+        proposed: list[RaceResult] = []
+        costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
+        try:
+            for batch in batches(strategy, self._races(), context.space.candidate, known, context.seen, costs):
+                if not control:
+                    self._store_proposals(len(proposed), batch)
+                proposed += batch.raced
+                self._report(strategy, "random control" if control else "search", batch.step, len(proposed))
+                if context.is_late():
+                    context.stopped = TIME_LIMIT_REACHED
+                    break
+        except BudgetExhausted as stop:
+            if not proposed and not control:
+                raise
+            context.stopped = str(stop)
+        if not control:
+            context.update(history=tuple(strategy.history))
+        return proposed
+
+    def _control(self, budget: int) -> list[RaceResult]:
+        """Race as many random candidates of distinct behaviour as the search found, if the settings ask for it."""
+        context, settings = self._context, self._context.settings
+        if settings.control != "random" or settings.strategy_name == "random" or context.stopped or not budget:
+            return []
+        drawn = self._race(self._strategy("random", budget), {}, control=True)
+        context.update(random=tuple(raced.evaluation.key for raced in drawn))
+        return drawn
+
+    def _report(self, strategy: Strategy, phase: str, step: int, evaluated: int) -> None:
+        score, candidate = None, None
+        if best := strategy.best():
+            score, candidate = best[1], self._context.space.candidate(best[0])
+        self._context.report(Step(phase, step, evaluated, score, candidate))
+
+    def _store_proposals(self, position: int, batch: ProposalBatch) -> None:
+        """Store a batch as the rows of the run from ``position`` on."""
+        rows = []
+        for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.observations, strict=True)):
+            value: dict[str, Any] = {"fitness": score, "dropped": None}
+            if isinstance(score, Pruned):
+                value = {"fitness": None, "dropped": score.questions}
+            rows.append(ProposalRow(position + i, batch.step, list(genome), one.evaluation.key, value))
+        self._context.proposals += rows
+        if self._context.stores_proposals:
+            self._context.store.put_proposals(self._context.key, rows)
