@@ -1,4 +1,4 @@
-"""The XML of a gate: valid by what the schemas in use ask for, and whole whatever it has to say."""
+"""The JUnit XML of a gate is valid by the schemas in use, whatever its texts."""
 
 from __future__ import annotations
 

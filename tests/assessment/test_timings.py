@@ -1,4 +1,4 @@
-"""``evaluate --latency``: seconds by station, warm and cold, and what reports say of them.
+"""``evaluate --latency``: seconds by stage, with warm and cold starts, and their reports.
 
 Time passes only where a model says so: texts take `EMBEDDED` seconds together, however many they are, and a list takes
 `RERANKED`.

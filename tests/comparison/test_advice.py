@@ -1,4 +1,4 @@
-"""The next step follows from what was shown."""
+"""The advice after a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which questions count as one."""
+"""Clusters of questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How looks at test questions are counted, in the cache and in the user's ledger."""
+"""Counting looks at test questions, in the cache and in the user's ledger."""
 
 from __future__ import annotations
 

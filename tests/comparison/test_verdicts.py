@@ -1,4 +1,4 @@
-"""What is said of two pipelines, and what it would take to say more."""
+"""Verdicts on two pipelines, and the questions that would show a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents that are held for a pipeline: what tells them from others', and that they are written whole."""
+"""The documents of the index of a pipeline: their key, and atomic writes."""
 
 from __future__ import annotations
 

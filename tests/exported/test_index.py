@@ -1,4 +1,4 @@
-"""A pipeline whose index lies on a shelf answers as one that builds everything anew."""
+"""A pipeline with a stored index answers like one that builds it."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_documents_and_a_data_set_are_not_both_asked(tmp_path: Path) -> None:
         ask(path, QUESTIONS[0], dataset="law", documents=tmp_path / "then")
 
 
-def test_the_index_of_a_large_collection_is_kept_by_whoever_asks_it(tmp_path: Path) -> None:
+def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     cache, few = tmp_path / "cache.sqlite", states(seed=8, steps=0)[0]
     small = winner(tmp_path, folder_of(few, tmp_path / "few"))
     ask(small, QUESTIONS[0], cache=cache)

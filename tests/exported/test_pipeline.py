@@ -1,4 +1,4 @@
-"""The exported pipeline: it can be asked, evaluated elsewhere and verified, and a wrong file is refused."""
+"""An exported pipeline can be asked, evaluated on other data and verified, and a wrong file is refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_file_says_everything_that_matters(
     assert data["models"]["ids"] == tiny_setup.loaded_models.ids()
 
 
-def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setup: Experiment) -> None:
+def test_the_file_has_the_scores_of_its_test_questions(winner: Path, tiny_setup: Experiment) -> None:
     loaded = Pipeline.load(winner)
     kept = loaded.reference
     assert kept is not None
@@ -244,7 +244,7 @@ def test_another_pipeline_does_not_reproduce_the_scores(changed: Callable[..., P
     assert Pipeline.load(worse).verify() != []
 
 
-def test_a_score_that_nobody_measures_any_more_is_not_reproduced(changed: Callable[..., Path]) -> None:
+def test_a_score_of_a_measure_that_no_longer_exists_is_not_reproduced(changed: Callable[..., Path]) -> None:
     [difference] = Pipeline.load(changed("expected", "search", "answer_words", to=3.0)).verify()
     assert (difference.metric, difference.expected, difference.found) == ("answer_words", 3.0, None)
 

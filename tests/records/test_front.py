@@ -1,4 +1,4 @@
-"""Quality against calls: the front of what a run evaluated, its knee, and what is cheap and not shown worse."""
+"""Quality against calls: the Pareto front of a run, its knee, and the cheapest pipeline not shown to be worse."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def found(*evaluations: Evaluation) -> list[Point]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
-def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int, int]]) -> None:
+def test_the_front_has_the_pipelines_that_no_other_dominates(drawn: list[tuple[int, int]]) -> None:
     everyone = [flat(f"{n}", fitness / 10, calls) for n, (fitness, calls) in enumerate(drawn)]
     along = pareto_front(found(*everyone), by_calls)
     reached = {(point.fitness, point.calls) for point in along}
@@ -95,7 +95,7 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
     store: Store, tiny_setup: Experiment, tmp_path: Path, registered: Callable[..., Any]
 ) -> None:
     def keep_nothing(question: Question, hits: Hits) -> Hits:
-        """Keep nothing, so that nothing is found and nobody is asked."""
+        """Return no chunks, so that nothing is found and no model is called."""
         return ()
 
     registered(passage_filter, keep_nothing)

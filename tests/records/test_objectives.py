@@ -1,4 +1,4 @@
-"""Several objectives: what a pipeline costs, what is refused, and a search that weighs."""
+"""Several objectives: costs of pipelines, refused settings, and a search."""
 
 from __future__ import annotations
 

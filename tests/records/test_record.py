@@ -1,4 +1,4 @@
-"""The record of a run is read as it was written, and refused where it is none."""
+"""The record of a run is restored from the store, and refused if it is malformed."""
 
 from __future__ import annotations
 

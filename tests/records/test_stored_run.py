@@ -1,4 +1,4 @@
-"""The same command after a run has ended: what it left is read back if nothing has changed, else gone through again."""
+"""The same command after a finished run reads it from the store if nothing has changed, else runs again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Searched:
             store.update_run(self.first.key, "finished", record.to_dict(), finished="later")
 
     def change(self, statement: str, *values: str) -> None:
-        """Have somebody else change the file."""
+        """Change the file from another connection."""
         with closing(sqlite3.connect(self.cache)) as connection, connection:
             assert connection.execute(statement, values).rowcount == 1
 

@@ -1,4 +1,4 @@
-"""Every task of a space is asked of the model that would do it, and what comes of it is kept."""
+"""The check of models requests every task of a space, and stores capabilities and replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ragsmith.techniques.task_lookup import find_tasks
 
 
 class Chat:
-    """Replies as it is told, and remembers what it was asked."""
+    """A chat model with scripted replies that records its prompts."""
 
     def __init__(self, name: str = "my chat", reply: Any = chat_reply) -> None:
         self.id, self.reply, self.learner = name, reply, CapabilityLearner()
@@ -36,7 +36,7 @@ class Chat:
         return Completion(self.reply(prompt), Usage(1, 0, 0, 7, 5, 0.1))
 
 
-def test_every_task_of_every_technique_can_be_asked() -> None:
+def test_every_task_of_every_technique_is_requested() -> None:
     [checked, *_] = check_models(space="seeds", faithfulness=True)
     known = {
         task.name
@@ -49,7 +49,7 @@ def test_every_task_of_every_technique_can_be_asked() -> None:
     assert [task for task in checked.tasks if task.problem] == []
 
 
-def test_each_role_is_asked_for_what_it_would_be_asked_in_a_search() -> None:
+def test_each_role_gets_the_tasks_of_a_search() -> None:
     writes, plans, judges = Chat("writes"), Chat("plans"), Chat("judges")
     told: list[int] = []
     models = {"language_model": writes, "controller": plans, "judge": judges, "cross_encoder": "none"}
@@ -65,7 +65,7 @@ def test_each_role_is_asked_for_what_it_would_be_asked_in_a_search() -> None:
     assert "\n> " in judges.asked[0][0].partition("Answer to be scored")[2]  # an answer is shown as material
 
 
-def test_what_is_learnt_and_what_was_replied_is_kept(tmp_path: Path) -> None:
+def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:
     chat = Chat()
     chat.learner.learn(ModelCapabilities(thinking_tokens=64))
     with Store.open(tmp_path / "cache.sqlite") as store:
@@ -229,7 +229,7 @@ def test_models_that_a_space_searches_over_are_asked_and_the_first_judges(
         ("language_model", "second_writer"),
         ("embedder", "same_vectors"),
     ):
-        monkeypatch.setitem(REGISTERED, (its, name), None)  # so that nobody knows them after this test
+        monkeypatch.setitem(REGISTERED, (its, name), None)  # so that the test unregisters them
         del REGISTERED[its, name]
     (tmp_path / "own.py").write_text(f"LEDGER = {str(tmp_path / 'ledger')!r}\n{MODELS}")
     space = tmp_path / "space.yaml"

@@ -1,4 +1,4 @@
-"""Which pipeline is handed over: what does not pay is left out of it."""
+"""The choice of the winner, and its simplification."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_the
     assert knowing_nothing.estimated is None
 
 
-def test_a_failure_of_whoever_has_the_highest_mean_is_no_reason_to_name_nobody() -> None:
+def test_a_failure_of_the_pipeline_with_the_highest_mean_does_not_prevent_a_winner() -> None:
     """The lucky one leads even with its failure counted: that it is better where it finished is nothing new."""
     everybody, lucky = unlucky_field()
     partial = Evaluation(

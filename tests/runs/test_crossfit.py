@@ -1,4 +1,4 @@
-"""A crossfit: every question is tested once by a search that did not see it; it is resumed, paid and kept as one."""
+"""A crossfit tests every question once by a search that did not see it, and is resumed, paid and stored as one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At the end of a run it is kept why questions went as they did, and a report reads it without the data set."""
+"""A run stores diagnoses of questions at its end, and a report reads them without the data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further genes: a search over chunk size, overlap and embedder beside the families, on one gateway."""
+"""Hyperparameter genes: a search over chunk size, overlap and embedder besides the families, on one gateway."""
 
 from __future__ import annotations
 

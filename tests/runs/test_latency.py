@@ -1,4 +1,4 @@
-"""Latency as an objective: what is timed, what is kept of it, and what a search makes of it.
+"""Latency as an objective: measurement, storage, and searches that weigh it.
 
 Time passes only where a model says so: the chat model by the seconds of its replies, the reranker by moving the clock.
 """
@@ -335,7 +335,7 @@ def test_a_free_slot_takes_the_next_that_waits() -> None:
     chat.by_prompt = {"one": 3.0, "two": 1.0, "three": 1.0, "four": 2.0}
     chat.provider = SimpleNamespace(policy=Policy(in_flight=2))
     Gateway().language_model(chat, meter).run_all(IMAGINE, [{"question": f"Where is {n}?"} for n in chat.by_prompt])
-    assert meter.total().seconds == 4.0  # one takes 3, and beside it two, three and four take 1, 1 and 2
+    assert meter.total().seconds == 4.0  # one takes 3, and the others, at the same time, 1, 1 and 2
 
 
 def test_a_model_that_does_not_say_how_long_it_took_is_timed(store: Store) -> None:

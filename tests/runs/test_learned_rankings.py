@@ -1,4 +1,4 @@
-"""Learned rankings in runs, and in pipelines that are used elsewhere: whose weights they have."""
+"""The weights of learned rankings in runs, and in pipelines on other data sets."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def own(registered: Register) -> Technique:
     return registered(retrieval, mine, fitting, weights=("general", "fitted"))
 
 
-def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_where_not(
+def test_an_option_without_general_weights_is_searched_if_it_can_be_fitted_and_left_out_if_not(
     tiny_setup: Experiment, store: Store, own: Technique, tmp_path: Path
 ) -> None:
     space = space_with(tmp_path, "mine, mine: {weights: fitted}")
@@ -170,7 +170,7 @@ def test_what_nobody_teaches_is_searched_with_where_it_learns_and_is_left_out_wh
     assert {*weights_in(found.candidate)} == {*own.signals}
 
 
-def test_a_search_does_not_begin_with_what_nobody_teaches(tiny_setup: Experiment, tmp_path: Path) -> None:
+def test_a_search_does_not_begin_with_an_option_without_general_weights(tiny_setup: Experiment, tmp_path: Path) -> None:
     space = space_with(tmp_path, "listnet")
     narrow = replace(space, options=(*space.options[:2], space.options[2][2:], *space.options[3:]))
     untaught = replace(tiny_setup, weights=weighing().without(["made up"]))
@@ -222,7 +222,7 @@ def test_at_home_and_on_documents_without_questions_a_pipeline_keeps_its_numbers
     unasked = make_dataset({"name": "unasked"}, tiny_setup.dataset.documents, [])
     for data in (town, unasked):
         assert Pipeline(candidate, Experiment(data, weights=others), found_on=town.digest).candidate == candidate
-    assert Pipeline(candidate, replace(tiny_setup, weights=others)).candidate == candidate  # nobody says where from
+    assert Pipeline(candidate, replace(tiny_setup, weights=others)).candidate == candidate  # its origin is unknown
 
 
 def test_what_was_fitted_stays_as_it_is_elsewhere(

@@ -1,4 +1,4 @@
-"""A run counts its look at the test questions, wherever its cache lies."""
+"""A run counts its look at the test questions across caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code of one's own without packaging: a file with a technique, a measure, a fitness and a provider."""
+"""A user's file with a technique, a measure, a fitness and a provider, without packaging."""
 
 from __future__ import annotations
 

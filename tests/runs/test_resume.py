@@ -1,4 +1,4 @@
-"""A search that is killed, interrupted, shared or run differently ends as if nothing had happened."""
+"""A search that is killed, interrupted, shared or executed differently has the same end."""
 
 from __future__ import annotations
 

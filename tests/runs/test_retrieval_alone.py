@@ -133,7 +133,7 @@ def test_answers_are_not_scored_where_there_are_none(
     assert not store.runs()
 
 
-def test_a_function_is_handed_what_a_ranking_has(tmp_path: Path) -> None:
+def test_a_fitness_function_gets_the_measures_of_a_ranking(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
     fitness = Fitness.of(f"{file}:last").about("retrieval")

@@ -111,7 +111,7 @@ def test_the_search_sees_the_search_questions_only(finished: Finished, tiny_setu
         assert question in split.search or evaluation in finalists
 
 
-def test_what_the_winner_has_to_beat_is_there(finished: Finished, tiny_setup: Experiment) -> None:
+def test_baselines_probes_and_random_candidates_are_recorded(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
     baselines = {name: evaluation_key(tiny_setup, baseline(name)) for name in ("naive", "bm25")}
@@ -129,7 +129,7 @@ def test_what_the_winner_has_to_beat_is_there(finished: Finished, tiny_setup: Ex
     }
 
 
-def test_the_account_adds_up(finished: Finished, tiny_setup: Experiment) -> None:
+def test_the_statistics_add_up(finished: Finished, tiny_setup: Experiment) -> None:
     store, outcome, _ = finished
     account = recorded(store, outcome).account
     assert account.computed == outcome.computed == len(answers(store, tiny_setup))
@@ -139,7 +139,7 @@ def test_the_account_adds_up(finished: Finished, tiny_setup: Experiment) -> None
     assert account.stages_computed < account.stages_requested
 
 
-def test_steps_are_told(finished: Finished) -> None:
+def test_steps_are_reported(finished: Finished) -> None:
     store, outcome, steps = finished
     searching = [step for step in steps if step.phase == "search"]
     assert [step.number for step in searching] == list(range(len(searching)))

@@ -1,4 +1,4 @@
-"""How much a search does, in counts that no machine changes: nothing may grow unseen."""
+"""The work of a search, in counts that do not depend on the machine."""
 
 import json
 import os
