@@ -62,8 +62,14 @@ class Meter:
 
     def add(self, usage: Usage) -> None:
         """Add ``usage``."""
-        for name in Usage.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(usage, name))
+        # field by field: a loop over names takes five times as long, and a search adds 100,000 usages
+        self.calls += usage.calls
+        self.texts_embedded += usage.texts_embedded
+        self.pairs_scored += usage.pairs_scored
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.seconds += usage.seconds
+        self.cut += usage.cut
 
     def total(self) -> Usage:
         """Return the sum so far; `NOTHING` without a call, text or pair."""

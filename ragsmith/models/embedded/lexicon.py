@@ -30,7 +30,8 @@ class Lexicon:
 
     def idf(self, term: str) -> float:
         """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive; the maximum for a term that no text contains."""
-        return self._idf.get(term, _idf(len(self._texts), 0))
+        idf = self._idf.get(term)
+        return _idf(len(self._texts), 0) if idf is None else idf
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
