@@ -13,26 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api.ablating import ablate
-    from ragsmith.api.anchoring import anchor, repair
-    from ragsmith.api.asking import ask, verify
-    from ragsmith.api.checking import audit, audits, check_models
-    from ragsmith.api.comparing import compare, gate
-    from ragsmith.api.dataset_checks import check_dataset
-    from ragsmith.api.deploying import deploy
-    from ragsmith.api.drafting import draft_questions
-    from ragsmith.api.explaining import explain, intervene
-    from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
-    from ragsmith.api.ingesting import init_dataset
-    from ragsmith.api.recommending import recommend
-    from ragsmith.api.reporting import export, report
+    from ragsmith.api.asking import add_to_index, ask, build_index, index_status, remove_from_index, verify
+    from ragsmith.api.checking import audit, audits, check_models, recommend
+    from ragsmith.api.comparing import compare, evaluate, gate
+    from ragsmith.api.datasets import anchor, check_dataset, draft_questions, init_dataset, repair, review
+    from ragsmith.api.diagnosing import ablate, explain, intervene, transfer
+    from ragsmith.api.reporting import Searched, export, report, search_each
     from ragsmith.api.result import Result
-    from ragsmith.api.reviewing import review
-    from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
-    from ragsmith.api.searching_each import Searched, search_each
-    from ragsmith.api.serving import asgi_app, serve
-    from ragsmith.api.transferring import transfer
+    from ragsmith.api.serving import asgi_app, deploy, serve
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.exported.pipeline import Pipeline
@@ -103,42 +92,42 @@ _HOME = {
     "Pipeline": "ragsmith.exported.pipeline",
     "Result": "ragsmith.api.result",
     "RunSettings": "ragsmith.records.record",
-    "Searched": "ragsmith.api.searching_each",
+    "Searched": "ragsmith.api.reporting",
     "ServingLimits": "ragsmith.serving.limits",
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
-    "ablate": "ragsmith.api.ablating",
-    "anchor": "ragsmith.api.anchoring",
-    "repair": "ragsmith.api.anchoring",
+    "ablate": "ragsmith.api.diagnosing",
+    "anchor": "ragsmith.api.datasets",
+    "repair": "ragsmith.api.datasets",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
     "audits": "ragsmith.api.checking",
-    "check_dataset": "ragsmith.api.dataset_checks",
+    "check_dataset": "ragsmith.api.datasets",
     "check_models": "ragsmith.api.checking",
     "compare": "ragsmith.api.comparing",
     "gate": "ragsmith.api.comparing",
-    "deploy": "ragsmith.api.deploying",
-    "draft_questions": "ragsmith.api.drafting",
-    "evaluate": "ragsmith.api.scoring",
-    "explain": "ragsmith.api.explaining",
-    "init_dataset": "ragsmith.api.ingesting",
-    "add_to_index": "ragsmith.api.indexing",
-    "build_index": "ragsmith.api.indexing",
-    "index_status": "ragsmith.api.indexing",
-    "remove_from_index": "ragsmith.api.indexing",
-    "intervene": "ragsmith.api.explaining",
+    "deploy": "ragsmith.api.serving",
+    "draft_questions": "ragsmith.api.datasets",
+    "evaluate": "ragsmith.api.comparing",
+    "explain": "ragsmith.api.diagnosing",
+    "init_dataset": "ragsmith.api.datasets",
+    "add_to_index": "ragsmith.api.asking",
+    "build_index": "ragsmith.api.asking",
+    "index_status": "ragsmith.api.asking",
+    "remove_from_index": "ragsmith.api.asking",
+    "intervene": "ragsmith.api.diagnosing",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",
-    "recommend": "ragsmith.api.recommending",
+    "recommend": "ragsmith.api.checking",
     "report": "ragsmith.api.reporting",
-    "review": "ragsmith.api.reviewing",
+    "review": "ragsmith.api.datasets",
     "search": "ragsmith.api.searching",
-    "search_each": "ragsmith.api.searching_each",
+    "search_each": "ragsmith.api.reporting",
     "asgi_app": "ragsmith.api.serving",
     "serve": "ragsmith.api.serving",
-    "transfer": "ragsmith.api.transferring",
+    "transfer": "ragsmith.api.diagnosing",
 }
 
 

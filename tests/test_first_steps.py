@@ -11,21 +11,20 @@ from pathlib import Path
 import pytest
 
 import ragsmith
-import ragsmith.api.ablating
 import ragsmith.api.asking
 import ragsmith.api.checking
-import ragsmith.api.recommending
+import ragsmith.api.comparing
+import ragsmith.api.diagnosing
 import ragsmith.api.result
-import ragsmith.api.scoring
 import ragsmith.api.searching
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
-    ragsmith.api.ablating,
+    ragsmith.api.diagnosing,
     ragsmith.api.asking,
     ragsmith.api.checking,
-    ragsmith.api.recommending,
-    ragsmith.api.scoring,
+    ragsmith.api.checking,
+    ragsmith.api.comparing,
     ragsmith.api.searching,
     ragsmith.api.result,
 )

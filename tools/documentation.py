@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that 
 import growth
 import scale
 
-from ragsmith.cli.explanation import described
+from ragsmith.cli.techniques import described
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
 from ragsmith.evaluation.named_fitness import NAMED
 from ragsmith.measures.registry import Measure, Subject

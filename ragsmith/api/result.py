@@ -19,8 +19,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
-from ragsmith.exported.winner import write_winner
-from ragsmith.exported.writing import expected_scores
+from ragsmith.exported.writing import expected_scores, write_winner
 from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.record import CROSSFIT

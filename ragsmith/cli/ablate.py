@@ -1,20 +1,32 @@
-"""``ragsmith ablate``: what each part of an exported pipeline is worth."""
+"""``ragsmith ablate | audit | transfer``: what parts, options and winners are worth."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_folded, say_json, say_table
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    ChunkSizeOption,
+    FitnessOption,
+    ImportsOption,
+    JsonOption,
+    ModelFlags,
+    WorkersOption,
+    merged,
+)
+from ragsmith.cli.output import note, say, say_folded, say_json, say_table, table
 
 if TYPE_CHECKING:
-    from ragsmith.api.ablating import AblationPlan
+    from ragsmith.api.diagnosing import AblationPlan
+    from ragsmith.records.audit import Audit
     from ragsmith.text.table import Table
 
 
@@ -105,3 +117,103 @@ def _say(content: Table) -> None:
     say()
     say(content.caption)
     say_table(content, fold=True)
+
+
+@app.command()
+@merged
+def audit(
+    *,
+    dataset: Annotated[
+        list[str], typer.Option(help="A bundled data set by name, or a folder; may be given several times.")
+    ],
+    space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
+    sample: Annotated[int, typer.Option(help="Search questions to try the options on, at most.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    models: ModelFlags,
+    fitness: FitnessOption = None,
+    chunk_size: ChunkSizeOption = None,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it to a file, too: a page (.html), or Markdown.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Switch every option of a space on alone: what it changes, costs and gains.
+
+    Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
+    pairs says on which they do.
+    """
+    from ragsmith.reporting.audit import audit_markdown
+
+    found = ragsmith.audits(
+        dataset,
+        space=space,
+        sample=sample,
+        seed=seed,
+        **models.arguments(),
+        fitness=fitness,
+        chunk_size=chunk_size,
+        workers=workers,
+        cache=cache,
+        output=output,
+    )
+    if as_json:
+        say_json([_audit_json(audit) for audit in found])
+    else:
+        for line in audit_markdown(found).splitlines():
+            say(line)
+    if any(finding.failed for audit in found for finding in audit.findings):
+        raise typer.Exit(1)
+
+
+def _audit_json(audit: Audit) -> dict[str, Any]:
+    findings = [{**asdict(finding), "inert": finding.inert} for finding in audit.findings]
+    pairs = [{**asdict(pair), "alike": pair.alike} for pair in audit.pairs]
+    return {"dataset": audit.dataset, "space": audit.space, "findings": findings, "pairs": pairs}
+
+
+@app.command()
+def transfer(
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET...", help="Bundled names or folders, as they were searched.")
+    ],
+    part: Annotated[
+        str, typer.Option("--part", help="On which questions: search, or test, which are looked at then.")
+    ] = "search",
+    plan: Annotated[bool, typer.Option("--plan", help="Only say how much there is to evaluate.")] = False,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    imports: ImportsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
+    from ragsmith.text import numbers
+
+    said: list[tuple[int, int]] = []
+
+    def planned(pairs: int, answers: int) -> bool:
+        said.append((pairs, answers))
+        note(f"{pairs} pairs of a winner and another data set: {answers:,} answers are to be made, at most")
+        return not plan
+
+    found = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=planned)
+    if as_json:
+        pairs, answers = said[0]
+        say_json({"pairs": pairs, "answers": answers, "transfers": [asdict(one) for one in found]})
+        return
+    if not found:
+        return
+    head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
+    rows = []
+    for one in found:
+        bounds = "" if one.behind is None else numbers.by_group(one.behind.low, one.behind.high)
+        place = "" if one.place is None else f"{one.place} of {one.of}"
+        counts = [f"{one.questions}", numbers.plain(one.fitness), numbers.signed(one.regret)]
+        rows.append([one.source, one.target, *counts, bounds, place, one.label])
+    table(rows, head, frozenset({2, 3, 4, 5}), fold=True)
+    say()
+    if part == "search":
+        say_folded(
+            "search questions chose the winner that is at home there: what it is ahead by looks larger than it is"
+        )

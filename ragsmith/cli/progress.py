@@ -1,22 +1,46 @@
-"""Progress of a search on standard error: a live table on a terminal, lines elsewhere, JSON lines for programs."""
+"""Progress on standard error: a live table on a terminal, lines elsewhere, JSON lines for programs."""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.building import LOGGER
 from ragsmith.cli.clock import BEGAN
 from ragsmith.cli.output import note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from logging import LogRecord
 
     from rich.live import Live
     from rich.table import Table
 
     from ragsmith.runs.run_context import Pulse, Start, Step
+
+
+class BuildMessages(logging.Handler):
+    """Hands on what is told to whoever shows it: a line each, unless a command shows it otherwise."""
+
+    def __init__(self, show: Callable[[logging.LogRecord], None] | None = None) -> None:
+        super().__init__()
+        self._show = show or (lambda record: note(record.getMessage()))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`."""
+        self._show(record)
+
+
+def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> None:
+    """Have what is being built shown by ``show`` from now on, or else as lines."""
+    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, BuildMessages)]:
+        LOGGER.removeHandler(handler)
+    LOGGER.addHandler(BuildMessages(show))
+    LOGGER.setLevel(logging.INFO)
+
 
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""

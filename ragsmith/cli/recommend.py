@@ -1,21 +1,24 @@
-"""``ragsmith recommend``: a pipeline for documents without any question."""
+"""``ragsmith recommend | effects show``: what was learned on data sets, and the pipeline it suggests for documents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say, say_folded, say_json
+from ragsmith.cli.output import say, say_folded, say_json, table
 from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.effects import Recommendation
+    from ragsmith.effects import Knowledge, Recommendation
+    from ragsmith.effects.showing import SignalWeight
+
 
 EffectsOption = Annotated[
     Path | None, typer.Option("--effects", help="A file of learned effects. [default: what ships with ragsmith]")
@@ -82,3 +85,121 @@ def _say(one: Recommendation, more: Sequence[Recommendation]) -> None:
         say("  what it would be expected to lose without each option:")
     for reason in one.reasons:
         say(f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets")
+
+
+BAR = 24
+"""Characters of the bar of the largest weight."""
+
+commands = typer.Typer(
+    help="What options of pipelines are worth, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(commands, name="effects")
+
+
+@commands.command()
+def show(
+    effects: EffectsOption = None,
+    validate: Annotated[
+        bool, typer.Option("--validate", help="Only what the pipelines gain that the other data sets name for each.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what options and pairs of them gain, how that differs between data sets, and how it did on data left out."""
+    from ragsmith.effects import effects_of, pairs_of, read, weights_of
+
+    known = read(effects)
+    found, pairs = ([], []) if validate else (effects_of(known), pairs_of(known))
+    weights = [] if validate else weights_of(known)
+    if as_json:
+        parts: dict[str, Sequence[Any]] = {"effects": found, "pairs": pairs, "weights": weights}
+        effects_plain = {} if validate else {name: [asdict(row) for row in rows] for name, rows in parts.items()}
+        say_json({**effects_plain, "checked": _checked_json(known), "stale": list(known.stale)})
+        return
+    if not validate:
+        for one in known.observed:
+            has = "R and G" if "generation" in one.means else "R"
+            counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
+            say(f"{one.name}: {one.corpus.kind}, {counts}, {has}")
+        if known.made:
+            say(f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}")
+        say()
+        head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
+        rows = [
+            [
+                one.option + " (stale)" * one.stale,
+                f"{one.alone:+.4f}",
+                f"{one.alone_se:.4f}",
+                f"{one.usual:+.4f}",
+                f"{one.usual_se:.4f}",
+                f"{one.between:.4f}",
+                f"{one.calls:+.1f}",
+                str(one.datasets),
+            ]
+            for one in found
+        ]
+        table(rows, head, frozenset(range(1, len(head))))
+        say()
+        say("pairs that change each other's gain most surely: in naive RAG, together less each alone")
+        rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
+        table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
+        _say_weights(weights)
+        if known.stale:
+            say()
+            say(f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
+        say()
+    _say_checked(known)
+
+
+def _say_weights(weights: Sequence[SignalWeight]) -> None:
+    """Print what a learned ranking goes by: a table for each technique, with a bar for each weight."""
+    longest = max((abs(one.weight) for one in weights), default=1.0)
+    for technique in dict.fromkeys(one.technique for one in weights):
+        say()
+        say(f"weights of the signals of {technique}, per standard deviation among the candidates of a question:")
+        rows = [
+            [
+                one.signal.replace("_", " "),
+                f"{one.weight:+.3f}",
+                f"{one.least:+.3f} to {one.most:+.3f}",
+                ("█" if one.weight > 0 else "░") * round(BAR * abs(one.weight) / longest),
+            ]
+            for one in weights
+            if one.technique == technique
+        ]
+        table(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
+
+
+def _checked_json(known: Knowledge) -> list[dict[str, Any]]:
+    from ragsmith.effects.knowledge import in_words
+
+    return [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in known.checked]
+
+
+def _say_checked(known: Knowledge) -> None:
+    from ragsmith.effects import pooled
+    from ragsmith.effects.knowledge import in_words
+    from ragsmith.text.numbers import interval
+
+    if not known.checked:
+        say("nothing was checked: at least three data sets with answers are needed to leave one out")
+        return
+    say("what the other data sets name for each, and what it gains over BM25 on the search questions there:")
+    head = ["data set", "most calls", "expected", "sd", "gain", "95 % interval", "calls", "pipeline"]
+    rows = [
+        [
+            one.dataset,
+            str(one.most_calls or "any"),
+            f"{one.expected:+.4f}",
+            f"{one.sd:.4f}",
+            f"{one.gain:+.4f}" + " (R)" * (one.measure == "retrieval"),
+            interval(one.low, one.high, sign=True, digits=4),
+            f"{one.calls:.1f}",
+            in_words(one.pipeline),
+        ]
+        for one in known.checked
+    ]
+    table(rows, head, frozenset({2, 3, 4, 6}), fold=True)
+    say()
+    for most, its in pooled(known.checked).items():
+        gains = f"{its.mean:+.4f} {interval(its.low, its.high, sign=True, digits=4)}"
+        say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+import math
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +16,9 @@ from ragsmith.cli.app import app
 from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
 from ragsmith.errors import UsageError
-
-if TYPE_CHECKING:
-    from ragsmith.techniques.registry import Technique
+from ragsmith.techniques.registry import Technique
+from ragsmith.techniques.task_lookup import find_tasks
+from ragsmith.text.words import sentences
 
 
 @app.command()
@@ -23,7 +29,7 @@ def techniques(
     as_json: JsonOption = False,
 ) -> None:
     """List the techniques of each family, or explain one."""
-    from ragsmith.cli.explanation import described, explained
+    from ragsmith.cli.techniques import described, explained
     from ragsmith.techniques.families import FAMILIES
     from ragsmith.techniques.registry import load_techniques
 
@@ -111,3 +117,142 @@ def space(
     say()
     product = " x ".join(map(str, found.sizes))
     say(f"{product} = {found.size:,} pipelines, {found.feasible_size:,} of them feasible")
+
+
+WIDTH = 100
+
+BEGINNINGS: Mapping[str, str] = {"helps": "Helps ", "costs": "Costs ", "against": "Against the "}
+"""Part of a docstring to the words that begin its first sentence."""
+
+LABELS = ("fitted", "gold")
+"""Tools that are no models: gold labels, and what is learned from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TechniqueDoc:
+    """A docstring in parts; every sentence of it is in exactly one of them."""
+
+    summary: str
+    helps: str
+    costs: str
+    against: str
+    details: str
+
+
+def parts(docstring: str) -> TechniqueDoc:
+    """Sort the sentences of a docstring by how they begin; within a part they keep their order and paragraphs.
+
+    ``Helps ...`` and ``Costs ...`` are one sentence each, ``Against the paper: ...`` goes on to the end of its
+    paragraph. Whatever begins otherwise is a detail.
+    """
+    summary, _, rest = inspect.cleandoc(docstring).partition("\n\n")
+    found: dict[str, list[str]] = {name: [] for name in (*BEGINNINGS, "details")}
+    for paragraph in filter(str.strip, rest.split("\n\n")):
+        for name, text in _sorted(paragraph).items():
+            found[name].append(text)
+    return TechniqueDoc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
+
+
+def _sorted(paragraph: str) -> dict[str, str]:
+    """The parts of a paragraph; one with a list or a formula in it is not taken apart."""
+    if any(line.startswith((" ", "- ", "* ")) for line in paragraph.splitlines()):
+        return {"details": paragraph}
+    flat = " ".join(paragraph.split())
+    found: dict[str, list[str]] = {}
+    part = "details"
+    for start, end in sentences(flat):
+        begun = next((name for name, words in BEGINNINGS.items() if flat.startswith(words, start)), None)
+        part = begun or ("against" if part == "against" else "details")
+        found.setdefault(part, []).append(flat[start:end])
+    return {name: " ".join(texts) for name, texts in found.items()}
+
+
+def described(technique: Technique) -> dict[str, Any]:
+    """Everything that is known of a technique, as plain data."""
+    return {
+        "family": technique.family,
+        "name": technique.name,
+        "method": _method(technique),
+        "paper": technique.paper,
+        **asdict(parts(technique.fn.__doc__ or "")),
+        "doc": inspect.getdoc(technique.fn),
+        "parameters": technique.defaults,
+        "ranges": {
+            name: {"least": within.least, "most": within.most if within.most < math.inf else None}
+            for name, within in technique.ranges.items()
+        },
+        "choices": {key: list(values) for key, values in technique.choices.items()},
+        "needs": [kind for kind in technique.tools.values() if kind not in LABELS],
+        "after": {family: list(names) for family, names in technique.after.items()},
+        "fitted": technique.fitting is not None,
+        "signals": dict(technique.fitting.names) if technique.fitting else {},
+        "analysis_only": technique.analysis_only,
+        "tasks": [{"name": t.name, "prompt": t.prompt, "max_tokens": t.max_tokens} for t in find_tasks(technique)],
+    }
+
+
+def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
+    """The lines that explain a technique; ``prompts`` adds what its language tasks say to a chat model."""
+    doc = parts(technique.fn.__doc__ or "")
+    asked = find_tasks(technique)
+    yield f"{technique.family}.{technique.name}"
+    yield from ("", *_wrapped(doc.summary, "  "))
+    yield from _listed("Method", [_method(technique), technique.paper])
+    yield from _prose("When it helps", doc.helps)
+    yield from _prose("What it costs", doc.costs)
+    yield from _prose("Against the original", doc.against)
+    yield from _prose("More", doc.details)
+    yield from _listed("Parameters", _parameters(technique))
+    if technique.fitting:
+        signals = (f"{name.replace('_', ' ')}: {meaning}" for name, meaning in technique.fitting.names.items())
+        yield from _listed("Signals, each standardised among the candidates of a question", signals)
+    yield from _listed("Needs", _needs(technique))
+    yield from _listed("Asks the language model to", [task.name for task in asked])
+    for task in asked if prompts else ():
+        yield from ("", f"  Prompt of {task.name}")
+        yield from (f"    | {line}".rstrip() for line in task.prompt.splitlines())
+    yield ""
+
+
+def _prose(heading: str, text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(filter(None, text.split("\n\n"))):
+        yield from ("", *([] if number else [f"  {heading}"]), *_wrapped(paragraph, "    "))
+
+
+def _listed(heading: str, items: Iterable[str]) -> Iterator[str]:
+    for number, item in enumerate(filter(None, items)):
+        yield from (*([] if number else ["", f"  {heading}"]), *_wrapped(item, "    "))
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    text = text.replace("``", "`")
+    if "\n" in text:  # laid out by hand
+        return [f"{indent}{line}".rstrip() for line in text.splitlines()]
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _parameters(technique: Technique) -> Iterator[str]:
+    for key, default in technique.defaults.items():
+        within = f" ({technique.ranges[key]})" if key in technique.ranges else ""
+        choices = ", ".join(str(choice) or "''" for choice in technique.choices.get(key, ()))
+        yield f"{key} = {default!r}{within}{f'  (a search may vary it: {choices})' if choices else ''}"
+
+
+def _needs(technique: Technique) -> Iterator[str]:
+    for kind in technique.tools.values():
+        if kind not in LABELS:
+            yield f"{kind}, built once for a collection" if kind == "entity_graph" else kind
+    for family, names in technique.after.items():
+        yield f"{family} {' or '.join(names)} before it"
+    if technique.fitting:
+        when = "".join(f", if {name} is {' or '.join(map(str, its))}" for name, its in technique.fitting.when.items())
+        yield f"questions with gold evidence, on which it is fitted{when}; a fitted pipeline carries what it learned"
+    if technique.analysis_only:
+        yield "the gold evidence of the question itself: for analysis only, and never part of a pipeline"
+
+
+def _method(technique: Technique) -> str:
+    """The first line of the technique's file."""
+    return (inspect.getdoc(sys.modules[technique.fn.__module__]) or "").partition("\n")[0]

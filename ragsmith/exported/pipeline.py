@@ -23,9 +23,8 @@ from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, ordered
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.exported.file import ExportedFile
-from ragsmith.exported.reference import Reference
+from ragsmith.exported.reference import Reference, ScoreDifference, unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
-from ragsmith.exported.verification import ScoreDifference, unreproduced
 from ragsmith.models.model_objects import check_objects, partition_models
 from ragsmith.models.names import ModelNames, model_name_from
 from ragsmith.models.vector_stores import serves_one_process

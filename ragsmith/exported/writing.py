@@ -1,9 +1,11 @@
-"""Write a pipeline as YAML, with every parameter resolved, and with scores to verify it by."""
+"""Write the winner of a finished run, or another of its pipelines, as YAML with every parameter and its scores."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,27 @@ from typing import Any
 import yaml
 
 from ragsmith.datasets.bundled import names
+from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import GAP
-from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.ranking import common
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
-from ragsmith.models.vector_address import AUTO, to_relative_address
-from ragsmith.pipelines.genes import configuration
+from ragsmith.models.names import ModelNames
+from ragsmith.models.vector_address import AUTO, from_relative_address, to_relative_address
+from ragsmith.pipelines.genes import configuration, label
 from ragsmith.pipelines.hyperparameters import GENES
-from ragsmith.techniques.user_code import recorded
+from ragsmith.records.front import pick_pipeline
+from ragsmith.records.objectives import stored_latencies
+from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
+from ragsmith.store.store import RunRow, Store
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.techniques.user_code import ANYWHERE, import_recorded, recorded
+from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
 
@@ -119,3 +131,138 @@ def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
     if not path.is_dir() and dataset.source in names("datasets"):
         return {"bundled": dataset.source}
     return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A pipeline of a run that was written to ``path``.
+
+    ``pick`` is how it was picked, ``is_winner`` whether it is the run's winner. ``fitness`` and model ``calls`` are
+    means over the search ``questions`` that it finished.
+    """
+
+    path: Path
+    run: str
+    pick: str
+    label: str
+    is_winner: bool
+    fitness: float
+    calls: float
+    questions: int
+
+
+def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
+    """The key of a run on ``dataset`` (the latest with a winner, unless named), and its setup.
+
+    Raises:
+        UsageError: there is no such run, it has no winner, or a user's file that it needs is missing or has changed.
+    """
+    load_techniques()
+    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
+    recorded = [(row, RunRecord.from_dict(row.value)) for row in searches(store) if row.dataset == data.digest]
+    named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
+    if recorded and not named:
+        raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
+    ended = sorted(
+        ((row, record) for row, record in named if record.winner or record.no_winner),
+        key=lambda pair: pair[0].finished or "",
+    )
+    if named and not ended:
+        raise UsageError(_unfinished(store, data, *named[-1]))
+    if not ended:
+        raise UsageError(f"the cache has no search on {data.name!r} as it is now: run one first")
+    row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
+    if record.winner is None:
+        raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
+    import_recorded(record.imports, ANYWHERE)
+    names = ModelNames.from_dict(record.model_names)
+    if record.vector_store != AUTO:
+        names = replace(names, vector_store=from_relative_address(ANYWHERE, record.vector_store))
+    return row.key, Experiment(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
+
+
+def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
+    """Describe the state of an unfinished search, and how it finishes."""
+    state, count = record.state(row.state), len(store.proposals(row.key))
+    done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
+    if state == "running":
+        return f"the search {row.key[:12]} on {data.name!r} is still running and has no winner yet: wait until it ends"
+    return (
+        f"the search {row.key[:12]} on {data.name!r} was stopped {done} and has no winner yet: the same search command "
+        "goes on where it stopped, and `ragsmith report` shows what there is"
+    )
+
+
+def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pick: str = "best") -> str:
+    """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
+
+    Raises:
+        UsageError: the run is unknown, or has no winner, or no pipeline that ``pick`` names.
+    """
+    record = _finished(store, run_key)
+    return _yaml(store, run_key, record, pick_pipeline(store, run_key, record, pick), setup, folder, pick)
+
+
+def _finished(store: Store, run_key: str) -> RunRecord:
+    record = read_record(store, run_key)
+    if record is None or record.winner is None:
+        why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
+        raise UsageError(f"this run has no winner{why}")
+    return record
+
+
+def _yaml(
+    store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Experiment, folder: Path, pick: str
+) -> str:
+    """The YAML of the pipeline ``winner`` of a run."""
+    split, settings = record.split, record.settings
+    test = stored_evaluation(store, winner.key, split.test) if split.test else None
+    about = {
+        "key": run_key,
+        "space": record.space.name,
+        "strategy": settings.strategy,
+        "seed": settings.seed,
+        "evaluations": len(store.proposals(run_key)),
+        **({} if pick == "best" else {"pick": pick}),
+        **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
+    }
+    if (seconds := stored_latencies(store, record, [winner]).get(winner.key)) is not None:
+        asked = len(timed_on(split.order, winner.records))
+        about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
+    if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
+        about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
+    if record.failed:
+        aside = {question: str(why) for question, why in record.aside.items()}
+        about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}
+    ids = record.models
+    if winner.candidate[GENES:] and (described := store.evaluation(winner.key)):
+        ids = described.configuration["models"]
+    return export_yaml(
+        winner,
+        test,
+        setup.of(winner.candidate),
+        about,
+        location=dataset_location(setup.dataset, folder),
+        folder=folder,
+        fitness=settings.fitness,
+        ids=ids,
+    )
+
+
+def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:
+    """Write a run's winner, or what ``pick`` names, atomically to ``path``."""
+    return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
+
+
+def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
+    """Write a run's winner, or what ``pick`` names, and return its description; a `Notice` says if a file is replaced.
+
+    Raises:
+        UsageError: as for `winner_yaml`, or ``path`` is a folder.
+    """
+    record = _finished(store, run_key)
+    found = pick_pipeline(store, run_key, record, pick)
+    write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, telling=True)
+    fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
+    means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
+    return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))

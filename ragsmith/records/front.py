@@ -17,7 +17,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
 from ragsmith.evaluation.statistics import mean_at_most
-from ragsmith.records.latency import stored_latencies
+from ragsmith.records.objectives import stored_latencies
 from ragsmith.records.record import RunRecord
 from ragsmith.store.store import Store
 

@@ -12,7 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.records.latency import stored_latencies, stored_timings
+from ragsmith.records.objectives import stored_latencies, stored_timings
 from ragsmith.records.record import DatasetRecord, RunRecord, searches
 from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
 from ragsmith.reporting.values import PipelineRow, RunHeader

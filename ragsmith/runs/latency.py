@@ -8,7 +8,7 @@ from typing import Literal
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.latency import timed_on
-from ragsmith.records.latency import median_seconds
+from ragsmith.records.objectives import median_seconds
 from ragsmith.store.store import LatencyRow, Store
 
 

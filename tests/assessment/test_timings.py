@@ -28,7 +28,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
-from ragsmith.records.latency import store_timings, stored_timings
+from ragsmith.records.objectives import store_timings, stored_timings
 from ragsmith.reporting.pipeline_rows import latencies
 from ragsmith.store.store import LatencyRow, Store
 

@@ -10,8 +10,7 @@ import pytest
 import typer
 
 from ragsmith.cli import run
-from ragsmith.cli.app import load
-from ragsmith.cli.commands import COMMANDS
+from ragsmith.cli.app import COMMANDS, load
 
 
 def imported(*arguments: str) -> set[str]:

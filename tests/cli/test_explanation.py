@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.cli.explanation import explained, parts
+from ragsmith.cli.techniques import explained, parts
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Fitting, Technique, load_techniques
 from ragsmith.techniques.task_lookup import find_tasks

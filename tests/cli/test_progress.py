@@ -7,8 +7,7 @@ import json
 import pytest
 
 from ragsmith.building import log_progress
-from ragsmith.cli.building import show_building
-from ragsmith.cli.progress import Progress
+from ragsmith.cli.progress import Progress, show_building
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Spent

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ragsmith
+from ragsmith.api.reporting import Searched
 from ragsmith.api.result import Result
-from ragsmith.api.searching_each import Searched
 from ragsmith.datasets.bundled import domains
 from ragsmith.errors import BudgetExhausted
 from ragsmith.text.redaction import remember_secret

@@ -13,7 +13,7 @@ import pytest
 import ragsmith
 from ragsmith.deploying.kit import Kit
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.exported.winner import write_winner
+from ragsmith.exported.writing import write_winner
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store

@@ -9,7 +9,7 @@ import pytest
 from learned_ranking import weighing
 
 import ragsmith
-from ragsmith.api.ablating import AblationPlan
+from ragsmith.api.diagnosing import AblationPlan
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.diagnosis.ablation import ablation_of, wanted

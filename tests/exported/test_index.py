@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ragsmith.api.asking import LARGE, ask
-from ragsmith.api.scoring import evaluate
+from ragsmith.api.comparing import evaluate
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
 from ragsmith.errors import Notice, UsageError

@@ -19,7 +19,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.winner import write_winner
+from ragsmith.exported.writing import write_winner
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space

@@ -13,7 +13,7 @@ import pytest
 
 import ragsmith as package
 from ragsmith.api.arguments import SettingChanges
-from ragsmith.api.settings import settings_of
+from ragsmith.api.searching import settings_of
 from ragsmith.datasets.splits import split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment

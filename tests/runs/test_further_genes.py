@@ -21,7 +21,7 @@ from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.winner import winner_yaml
+from ragsmith.exported.writing import winner_yaml
 from ragsmith.measures.registry import REGISTERED, Measure
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.hyperparameters import GENES

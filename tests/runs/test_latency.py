@@ -25,7 +25,7 @@ from ragsmith.errors import RefusedContent, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import TIMED, this_machine
-from ragsmith.exported.winner import winner_yaml
+from ragsmith.exported.writing import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder

@@ -19,7 +19,7 @@ from ragsmith.evaluation.experiment import Experiment, prepare
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.exported.winner import winner_yaml
+from ragsmith.exported.writing import winner_yaml
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space

@@ -14,7 +14,7 @@ from served import is_judging, said
 
 from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.exported.winner import winner_yaml
+from ragsmith.exported.writing import winner_yaml
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space

@@ -10,7 +10,7 @@ import pytest
 
 import ragsmith
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.exported.winner import write_winner
+from ragsmith.exported.writing import write_winner
 from ragsmith.pipelines.genes import Candidate, configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings

@@ -1,11 +1,3 @@
 """``ragsmith dataset``: one file a step on the way from documents to a data set that can be searched."""
 
-from ragsmith.cli.dataset import (  # noqa: F401  # isort: skip  in the order of --help
-    show,
-    init,
-    importing,
-    anchor,
-    draft,
-    review,
-    check,
-)
+from ragsmith.cli.dataset import show, importing, draft  # noqa: F401  # isort: skip  in the order of --help

@@ -1,21 +1,26 @@
-"""``ragsmith dataset draft``."""
+"""``ragsmith dataset draft | review | check | gates``."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragsmith.cli.dataset.app import commands
+from ragsmith.cli.app import listing
+from ragsmith.cli.dataset.app import NameOrFolder, commands
 from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, interrupted_with
-from ragsmith.cli.listing import listing
 from ragsmith.cli.options import (
     CACHE,
+    REPORTS,
     BaseUrlOption,
     BudgetFlags,
     CacheOption,
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from ragsmith.extensions import Extension
     from ragsmith.labelling.drafting.asking import DraftingPlan
     from ragsmith.labelling.drafting.drafting import Drafted
+    from ragsmith.labelling.reviewing.review import Review
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def draft(
             on_progress=None if as_json else _say_progress,
         )
     if as_json:
-        say_json(_plain(drafted))
+        say_json(_drafted_json(drafted))
     else:
         _say_drafted(drafted, questions)
     if drafted.paused:
@@ -120,7 +126,7 @@ def _say_progress(drafts: int, passed: int, wanted: int) -> None:
     note(f"{drafts:>6,} drafts  {passed:>6,} of {wanted:,} passed")
 
 
-def _plain(drafted: Drafted) -> dict[str, object]:
+def _drafted_json(drafted: Drafted) -> dict[str, object]:
     return {
         "folder": str(drafted.folder),
         "questions": drafted.found + len(drafted.added),
@@ -167,3 +173,140 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
     if drafted.found + len(drafted.added):
         say(f"review it  ragsmith dataset review {shlex.quote(str(folder))}")
         say(f"search it  ragsmith search --dataset {shlex.quote(str(folder))}")
+
+
+@commands.command()
+def review(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set with drafted questions.")],
+    reviewer: Annotated[
+        str | None, typer.Option("--reviewer", help="Who decides. [default: the name you are logged in by]")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Port of the page, on this machine alone; 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at drafted questions, least certain first: accept, mend or reject each."""
+    from ragsmith.api.datasets import review as opened
+    from ragsmith.errors import UsageError
+    from ragsmith.labelling.reviewing.review import login_name
+
+    if not 0 <= port < 1 << 16:
+        raise UsageError(f"--port is {port}: give one from 0 to 65535")
+    with opened(folder) as found:
+        try:
+            _serve(found, login_name() if reviewer is None else reviewer, port, browser=browser)
+        finally:
+            _say_end(found, as_json=as_json)
+
+
+def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
+    from ragsmith.labelling.reviewing.page.access_token import doorway
+    from ragsmith.labelling.reviewing.page.server import ReviewServer
+
+    with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
+        note(f"review at  {server.url}")
+        note("end it on the page, or with Ctrl-C; every decision is kept at once")
+        if browser and _has_screen():
+            import webbrowser
+
+            webbrowser.open(stack.enter_context(doorway(server.url)))
+        server.serve_forever(poll_interval=0.2)
+
+
+def _has_screen() -> bool:
+    """Whether a browser could show something; without one a browser for terminals would take this one."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _say_end(found: Review, *, as_json: bool) -> None:
+    counts, folder = found.counts(), shlex.quote(str(found.folder))
+    if as_json:
+        say_json({"folder": str(found.folder), **counts})
+        return
+    gone = sum(counts.values()) - counts["pending"]
+    said = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
+    say(f"{found.folder}: {gone} of {sum(counts.values())} reviewed: {said}; {counts['pending']} to go")
+    if not counts["pending"]:
+        say(f"check it  ragsmith dataset check {folder}")
+
+
+@commands.command()
+def check(
+    dataset: NameOrFolder,
+    only: Annotated[list[str] | None, typer.Option(help="A gate to ask; may be given several times.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="A gate to leave out; may be given several times.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="GATE.OPTION=VALUE", help="An option of a gate; see  ragsmith dataset gates."),
+    ] = None,
+    imports: ImportsOption = None,
+    chunk_size: Annotated[int, typer.Option("--chunk-size", help="Characters in a chunk, at most.")] = 900,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="File for the page with plots. [default: reports/NAME/check.html]")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask of a data set whether it can tell good retrieval from bad; exit 1 if a gate fails.
+
+    The gates are listed by  ragsmith dataset gates.
+    """
+    import ragsmith
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.labelling.checking.page import check_page
+    from ragsmith.labelling.checking.wording import lines
+    from ragsmith.text.writing import write_file
+
+    data = load_dataset(dataset)
+    page = html or REPORTS / data.name / "check.html"
+    found = ragsmith.check_dataset(
+        data,
+        only=only or (),
+        without=without or (),
+        options=_options(settings or ()),
+        chunk_size=chunk_size,
+    )
+    if as_json:
+        say_json({**found.plain(), "passed": found.passed(strict=strict), "page": str(page)})
+    else:
+        for line in lines(found):
+            say(line)
+    write_file(check_page(found), page)  # last: where it cannot be written, what was found is said all the same
+    if not as_json:
+        say(str(page))
+    if not found.passed(strict=strict):
+        raise typer.Exit(1)
+
+
+@commands.command()
+def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
+    """List the gates of `ragsmith dataset check`, with their options."""
+    from ragsmith.labelling.checking.gates import GATES
+
+    if as_json:
+        say_json([{"name": one.name, "asks": one.asks, "options": one.options, "paper": one.paper} for one in GATES])
+        return
+    width = max(len(one.name) for one in GATES)
+    for one in GATES:
+        options = "".join(f"  {one.name}.{option}={value}" for option, value in one.options.items())
+        say(f"{one.name:<{width}}  {one.asks}{options}")
+
+
+def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
+    """The options of gates that are set on the command line: numbers and true or false as JSON has them, else text."""
+    from ragsmith.errors import WrongOption
+
+    found: dict[str, dict[str, object]] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        gate, dot, option = name.partition(".")
+        if not (gate and dot and option and equals and text):
+            raise WrongOption("set", f"is {setting!r}: give GATE.OPTION=VALUE, such as bm25.low=0.6")
+        if option in found.setdefault(gate, {}):
+            raise WrongOption("set", f"gives {name} twice: give it once")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found[gate][option] = value
+    return found

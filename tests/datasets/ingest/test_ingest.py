@@ -14,7 +14,7 @@ import pytest
 from mixed_folder import ENTRIES, NEEDED, Mixed, entries, sentences, written
 
 import ragsmith as library
-from ragsmith.api.ingesting import Intake
+from ragsmith.api.datasets import Intake
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
 from ragsmith.datasets.sources import read_sources

@@ -16,7 +16,7 @@ from drafting_replies import answering, draft_reply
 from fault_kinds import Fault, completion
 from fault_server import FaultServer
 
-from ragsmith.api.drafting import draft_questions
+from ragsmith.api.datasets import draft_questions
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.gateway.budget import Limits
 from ragsmith.labelling.drafting.asking import DraftingPlan, requests_for
