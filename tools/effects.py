@@ -27,6 +27,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from effect_model import write
 from learning import PIPELINES, learn
 from weights import learn_weights
 
@@ -116,7 +117,7 @@ def learn_own(given: argparse.Namespace) -> None:
             workers=given.workers,
             on_progress=report_progress,
         )
-    learned.write(given.output)
+    write(learned, given.output)
     print(*learned.checked, given.output, sep="\n")
 
 
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ranking=weights,
             on_progress=report_progress,
         )
-    replace(learned, ranking=None).write(SHIPPED)
+    write(replace(learned, ranking=None), SHIPPED)
     for check in learned.checked:
         print(check)
     print(f"{process_time():.0f} CPU seconds, {SHIPPED}")

@@ -7,13 +7,14 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+from effect_model import design_of, learned_from, sampling_noise
 from weights import learn_weights
 
 from ragsmith.datasets.groups import by_main_document, units
 from ragsmith.datasets.overlap import sample_of as sample_of_documents
+from ragsmith.effects.beliefs import Array, student_95
 from ragsmith.effects.corpus import corpus_of
-from ragsmith.effects.knowledge import FEWEST, Knowledge, ObservedDataset, RecommendationCheck, design_of
-from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
+from ragsmith.effects.knowledge import FEWEST, Knowledge, ObservedDataset, RecommendationCheck
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.errors import UsageError
@@ -85,7 +86,7 @@ def learn(
                 told(setup.dataset.name, start, len(sample))
                 evaluations += _evaluated(evaluator, setup, sample[start : start + BATCH])
         observed.append(observed_of(setup, sample, evaluations))
-    knowledge = Knowledge.of(observed)
+    knowledge = learned_from(observed)
     checks = [check for setup in setups for check in _checks(knowledge, setup, space, store, workers, told)]
     made: dict[str, str | int] = {"space": space.name, "pipelines": pipelines, "seed": seed}
     return replace(knowledge, checked=tuple(checks), made=made, ranking=ranking)
@@ -192,7 +193,7 @@ def _checks(
     if len(together) < 2 or any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
         return
     told(f"{data.name}, left out", 0, len(COST_CLASSES))
-    apart = Knowledge.of(others.observed, steps=CHECK_STEPS, start=knowledge)
+    apart = learned_from(others.observed, steps=CHECK_STEPS, start=knowledge)
     answered = _answered(setup)
     weights = Weights() if answered else Weights(1, 0)
     models = ModelClasses.of(setup.models)

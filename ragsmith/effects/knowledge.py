@@ -7,11 +7,10 @@ can be left out where it is itself the target, and R and G can be weighted in an
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.overlap import OVERLAPPING, overlap
-from ragsmith.effects.beliefs import Beliefs, PartOfFitness
+from ragsmith.effects.beliefs import Array, Beliefs, DatasetBlock, Effects, EffectVariances, PartOfFitness, effects
 from ragsmith.effects.corpus import CorpusProfile
-from ragsmith.effects.mixed_model import STEPS, Array, DatasetBlock, Effects, EffectVariances, effects, fit
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
@@ -43,9 +41,6 @@ FEWEST = 2
 LARGEST = 256 * MIB
 """Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
 AGAIN = "`tools/effects.py` makes one"
-_GROUPS = np.ones(len(GROUPS))
-START = EffectVariances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
-"""Where the search for variances begins; of scores between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -110,27 +105,6 @@ class Knowledge:
     made: Mapping[str, str | int] = field(default_factory=dict)
     ranking: GeneralWeights | None = None
 
-    @classmethod
-    def of(
-        cls, observed: Sequence[ObservedDataset], *, steps: int = STEPS, start: Knowledge | None = None
-    ) -> Knowledge:
-        """What ``observed`` teaches; the search for variances goes ``steps`` steps from where ``start`` is.
-
-        Raises:
-            UsageError: there are fewer than two data sets.
-        """
-        variances = {}
-        for part in PARTS:
-            blocks, _, groups = _blocks(observed, part)
-            if len(blocks) < FEWEST:
-                raise UsageError(
-                    f"effects on {part} are learned from {FEWEST} data sets or more, which tell how they differ, and "
-                    f"here are {len(blocks)}: name more"
-                )
-            variances[part] = fit(blocks, groups, start.variances[part] if start else START, steps)
-        code = {name: found for name in _used(observed) if (found := _code(name))}
-        return cls(tuple(observed), variances, code)
-
     def without(self, sample: Sequence[int]) -> Knowledge:
         """What the data sets teach that do not overlap with the documents of ``sample``, under the same variances."""
         return replace(self, observed=tuple(one for one in self.observed if not one.overlaps(sample)))
@@ -140,7 +114,7 @@ class Knowledge:
         """The techniques whose code has changed, or which are gone: what is known of them is of before."""
         rankings = [self.ranking] if self.ranking else map(shipped, SHIPPED_WEIGHTS)
         known = [*self.code.items(), *(item for ranking in rankings for item in ranking.code.items())]
-        return tuple(dict.fromkeys(name for name, code in known if _code(name) != code))
+        return tuple(dict.fromkeys(name for name, code in known if fingerprint_of(name) != code))
 
     def beliefs(self, corpus: CorpusProfile, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
         """What to expect of pipelines on ``corpus``, with models of these classes.
@@ -191,7 +165,7 @@ class Knowledge:
         """
         key = part, kind, stretch
         if key not in self._worked_out:
-            blocks, places, groups = _blocks(self.observed, part)
+            blocks, places, groups = blocks_of(self.observed, part)
             its = self.variances[part]
             nothing = Effects(np.empty(0), np.empty((0, 0)))
             self._worked_out[key] = places, effects(blocks, groups, its, kind, stretch) if blocks else nothing
@@ -221,7 +195,7 @@ class Knowledge:
     @cached_property
     def _costs(self) -> dict[str, float]:
         """Calls that each option adds to naive RAG: least squares over all pipelines, the cheap ones counting most."""
-        rows = [_options(labels) for one in self.observed if one.calls for labels in one.pipelines]
+        rows = [options_of(labels) for one in self.observed if one.calls for labels in one.pipelines]
         asking = [option for option in sorted({option for row in rows for option in row}) if _asks(option)]
         if not asking:
             return {}
@@ -230,31 +204,12 @@ class Knowledge:
         found = np.linalg.lstsq(design / taken[:, None], (taken - 1.0) / taken, rcond=None)[0]
         return {option: max(0.0, float(cost)) for option, cost in zip(asking, found, strict=True)}
 
-    def write(self, path: Path) -> None:
-        """Write a file that `read` reads: a line for each data set, and the same bytes for the same knowledge."""
-        pipelines = [*(one.pipeline for one in self.checked), *(p for one in self.observed for p in one.pipelines)]
-        options = sorted({option for labels in pipelines for option in _options(labels)})
-        at = {option: place for place, option in enumerate(options)}
-        plain = {
-            "format": FORMAT,
-            "made": dict(self.made),
-            "options": options,
-            "code": dict(sorted(self.code.items())),
-            "variances": {part: asdict(its) for part, its in self.variances.items()},
-            "datasets": [{**asdict(one), "pipelines": _numbered(one.pipelines, at)} for one in self.observed],
-            "checked": [{**asdict(one), "pipeline": _numbered([one.pipeline], at)[0]} for one in self.checked],
-        }
-        if self.ranking is not None:
-            plain["ranking"] = self.ranking.plain()
-        parts = (f"{json.dumps(key)}: {_laid_out(_rounded(value))}" for key, value in plain.items())
-        path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-
 
 def read(path: str | Path | None = None) -> Knowledge:
     """Read what was learned: what ships with ragsmith, unless a file is named.
 
     Raises:
-        UsageError: the file is not there, or not one that `Knowledge.write` wrote.
+        UsageError: the file is not there, or not one of learned effects.
     """
     load_techniques()  # they say which models an option asks, and whether its code has changed
     file = SHIPPED if path is None else Path(path)
@@ -369,17 +324,9 @@ def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:
     return tuple(options[number] for number in numbers)
 
 
-def _numbered(pipelines: Sequence[Labels], at: Mapping[str, int]) -> list[list[int]]:
-    return [[at[option] for option in _options(labels)] for labels in pipelines]
-
-
-def _options(labels: Labels) -> list[str]:
+def options_of(labels: Labels) -> list[str]:
+    """The options of a pipeline, as ``family.option``."""
     return [f"{family.name}.{label}" for family, label in zip(FAMILIES, labels, strict=True)]
-
-
-def _used(observed: Sequence[ObservedDataset]) -> list[str]:
-    """The techniques of all pipelines, as ``family.name``."""
-    return sorted({technique_of(option) for one in observed for labels in one.pipelines for option in _options(labels)})
 
 
 def _asks(option: str) -> bool:
@@ -390,21 +337,15 @@ def _asks(option: str) -> bool:
     return its.tier != "collection" and known is not None and "language_model" in known.tools.values()
 
 
-def _code(technique: str) -> str | None:
+def fingerprint_of(technique: str) -> str | None:
     """The fingerprint of a technique, None of one that is not there."""
     family, _, name = technique.partition(".")
     found = next(its for its in FAMILIES if its.name == family).techniques.get(name)
     return found.code if found else None
 
 
-def design_of(pipelines: Sequence[Labels], part: str, models: ModelClasses) -> tuple[Array, NDArray[np.int_]]:
-    """The terms of pipelines by weight, a row each, and the group of each column."""
-    rows = [terms_of(labels, part, models) for labels in pipelines]
-    groups = {term.name: term.group for terms in rows for term in terms}
-    return _filled(rows, {name: place for place, name in enumerate(groups)}), np.array(list(groups.values()), dtype=int)
-
-
-def _filled(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
+def design_matrix(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
+    """The terms by weight: a row for each pipeline, a column for each term."""
     design = np.zeros((len(rows), len(places)))
     for row, terms in zip(design, rows, strict=True):
         for term in terms:
@@ -412,7 +353,7 @@ def _filled(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
     return design
 
 
-def _blocks(
+def blocks_of(
     observed: Sequence[ObservedDataset], part: str
 ) -> tuple[list[DatasetBlock], dict[str, int], NDArray[np.int_]]:
     """What was seen of a part of the fitness, the columns of the terms by name, and the group of each column."""
@@ -423,26 +364,5 @@ def _blocks(
     blocks = []
     for one, of_set in zip(seen, rows, strict=True):
         means, noise = np.array(one.means[part]), np.array(one.noise[part])
-        blocks.append(DatasetBlock(_filled(of_set, places), means, noise, one.corpus.kind))
+        blocks.append(DatasetBlock(design_matrix(of_set, places), means, noise, one.corpus.kind))
     return blocks, places, np.array(list(groups.values()), dtype=int)
-
-
-def _rounded(value: Any) -> Any:
-    """Plain data with seven digits of each number, which is more than any of them holds."""
-    match value:
-        case float():
-            return float(f"{value:.7g}")
-        case np.ndarray():
-            return _rounded(value.tolist())
-        case dict():
-            return {key: _rounded(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_rounded(inner) for inner in value]
-    return value
-
-
-def _laid_out(value: Any) -> str:
-    """JSON, with each entry of a list of mappings on a line of its own."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in value) + "\n]"
-    return json.dumps(value, ensure_ascii=False)

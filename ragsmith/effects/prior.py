@@ -15,8 +15,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragsmith.effects.beliefs import Beliefs, PartOfFitness
-from ragsmith.effects.mixed_model import Array
+from ragsmith.effects.beliefs import Array, Beliefs, PartOfFitness
 from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.hyperparameters import GENES

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from ragsmith.effects.beliefs import Beliefs
+from ragsmith.effects.beliefs import Beliefs, student_95
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import Knowledge
-from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.prior import Prior
 from ragsmith.effects.terms import ModelClasses, labels_of, usual
 from ragsmith.errors import SpaceError

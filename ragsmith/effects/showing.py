@@ -9,9 +9,8 @@ from itertools import product
 
 import numpy as np
 
-from ragsmith.effects.beliefs import Beliefs
+from ragsmith.effects.beliefs import Beliefs, student_95
 from ragsmith.effects.knowledge import Knowledge, RecommendationCheck
-from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
 from ragsmith.evaluation.general_weights import SHIPPED, shipped
 from ragsmith.techniques.families import FAMILIES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from effect_model import learned_from
 from learning import sample_of
 
 from ragsmith.effects.corpus import CorpusProfile
@@ -71,4 +72,4 @@ def space() -> Space:
 
 @pytest.fixture(scope="session")
 def knowledge(space: Space, prose: CorpusProfile) -> Knowledge:
-    return Knowledge.of([made_up(name, seed, space, prose) for seed, name in enumerate("abcd")], steps=10)
+    return learned_from([made_up(name, seed, space, prose) for seed, name in enumerate("abcd")], steps=10)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effect_model import write
 from learning import deviations, groups_of, learn, sample_of
 
 from ragsmith.datasets.dataset import make_dataset
@@ -103,7 +104,7 @@ def test_what_is_in_the_cache_is_not_computed_again(
 
 def test_how_it_was_made_is_kept(learned: tuple[Knowledge, Path], tmp_path: Path) -> None:
     knowledge, _ = learned
-    knowledge.write(tmp_path / "effects.json")
+    write(knowledge, tmp_path / "effects.json")
     assert read(tmp_path / "effects.json").made == {"space": "tiny", "pipelines": 16, "seed": 0}
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effect_model import fit, sampling_noise
 
-from ragsmith.effects.mixed_model import DatasetBlock, EffectVariances, effects, fit, sampling_noise, student_95
+from ragsmith.effects.beliefs import DatasetBlock, EffectVariances, effects, student_95
 
 OPTIONS = (4, 3)
 """Options of two families; the terms are one an option, in two groups."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from effect_model import START
 from weights import learn_weights, observations
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.effects.knowledge import START, Knowledge
+from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.showing import weights_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment

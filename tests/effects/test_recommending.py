@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effect_model import learned_from, write
 
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.knowledge import SHIPPED, Knowledge, read
@@ -192,9 +193,9 @@ def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledg
 
 def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
-    knowledge.write(first)
+    write(knowledge, first)
     again = read(first)
-    again.write(second)
+    write(again, second)
     assert first.read_bytes() == second.read_bytes()
     assert again.observed[0].pipelines == knowledge.observed[0].pipelines
     assert again.stale == ()
@@ -264,7 +265,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(
 
 def test_one_data_set_cannot_tell_what_is_general(knowledge: Knowledge) -> None:
     with pytest.raises(UsageError, match="2 data sets or more"):
-        Knowledge.of(knowledge.observed[:1])
+        learned_from(knowledge.observed[:1])
 
 
 def test_classes_of_models() -> None:

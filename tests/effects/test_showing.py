@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effect_model import learned_from
 
 from ragsmith.effects.knowledge import Knowledge, ObservedDataset, RecommendationCheck, in_words
 from ragsmith.effects.showing import effects_of, pairs_of, pooled
@@ -36,7 +37,7 @@ def test_pairs_that_change_each_other_are_shown(knowledge: Knowledge) -> None:
         return tuple(mean - 0.05 * (labels[2] == "bm25" and labels[3] == "cross_encoder") for mean, labels in pairs)
 
     changed = [replace(one, means={part: means(one, part) for part in one.means}) for one in knowledge.observed]
-    first, *others = pairs_of(Knowledge.of(changed, steps=10), most=3)
+    first, *others = pairs_of(learned_from(changed, steps=10), most=3)
     assert (first.first, first.second) == ("retrieval.bm25", "reranking.cross_encoder")
     assert -0.05 < first.gain < -0.01  # few of the sample have the pair, so that it is shrunk
     assert len(others) == 2

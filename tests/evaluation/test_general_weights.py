@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effect_model import START, write
 from learned_ranking import Array, loss_of, random_questions, weighing
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.overlap import sample_of
-from ragsmith.effects.knowledge import START, Knowledge, read
+from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.general_weights import (
@@ -317,7 +318,7 @@ def test_a_damaged_file_is_refused_and_says_where(
     known: GeneralWeights, damage: tuple[Any, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "learned.json"
-    Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=known).write(path)
+    write(Knowledge((), {"retrieval": START, "generation": START}, {}, ranking=known), path)
     found = read(path).ranking
     assert found is not None
     assert found.plain() == known.plain()
