@@ -269,7 +269,7 @@ def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
     put_toy(store)
     record = choose_run(store, "toy").record
     leaky = replace(record, split=replace(record.split, unused=("u1", "u2"), leaks=Leaks(8, 1, 3)))
-    store.update_run("run", "finished", leaky.plain())
+    store.update_run("run", "finished", leaky.to_dict())
     report = load_report(store, "toy")
     assert report.about.record == leaky
     said = (

@@ -81,7 +81,7 @@ def put_toy(
     types = {question: "even" if int(question[1:]) % 2 == 0 else "odd" for question in [*SEARCH, *TEST]}
     modalities = {question: "prose" if int(question[1:]) < 6 else "table" for question in types}
     about = DatasetRecord(TITLE, "Made up.", 2, 7, types, modalities)
-    store.put_dataset(digest, name, about.plain())
+    store.put_dataset(digest, name, about.to_dict())
     keys = {label: f"{name}: {label}" for label in ("naive", "bm25", "hybrid", "hybrid reranked", "reranked")}
     genes = {
         "naive": {},
