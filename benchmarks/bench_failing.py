@@ -13,9 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.causes import WELL_BY_WORDS, Cause, well_from
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
-from ragsmith.diagnosis.failing import WELL_BY_WORDS, well_from
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment, ordered, prepare
 from ragsmith.evaluation.scoring import scored

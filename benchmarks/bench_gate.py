@@ -7,7 +7,7 @@ share of the questions, drawn by a seed: as a pipeline whose parts fail by chanc
 changes the pipeline's file, and is gated against the file of `main` with the commands of docs/gate_workflow.yml, in
 processes of their own. On noise both have the same share, and different seeds. The regression has a larger share: the
 smallest of a grid whose predicted power is .8 or more. It is predicted from the scores with and without passages, by
-the variance that the lots have and the formula of `ragsmith.comparison.power`; then the branches are run, once.
+the variance that the lots have and the formula of `ragsmith.comparison.difference`; then the branches are run, once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from ragsmith.comparison.power import chance
+from ragsmith.comparison.difference import chance
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARE = 0.1

@@ -36,7 +36,7 @@ from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, folds
-from ragsmith.diagnosis.pooling import pooled
+from ragsmith.diagnosis.estimates import pooled
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment

@@ -37,11 +37,9 @@ from statistics import fmean, median
 
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison import power as test_power
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.difference import difference
+from ragsmith.comparison.difference import POWER, chance, difference, smallest
 from ragsmith.comparison.looks import ALPHA
-from ragsmith.comparison.power import chance
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
@@ -411,12 +409,12 @@ def simulated(groups: Groups, worlds: int, seed: int) -> float | None:
     def share_at(true: float) -> float:
         return sum(shows(values, numbers, true) for values, numbers in each) / worlds
 
-    if share_at(MOST) < test_power.POWER:
+    if share_at(MOST) < POWER:
         return None
     low, high = 0.0, MOST
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if share_at(middle) >= test_power.POWER else (middle, high)
+        low, high = (low, middle) if share_at(middle) >= POWER else (middle, high)
     return high
 
 
@@ -434,7 +432,7 @@ def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float |
             continue  # it is the winner, or answers alike
         groups = grouped(differences, clusters)
         seen = difference(list(differences.values()), [0.0] * len(both), clusters.numbers(both))
-        predicted = test_power.smallest(seen.error, seen.groups, ALPHA, effective=seen.effective)
+        predicted = smallest(seen.error, seen.groups, ALPHA, effective=seen.effective)
         of_worlds = simulated(groups, worlds, WORLD_SEED)
         print(
             f"| {name} | {title} | {len(both)} | {len(groups)} | {seen.mean_difference:+.3f} | "

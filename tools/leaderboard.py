@@ -33,7 +33,7 @@ from ragsmith.api.result import Result
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
-from ragsmith.diagnosis.pooling import pooled
+from ragsmith.diagnosis.estimates import pooled
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits

@@ -9,10 +9,9 @@ from typing import Unpack
 
 from ragsmith.api.arguments import WorkArguments
 from ragsmith.api.resources import PriceSpec, Resources, read_given_prices
-from ragsmith.assessment.gate import MIN_EFFECT, GateResult
+from ragsmith.assessment.gate import MIN_EFFECT, GateResult, junit_error
 from ragsmith.assessment.gate import gate as gated
-from ragsmith.assessment.junit import junit as junit_of
-from ragsmith.assessment.junit import junit_error
+from ragsmith.assessment.gate import junit as junit_of
 from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
 from ragsmith.assessment.pairwise import compare as side_by_side
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed

@@ -24,8 +24,8 @@ from ragsmith.gateway.budget import Spent
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import answered, build_report
-from ragsmith.reporting.page import chart_page, chart_svg
 from ragsmith.reporting.plots import convergence
+from ragsmith.reporting.rendering import chart_page, chart_svg
 from ragsmith.reporting.report_files import write_reports
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.summary import summary_lines

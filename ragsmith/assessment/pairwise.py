@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.counting import count_look
 from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.digest import digest
@@ -28,14 +28,14 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.genes import configuration, label
 from ragsmith.reporting.facts import looked
 from ragsmith.store.store import Store
-from ragsmith.text.table import Path, to_csv
+from ragsmith.text.table import ColumnPath, to_csv
 from ragsmith.types import Example
 
 PARTS = ("test", "search", "all")
 """The parts of a data set that pipelines may be compared on."""
 
 
-PAIRWISE: Mapping[str, Path] = {
+PAIRWISE: Mapping[str, ColumnPath] = {
     "question": "id",
     **{name: name for name in ("type", "group", "gain")},
     **{

@@ -17,9 +17,9 @@ from ragsmith.cli.output import note, say, say_json, table
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
+    from ragsmith.diagnosis.diagnosed import ReadPassage
     from ragsmith.diagnosis.explaining import QuestionExplanation, RankedChunk, StageExplanation
     from ragsmith.diagnosis.interventions import Ceiling
-    from ragsmith.diagnosis.reading import ReadPassage
 
 WIDTH = 80
 LABEL = 17

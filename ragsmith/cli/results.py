@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
     from ragsmith.reporting import report_json, summary_lines
-    from ragsmith.reporting.spreadsheet import across_json
+    from ragsmith.reporting.report_files import across_json
 
     written = ragsmith.report(cache, output, dataset)
     if as_json:

@@ -179,7 +179,7 @@ def _note_damaged(found: Result) -> None:
 
 
 def _each_plain(found: Searched) -> dict[str, Any]:
-    from ragsmith.reporting.spreadsheet import across_json
+    from ragsmith.reporting.report_files import across_json
 
     return {
         "datasets": {

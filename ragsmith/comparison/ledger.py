@@ -1,9 +1,9 @@
-"""The user's ledger of looks, which counts them across folders and caches.
+"""Count the uses of test questions for verdicts ("looks"), in the cache and in the user's ledger.
 
-It is a small SQLite file, ``looks.sqlite``, in the user's data folder: ``$XDG_DATA_HOME/ragsmith`` or
-``~/.local/share/ragsmith``, on macOS ``~/Library/Application Support/ragsmith``, on Windows
-``%LOCALAPPDATA%\\ragsmith``. ``RAGSMITH_LEDGER`` names another file, and ``RAGSMITH_LEDGER=off`` none. It has digests,
-numbers and dates, and no text or path. If it cannot be used, a warning is issued.
+The ledger counts them across caches. It is a small SQLite file, ``looks.sqlite``, in the user's data folder:
+``$XDG_DATA_HOME/ragsmith`` or ``~/.local/share/ragsmith``, on macOS ``~/Library/Application Support/ragsmith``, on
+Windows ``%LOCALAPPDATA%\\ragsmith``. ``RAGSMITH_LEDGER`` names another file, and ``RAGSMITH_LEDGER=off`` none. It has
+digests, numbers and dates, and no text or path. If it cannot be used, a warning is issued.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.digest import digest
 from ragsmith.errors import Notice
-from ragsmith.store.store import TIMEOUT
+from ragsmith.store.store import TIMEOUT, LookRow, Store
 
 VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
@@ -168,3 +170,33 @@ def renumber(
     """Renumber a look that was numbered by ``looks`` alone, counting those that only ``others`` know, too."""
     further = [len(others.get(question, set()) - looks.get(question, set())) for question in questions]
     return PreviousUses(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))
+
+
+def count_look(store: Store, look: str, questions: Collection[str], day: str) -> HoldoutUse:
+    """Record a look at ``questions``, given as digests of their contents, on an ISO 8601 ``day``, and return it.
+
+    The same key on other questions is another look. A known look keeps its number, the higher one if cache and ledger
+    differ. One that only the cache knows, as there was no ledger, comes after all looks that only the ledger knows. A
+    new one comes after all looks at the question with most of them.
+    """
+    distinct = sorted(set(questions))
+    key = digest("look at questions", look, distinct)
+
+    def decide(page: LedgerPage | None) -> PreviousUses:
+        with store.looking() as shelf:
+            row = shelf.row(key)
+            here = PreviousUses(row.number, row.fresh) if row else None
+            there = page.seen(key) if page else None
+            if here and page and not there:
+                seen = renumber(here, shelf.looks(distinct), page.looks(distinct), distinct)
+            elif before := [one for one in (here, there) if one]:
+                seen = max(before, key=lambda one: one.number)
+            else:
+                seen = number_new(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, key)
+            shelf.put(LookRow(key, seen.number, seen.fresh, day, distinct))
+            if page:
+                page.record(key, distinct, seen, day)
+        return seen
+
+    seen, remembered = with_ledger(decide)
+    return HoldoutUse(seen.number, len(distinct), seen.fresh, remembered)

@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison import power
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.difference import Difference, difference, least_p, shifted_p
+from ragsmith.comparison.difference import Difference, difference, least_p, shifted_p, smallest
 from ragsmith.comparison.looks import ALPHA, adjusted
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
@@ -162,7 +161,7 @@ def _with_power(made: Comparison, family: int, look: int) -> Comparison:
     level = ALPHA / (family * 2 ** (look - 1))
     if found.groups < FEWEST_GROUPS:
         return made
-    detectable = power.smallest(found.error, found.groups, level, effective=found.effective)
+    detectable = smallest(found.error, found.groups, level, effective=found.effective)
     shown = made.verdict in (Verdict.BETTER, Verdict.WORSE)
     if detectable is None or shown or not found.mean_difference:
         return replace(made, detectable=detectable)

@@ -29,6 +29,11 @@ class Change:
     allowed: bool
 
 
+def identity(candidate: Candidate) -> tuple[str, ...]:
+    """By what a pipeline is recognised, whatever its techniques learned."""
+    return tuple(replace(gene, fit=None).identity if gene.fit else gene.identity for gene in candidate)
+
+
 def plain_of(winner: Candidate, space: Space) -> Candidate:
     """Naive RAG in the terms of ``space``: where it has the technique with other parameters only, its first option."""
     found = []

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES
-from ragsmith.diagnosis.diagnosed import Follow, diagnosed
-from ragsmith.diagnosis.failing import RANKED, Fate, Followed, well_from
-from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
+from ragsmith.diagnosis.causes import MEANINGS, RANKED, REMEDIES, Fate, Followed, well_from
+from ragsmith.diagnosis.diagnosed import Follow, GoldPassage, ReadPassage, diagnosed
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, composite

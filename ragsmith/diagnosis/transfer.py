@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.diagnosis.contrasts import Estimate, contrast
+from ragsmith.diagnosis.estimates import Estimate, contrast
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, ranked
 from ragsmith.pipelines.genes import label

@@ -8,8 +8,7 @@ terminal take the same values. `overview` does the same for several reports toge
 from __future__ import annotations
 
 from ragsmith.reporting.building import load_report
-from ragsmith.reporting.report_files import WrittenReports, write_report
-from ragsmith.reporting.spreadsheet import report_json
+from ragsmith.reporting.report_files import WrittenReports, report_json, write_report
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import RunReport, folder_of
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS
-from ragsmith.diagnosis.contrasts import Estimate
-from ragsmith.diagnosis.option_effects import OptionEffect
-from ragsmith.diagnosis.pooling import PooledEstimate, pooled
+from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, pooled
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.values import RunReport

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
 from ragsmith.reporting.charts import ForestPlot, ForestRow
-from ragsmith.reporting.markdown import document
-from ragsmith.reporting.page import rendered
 from ragsmith.reporting.plots import MOST_OPTIONS, forest, kind_of
+from ragsmith.reporting.rendering import document, rendered
 from ragsmith.reporting.sections import with_terms
 from ragsmith.text import numbers
 from ragsmith.text.table import Table, counts, figures, prose, texts

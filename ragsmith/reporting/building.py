@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.diagnosis.option_effects import OptionEffect, option_effects
+from ragsmith.diagnosis.estimates import OptionEffect, option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.diagnosis.pooling import PooledEstimate
+from ragsmith.diagnosis.estimates import PooledEstimate
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting.across import Across, PooledEffect, PooledTest

@@ -1,24 +1,230 @@
-"""Reports to files: a folder for each data set, and a page across them when there are several."""
+"""Reports to files, CSV and JSON: a folder for each data set, and a page across them when there are several.
+
+CSV is safe to open in a spreadsheet.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.transfer import kept
 from ragsmith.errors import LeftOut, UsageError
-from ragsmith.reporting import spreadsheet
+from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.building import read_report
-from ragsmith.reporting.markdown import index_markdown, report_markdown
-from ragsmith.reporting.page import index_page, report_page
+from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
 from ragsmith.reporting.run_data import choose_run, reported_datasets
-from ragsmith.reporting.values import RunReport
+from ragsmith.reporting.values import PipelineRow, RunReport
+from ragsmith.reporting.verdicts import against
+from ragsmith.reporting.wording import NAIVE
 from ragsmith.store.store import Store
+from ragsmith.text.table import ColumnPath, rounded, to_csv
 from ragsmith.text.writing import write_file
+
+
+def _bounds(name: str, *path: str) -> dict[str, ColumnPath]:
+    """Columns of a mean and its interval."""
+    return {name: (*path, "mean"), f"{name}_low": (*path, "low"), f"{name}_high": (*path, "high")}
+
+
+EFFECT: Mapping[str, ColumnPath] = {
+    "pairs": "its.pairs",
+    "questions": "its.gain.n",
+    "groups": "its.gain.groups",
+    "gain": "gain.mean",
+    "low": "gain.low",
+    "high": "gain.high",
+    "error": "its.gain.error",
+}
+
+POOLED: Mapping[str, ColumnPath] = {name: f"pooled.{name}" for name in ("between", "datasets", "agree", "unchanged")}
+
+ACTIVITY: Mapping[str, ColumnPath] = {
+    "family": "option.family",
+    "option": "option.name",
+    "against": "against",
+    "difference": "option.probe.difference",
+    "activity": "option.probe.activity",
+    "questions": "option.probe.compared",
+    "inert": "option.probe.inert",
+    "calls_added": "option.probe.calls",
+    **_bounds("change", "option", "probe", "change"),
+    **_bounds("retrieval_change", "option", "probe", "retrieval"),
+    "fitness_with": "option.effect.with_mean",
+    "proposed_with": "option.effect.with_n",
+    "fitness_without": "option.effect.without_mean",
+    "proposed_without": "option.effect.without_n",
+}
+
+PARTS: Mapping[str, ColumnPath] = {
+    **{name: name for name in ("kind", "family", "option", "instead", "together")},
+    "questions": "worth.fitness.n",
+    "groups": "worth.fitness.groups",
+    **{
+        f"{name}_{end}": f"worth.{name}.{'mean' if end == 'worth' else end}"
+        for name in HEADLINE
+        for end in ("worth", "low", "high")
+    },
+    "calls_saved": "calls",
+    "seconds_saved": "seconds",
+    "why_not": "why_not",
+}
+
+INTERACTIONS: Mapping[str, ColumnPath] = {
+    "parts": "options",
+    "questions": "beyond.n",
+    "groups": "beyond.groups",
+    **_bounds("expected", "expected"),
+    **_bounds("observed", "observed"),
+    **_bounds("beyond", "beyond"),
+}
+
+TRANSFERS: Mapping[str, ColumnPath] = {
+    "winner_of": "source",
+    "on": "target",
+    "part": "part",
+    "pipeline": "label",
+    "questions": "questions",
+    "fitness": "fitness",
+    "calls": "calls",
+    "own_fitness": "own",
+    "behind": "regret",
+    "behind_low": "behind.low",
+    "behind_high": "behind.high",
+    "place": "place",
+    "of": "of",
+}
+
+
+def ranking_csv(report: RunReport) -> str:
+    """Every pipeline of the search that has a score, with all of them, then what it is compared to; search questions.
+
+    ``<measure>_n`` counts the questions that have a value, where not every question has one. ``ranked_by`` is there
+    where a pipeline failed on questions that count.
+    """
+    compared = {**report.baselines, **({"random": report.random} if report.random else {})}
+    records: list[dict[str, Any]] = [
+        {"rank": f"{place}", "row": row, "genomes": row.shared} for place, row in enumerate(report.ranking, 1)
+    ]
+    records += [{"rank": against(name, len(report.random_curve)), "row": row} for name, row in compared.items()]
+    rows: list[PipelineRow] = [record["row"] for record in records]
+    columns: dict[str, ColumnPath] = {"rank": "rank", "pipeline": "row.label", "genomes": "genomes"}
+    columns |= {name: f"row.coverage.{name}" for name in ("questions", "attempted", "scored", "failed")}
+    if any(row.ranked_by is not None for row in rows):
+        columns["ranked_by"] = "level"
+        records = [{**record, "level": record["row"].level if record["row"].scores else None} for record in records]
+    for name in dict.fromkeys(name for row in rows for name in row.scores):
+        columns |= _bounds(name, "row", "scores", name)
+        if any(name in row.scores and row.scores[name].n is not None for row in rows):
+            columns[f"{name}_n"] = ("row", "scores", name, "n")
+    for name in dict.fromkeys(name for row in rows for name in row.usage):
+        columns[f"{name}_per_question"] = ("row", "usage", name)
+    if any(row.latency_seconds is not None for row in rows):
+        columns["latency_seconds"] = "row.latency_seconds"
+    for name in dict.fromkeys(name for row in rows for name in row.genes):
+        columns[f"gene_{name}"] = ("row", "genes", name)
+    return to_csv(records, columns)
+
+
+def activity_csv(report: RunReport) -> str:
+    """Every option: alone in naive RAG or in the pipeline ``against``, and among the proposals of the search."""
+    options = ({"option": one, "against": one.probe and (one.probe.against or NAIVE)} for one in report.options)
+    return to_csv(options, ACTIVITY)
+
+
+def questions_csv(report: RunReport) -> str:
+    """Winner and what it is compared to, question by question; the cause is that of the winner and of naive RAG."""
+    outcomes = {one.question: {"winner": one.winner, "naive": one.naive} for one in report.questions.asked}
+    records = ({"its": one, "outcome": outcomes.get(one.question, {}).get(one.pipeline)} for one in report.answered)
+    columns: dict[str, ColumnPath] = {
+        name: f"its.{name}" for name in ("split", "question", "type", "modality", "pipeline", "state")
+    }
+    columns["cause"] = "outcome.cause"
+    columns |= {
+        name: ("its", "measures", name) for name in sorted({name for one in report.answered for name in one.measures})
+    }
+    return to_csv(records, columns)
+
+
+def groups_csv(report: RunReport) -> str:
+    """Winner and what it is compared to, by question type and by kind of document: scores, and costs per question."""
+    listed = [("type", group) for group in report.types] + [("modality", group) for group in report.modalities]
+    records = ({"split": report.groups_split, "by": by, "its": group} for by, group in listed)
+    columns: dict[str, ColumnPath] = {"split": "split", "by": "by", "group": "its.group"}
+    columns |= {"pipeline": "its.pipeline", "questions": "its.n"}
+    for name in HEADLINE:
+        columns |= _bounds(name, "its", "scores", name)
+    for name in dict.fromkeys(name for _, group in listed for name in group.costs):
+        columns[f"{name}_per_question"] = ("its", "costs", name)
+    return to_csv(records, columns)
+
+
+def parts_csv(found: Ablation) -> str:
+    """What each part of the winner is worth, taken out (``out``), or against another option (``swap``).
+
+    Of too few ``groups`` there is no interval: its ends are empty.
+    """
+    return to_csv(found.parts, PARTS)
+
+
+def interactions_csv(found: Ablation) -> str:
+    """What parts of the winner gain over naive RAG together, if that adds up, and beyond it."""
+    return to_csv(found.interactions, INTERACTIONS)
+
+
+def run_effects_csv(report: RunReport) -> str:
+    """What options gained over the run, over naive RAG's option of their family, in pairs of its pipelines."""
+    named: dict[str, ColumnPath] = {name: f"its.{name}" for name in ("family", "option", "instead")}
+    return to_csv(({"its": one, "gain": one.gain} for one in report.effects), {**named, **EFFECT})
+
+
+def tested_csv(found: Across) -> str:
+    """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
+    records: list[dict[str, Any]] = []
+    for one in found.tested:
+        for dataset, its in one.each.items():
+            records.append({"against": one.name, "dataset": dataset, "its": its, "gain": its})
+        if one.pooled:
+            records.append({"against": one.name, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
+    columns: dict[str, ColumnPath] = {"against": "against", "dataset": "dataset"}
+    columns |= {"questions": "its.n", "groups": "its.groups"}
+    columns |= {"difference": "gain.mean", "low": "gain.low", "high": "gain.high", "error": "its.error"}
+    return to_csv(records, {**columns, **POOLED})
+
+
+def effects_csv(found: Across) -> str:
+    """What options gain over naive RAG's option: a row for each data set, and one pooled."""
+    records: list[dict[str, Any]] = []
+    for one in found.effects:
+        for dataset, its in one.each.items():
+            records.append({"effect": one, "dataset": dataset, "its": its, "gain": its.gain})
+        if one.pooled:
+            records.append({"effect": one, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
+    named: dict[str, ColumnPath] = {name: f"effect.{name}" for name in ("family", "option", "instead")}
+    return to_csv(records, {**named, "dataset": "dataset", **EFFECT, **POOLED})
+
+
+def transfers_csv(found: Across) -> str:
+    """Each winner on each data set: its fitness, and what the winner there is ahead by."""
+    return to_csv(found.transfers, TRANSFERS)
+
+
+def across_json(found: Across) -> dict[str, Any]:
+    """What reports say together, as plain data."""
+    plain: dict[str, Any] = rounded(asdict(found))
+    return plain
+
+
+def report_json(report: RunReport) -> dict[str, Any]:
+    """A report as plain data; numbers have at most six decimals."""
+    plain: dict[str, Any] = rounded(asdict(report))
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +281,15 @@ def write_reports(folder: Path, reports: Sequence[RunReport], found: Across | No
         files = {
             "report.md": report_markdown(report),
             "index.html": report_page(report),
-            "ranking.csv": spreadsheet.ranking_csv(report),
-            "activity.csv": spreadsheet.activity_csv(report),
-            "groups.csv": spreadsheet.groups_csv(report),
-            "questions.csv": spreadsheet.questions_csv(report),
-            "effects.csv": spreadsheet.run_effects_csv(report),
+            "ranking.csv": ranking_csv(report),
+            "activity.csv": activity_csv(report),
+            "groups.csv": groups_csv(report),
+            "questions.csv": questions_csv(report),
+            "effects.csv": run_effects_csv(report),
         }
         if report.ablation is not None:
-            files["parts.csv"] = spreadsheet.parts_csv(report.ablation)
-            files["interactions.csv"] = spreadsheet.interactions_csv(report.ablation)
+            files["parts.csv"] = parts_csv(report.ablation)
+            files["interactions.csv"] = interactions_csv(report.ablation)
         paths += _write(folder / report.about.folder, files)
     if found is not None:
         paths += write_across(folder, reports, found)
@@ -95,10 +301,10 @@ def write_across(folder: Path, reports: Sequence[RunReport], found: Across) -> t
     files = {
         "index.html": index_page(reports, found),
         "index.md": index_markdown(reports, found),
-        "test.csv": spreadsheet.tested_csv(found),
-        "effects.csv": spreadsheet.effects_csv(found),
-        "transfer.csv": spreadsheet.transfers_csv(found),
-        "across.json": json.dumps(spreadsheet.across_json(found), ensure_ascii=False, indent=1) + "\n",
+        "test.csv": tested_csv(found),
+        "effects.csv": effects_csv(found),
+        "transfer.csv": transfers_csv(found),
+        "across.json": json.dumps(across_json(found), ensure_ascii=False, indent=1) + "\n",
     }
     return tuple(_write(folder, files))
 

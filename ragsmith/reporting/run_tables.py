@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragsmith.comparison.verdicts import Comparison
-from ragsmith.diagnosis.ablation import AblatedOption, Ablation
+from ragsmith.diagnosis.ablation import AblatedOption, Ablation, Interaction
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
-from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.records.objectives import costs

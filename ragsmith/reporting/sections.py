@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragsmith.reporting import plots, run_tables, wording
-from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection, TermList, examples, question_list, terms_in
-from ragsmith.reporting.pipeline_diagram import pipeline_diagram
+from ragsmith.reporting.blocks import (
+    Block,
+    Collapsed,
+    Plot,
+    ReportSection,
+    TermList,
+    examples,
+    pipeline_diagram,
+    question_list,
+    terms_in,
+)
 from ragsmith.reporting.values import RunReport
 from ragsmith.text.table import Table
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.diagnosis.option_effects import OptionEffect
-from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
+from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
+from ragsmith.diagnosis.estimates import OptionEffect
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord

@@ -9,8 +9,7 @@ from typing import Any
 from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
-from ragsmith.diagnosis.ablation import Ablation
-from ragsmith.diagnosis.interaction import Interaction
+from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict

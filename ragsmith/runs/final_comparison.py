@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.counting import count_look
+from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.looks import HoldoutUse, digests
 from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest

@@ -20,7 +20,7 @@ DECIMALS = 6
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
-Path = str | tuple[str, ...]
+ColumnPath = str | tuple[str, ...]
 """Attributes or keys that lead from a record to a value: ``"worth.fitness.mean"``, or a tuple of their names."""
 
 
@@ -87,7 +87,7 @@ def counts(*names: str) -> tuple[Column, ...]:
     return figures(write_text, *names)
 
 
-def to_csv(records: Iterable[Any], columns: Mapping[str, Path]) -> str:
+def to_csv(records: Iterable[Any], columns: Mapping[str, ColumnPath]) -> str:
     """CSV that is safe to open in a spreadsheet: a line for each record, a column for each heading and its path."""
     paths = [tuple(path.split(".")) if isinstance(path, str) else path for path in columns.values()]
     out = io.StringIO()

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from ragsmith.assessment.gate import GateResult, GroupChange
-from ragsmith.assessment.junit import junit, junit_error
+from ragsmith.assessment.gate import GateResult, GroupChange, junit, junit_error
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import difference
 from ragsmith.evaluation.statistics import Verdict

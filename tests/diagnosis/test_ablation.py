@@ -23,7 +23,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import plots, run_tables, wording
-from ragsmith.reporting.spreadsheet import interactions_csv, parts_csv
+from ragsmith.reporting.report_files import interactions_csv, parts_csv
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.diagnosis.diagnosed import AROUND, LEFT_OUT, PassageText, merged, shortened
 from ragsmith.diagnosis.evidence_coverage import covered, of_passages, told, until
-from ragsmith.diagnosis.reading import AROUND, LEFT_OUT, PassageText, merged, shortened
 from ragsmith.index.index import Corpus
 from ragsmith.types import Document, Passage, Span
 

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.diagnosis.option_effects import option_effects
+from ragsmith.diagnosis.estimates import option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import Candidate, make_gene

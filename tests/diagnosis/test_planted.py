@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.causes import Cause, well_from
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
-from ragsmith.diagnosis.failing import well_from
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.scoring import scored
 from ragsmith.models.calls import Completion

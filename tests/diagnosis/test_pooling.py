@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ragsmith.diagnosis.pooling import pooled
+from ragsmith.diagnosis.estimates import pooled
 from ragsmith.evaluation.statistics import student_quantile
 
 # the thirteen trials of BCG (Colditz et al. 1994): log relative risks and their variances, as reanalysed everywhere

@@ -11,8 +11,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.diagnosis.contrasts import Estimate
-from ragsmith.diagnosis.pooling import pooled
+from ragsmith.diagnosis.estimates import Estimate, pooled
 from ragsmith.diagnosis.transfer import Transferred, keep, kept
 from ragsmith.reporting import load_report
 from ragsmith.reporting.across import across

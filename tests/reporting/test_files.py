@@ -19,11 +19,10 @@ from ragsmith.records.record import AblationStep
 from ragsmith.reporting import RunReport, load_report, report_json, summary_lines, write_report
 from ragsmith.reporting.blocks import Plot
 from ragsmith.reporting.charts import Steps
-from ragsmith.reporting.markdown import report_markdown
 from ragsmith.reporting.overview import common_options
-from ragsmith.reporting.page import report_page
+from ragsmith.reporting.rendering import report_markdown, report_page
+from ragsmith.reporting.report_files import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.sections import sections
-from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import ExtraEvaluations, Score
 from ragsmith.store.store import Store
 from ragsmith.text.numbers import probability, share, signed

@@ -8,8 +8,7 @@ from toy import put_toy
 
 from ragsmith.plugins import load_file
 from ragsmith.reporting import load_report
-from ragsmith.reporting.markdown import report_markdown
-from ragsmith.reporting.page import report_page
+from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.sections import WRITERS
 from ragsmith.store.store import Store
 

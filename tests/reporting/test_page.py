@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markup import PAYLOADS
 
-from ragsmith.diagnosis.reading import GoldPassage, PassageText, ReadPassage
+from ragsmith.diagnosis.diagnosed import GoldPassage, PassageText, ReadPassage
 from ragsmith.evaluation.statistics import paired
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting import RunReport, run_tables, summary_lines
 from ragsmith.reporting.audit import audit_page
-from ragsmith.reporting.blocks import LISTED, Glossary, TermList, question_list, terms
+from ragsmith.reporting.blocks import LISTED, Glossary, TermList, pipeline_diagram, question_list, terms
 from ragsmith.reporting.charts import (
     Chart,
     Cloud,
@@ -32,10 +32,8 @@ from ragsmith.reporting.charts import (
     Steps,
     drawn,
 )
-from ragsmith.reporting.markdown import report_markdown
-from ragsmith.reporting.page import index_page, report_page
-from ragsmith.reporting.pipeline_diagram import pipeline_diagram
 from ragsmith.reporting.plots import forest, fronts
+from ragsmith.reporting.rendering import index_page, report_markdown, report_page
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import (
     CauseCounts,

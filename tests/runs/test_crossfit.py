@@ -21,7 +21,7 @@ from ragsmith.reporting import load_report
 from ragsmith.reporting.across import across
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.overview import scores_table, transfers_table
-from ragsmith.reporting.page import report_page
+from ragsmith.reporting.rendering import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit

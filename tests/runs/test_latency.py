@@ -37,7 +37,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.objectives import on_this_machine
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
-from ragsmith.reporting.spreadsheet import ranking_csv
+from ragsmith.reporting.report_files import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.latency import Latencies

@@ -8,7 +8,7 @@ from ragsmith.labelling.checking import wording
 from ragsmith.labelling.checking.check import Check
 from ragsmith.labelling.checking.finding import GateFinding, Offender
 from ragsmith.labelling.checking.gates import GATES
-from ragsmith.reporting.page import rendered
+from ragsmith.reporting.rendering import rendered
 
 LISTED = 30
 """Offenders of a gate that are listed; ``--json`` has them all."""

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.comparison.power import detectable, needed
-from ragsmith.comparison.power import variance as clustered
+from ragsmith.comparison.difference import detectable, needed
+from ragsmith.comparison.difference import variance as clustered
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
 from ragsmith.labelling.checking.gates.position import binomial_tail

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Annotated
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.power import detectable, needed, variance
+from ragsmith.comparison.difference import detectable, needed, variance
 from ragsmith.datasets.splits import MIN_QUESTIONS, crossfit
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, not_judged
 from ragsmith.labelling.checking.ranking import PIPELINES

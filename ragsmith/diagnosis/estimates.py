@@ -1,4 +1,4 @@
-"""Weighted sums of pipelines, question by question, with an interval: what a part is worth is one of these."""
+"""Estimates with their uncertainty: weighted sums of pipelines, effects of options, and means over data sets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.difference import effective_groups, interval, widened
-from ragsmith.comparison.power import variance
+from ragsmith.comparison.difference import effective_groups, interval, variance, widened
+from ragsmith.diagnosis.changes import identity
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.statistics import student_quantile
+from ragsmith.pipelines.hyperparameters import GENES
 
 Weighted = Sequence[tuple[Evaluation, float]]
 """Evaluations on the same questions, each with a weight."""
@@ -128,3 +131,119 @@ def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
 
 def _mean(values: Mapping[str, float]) -> float:
     return math.fsum(values.values()) / len(values)
+
+
+FEWEST = 2
+"""Data sets without which there is nothing to pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class PooledEstimate:
+    """The mean over ``datasets`` data sets with its 95 % interval, and the standard deviation ``between`` them.
+
+    ``agree`` of them have the sign of the mean, and in ``unchanged`` the estimate is 0.
+    """
+
+    mean: float
+    low: float
+    high: float
+    between: float
+    datasets: int
+    agree: int
+    unchanged: int
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval is clear of 0."""
+        return self.low > 0 or self.high < 0
+
+
+def pooled(means: Sequence[float], errors: Sequence[float]) -> PooledEstimate | None:
+    """Pool the mean and standard error of each data set; None of fewer than `FEWEST`.
+
+    An error of 0 says that nothing differed on any question that was asked, and is not known better than that: it
+    counts as large as those of the other data sets are on average, in variance.
+    """
+    if len(means) != len(errors):
+        raise ValueError(f"pooled: {len(means)} means and {len(errors)} errors; give one of each for a data set")
+    if len(means) < FEWEST:
+        return None
+    positive = [error**2 for error in errors if error > 0]
+    usual = math.fsum(positive) / len(positive) if positive else 1.0
+    within = [error**2 if error > 0 else usual for error in errors]
+    between = _between(means, within)
+    weights = [1.0 / (variance + between) for variance in within]
+    total = math.fsum(weights)
+    mean = math.fsum(weight * one for weight, one in zip(weights, means, strict=True)) / total
+    k = len(means)
+    spread = math.fsum(weight * (one - mean) ** 2 for weight, one in zip(weights, means, strict=True)) / (k - 1)
+    if positive:
+        spread = max(1.0, spread)
+    reach = student_quantile(0.975, k - 1) * math.sqrt(spread / total)
+    agree = sum((one > 0 and mean > 0) or (one < 0 and mean < 0) for one in means)
+    return PooledEstimate(
+        mean, mean - reach, mean + reach, math.sqrt(between), k, agree, sum(one == 0 for one in means)
+    )
+
+
+def _between(means: Sequence[float], within: Sequence[float]) -> float:
+    """The variance between data sets by the method of moments."""
+    weights = [1.0 / variance for variance in within]
+    total = math.fsum(weights)
+    fixed = math.fsum(weight * one for weight, one in zip(weights, means, strict=True)) / total
+    q = math.fsum(weight * (one - fixed) ** 2 for weight, one in zip(weights, means, strict=True))
+    scale = total - math.fsum(weight**2 for weight in weights) / total
+    return max(0.0, (q - (len(means) - 1)) / scale)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionEffect:
+    """What an option gains in F over naive RAG's option of its family, over ``pairs`` pairs of pipelines of a run."""
+
+    family: str
+    option: str
+    instead: str
+    gain: Estimate
+    pairs: int
+
+
+def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters) -> list[OptionEffect]:
+    """The effects of all options that any pair of ``evaluations`` shows, family by family."""
+    found, whole = [], [(identity(one.candidate), one) for one in evaluations]
+    for place, plain in islice(enumerate(baseline("naive")), GENES):
+        alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
+        for genes, one in whole:
+            alike[(*genes[:place], *genes[place + 1 :])].setdefault(str(one.candidate[place]), one)
+        pairs: defaultdict[str, list[tuple[Evaluation, Evaluation]]] = defaultdict(list)
+        for its in alike.values():
+            if (without := its.get(str(plain))) is not None:
+                for option, one in its.items():
+                    if one is not without:
+                        pairs[option].append((one, without))
+        for option in sorted(pairs):
+            gain = _gain(pairs[option], fitness, clusters)
+            if gain is not None:
+                effect = OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option]))
+                found.append(effect)
+    return found
+
+
+def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clusters: Clusters) -> Estimate | None:
+    """The mean difference over all questions of all pairs: a ratio of two sums over questions.
+
+    Its error is that of the ratio, linearised: a question in which more pairs were compared weighs more, and so does
+    its group in the effective number of groups.
+    """
+    sums: defaultdict[str, list[float]] = defaultdict(list)
+    for one, other in pairs:
+        ours, theirs = one.by_question(fitness), other.by_question(fitness)
+        for question, value in ours.items():
+            if question in theirs:
+                sums[question].append(value - theirs[question])
+    if not sums:
+        return None
+    counted = sum(map(len, sums.values()))
+    mean = math.fsum(map(math.fsum, sums.values())) / counted
+    n = len(sums)
+    moved = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
+    return Estimate.by_student(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})
