@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,10 +23,13 @@ from ragsmith.cli.options import (
     WorkersOption,
     merged,
 )
-from ragsmith.cli.output import note, say, say_folded, say_json, say_table, table
+from ragsmith.cli.output import note, say, say_folded, say_lines, say_table, show_result, table
+from ragsmith.text import numbers
 
 if TYPE_CHECKING:
     from ragsmith.api.diagnosing import AblationPlan
+    from ragsmith.diagnosis.ablation import Ablation
+    from ragsmith.diagnosis.transfer import Transferred
     from ragsmith.records.audit import Audit
     from ragsmith.text.table import Table
 
@@ -56,8 +60,6 @@ def ablate(
     as_json: JsonOption = False,
 ) -> None:
     """Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others."""
-    from ragsmith.reporting import run_tables, wording
-
     said: list[AblationPlan] = []
 
     def planned(found: AblationPlan) -> bool:
@@ -79,26 +81,30 @@ def ablate(
         cache=cache,
         on_plan=planned,
     )
-    if as_json:
-        plain = {} if found is None else found.plain()
-        say_json({"plan": {**asdict(said[0]), "answers": said[0].answers}, **plain})
-        return
-    if found is None:
-        return
+    plain = found.plain() if found else {}
+    plain = {"plan": {**asdict(said[0]), "answers": said[0].answers}, **plain}
+    show_result(
+        as_json, plain, lambda: _say_ablation(found, chosen=said[0].searched, signals=signals) if found else None
+    )
+
+
+def _say_ablation(found: Ablation, *, chosen: bool, signals: bool) -> None:
+    from ragsmith.reporting import run_tables, wording
+
     say_folded(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
     if not found.outs:
         say("it is naive RAG: there is no part to take out")
         return
-    say_folded(wording.parts_explained(found, "this pipeline", chosen=said[0].searched))
-    _say(run_tables.parts(found))
+    say_folded(wording.parts_explained(found, "this pipeline", chosen=chosen))
+    _say_captioned(run_tables.parts(found))
     if found.interactions:
         say()
         say_folded(wording.describe_interaction(found.interactions[0]))
-        _say(run_tables.together(found))
+        _say_captioned(run_tables.together(found))
     if found.swaps:
-        _say(run_tables.swaps(found))
+        _say_captioned(run_tables.swaps(found))
     if found.signals:
-        _say(run_tables.signals(found))
+        _say_captioned(run_tables.signals(found))
     elif signals:
         say_folded(
             "no signal was left out: the pipeline has no learned ranking, or one that was fitted on another data set"
@@ -113,9 +119,8 @@ def _planned(found: AblationPlan) -> str:
     )
 
 
-def _say(content: Table) -> None:
-    say()
-    say(content.caption)
+def _say_captioned(content: Table) -> None:
+    say_lines("", content.caption)
     say_table(content, fold=True)
 
 
@@ -144,8 +149,6 @@ def audit(
     Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
     pairs says on which they do.
     """
-    from ragsmith.reporting.audit import audit_markdown
-
     found = ragsmith.audits(
         dataset,
         space=space,
@@ -158,13 +161,15 @@ def audit(
         cache=cache,
         output=output,
     )
-    if as_json:
-        say_json([_audit_json(audit) for audit in found])
-    else:
-        for line in audit_markdown(found).splitlines():
-            say(line)
+    show_result(as_json, [_audit_json(audit) for audit in found], lambda: _say_audits(found))
     if any(finding.failed for audit in found for finding in audit.findings):
         raise typer.Exit(1)
+
+
+def _say_audits(found: Sequence[Audit]) -> None:
+    from ragsmith.reporting.audit import audit_markdown
+
+    say_lines(*audit_markdown(found).splitlines())
 
 
 def _audit_json(audit: Audit) -> dict[str, Any]:
@@ -188,22 +193,19 @@ def transfer(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
-    from ragsmith.text import numbers
-
-    said: list[tuple[int, int]] = []
+    plain: dict[str, Any] = {}
 
     def planned(pairs: int, answers: int) -> bool:
-        said.append((pairs, answers))
+        plain.update(pairs=pairs, answers=answers)
         note(f"{pairs} pairs of a winner and another data set: {answers:,} answers are to be made, at most")
         return not plan
 
     found = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=planned)
-    if as_json:
-        pairs, answers = said[0]
-        say_json({"pairs": pairs, "answers": answers, "transfers": [asdict(one) for one in found]})
-        return
-    if not found:
-        return
+    plain["transfers"] = [asdict(one) for one in found]
+    show_result(as_json, plain, lambda: _say_transfers(found, part) if found else None)
+
+
+def _say_transfers(found: Sequence[Transferred], part: str) -> None:
     head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
     for one in found:

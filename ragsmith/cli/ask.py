@@ -11,13 +11,15 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_lines, show_result, table
+from ragsmith.text import numbers
 
 if TYPE_CHECKING:
-    from ragsmith.api.asking import Indexed
+    from ragsmith.api.asking import Indexed, IndexStatus
     from ragsmith.assessment.scores import PipelineScores
     from ragsmith.datasets.changes import DocumentChanges
-    from ragsmith.exported.pipeline import CitedSource, Reply
+    from ragsmith.exported.pipeline import Reply
+    from ragsmith.exported.reference import Verified
 
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
@@ -48,19 +50,7 @@ def ask(
     )
     if documents is not None or indexed:
         _note_changes(reply.changes)
-    if as_json:
-        say_json(asdict(reply))
-        return
-    if reply.declined:
-        _say_closest(reply)
-        return
-    for line in reply.answer.splitlines():
-        say(line)
-    cited = [source for source in reply.sources if source.cited]
-    say()
-    say("rests on" if cited else "was shown, and cites none of")
-    for source in cited or reply.sources:
-        _say_source(source)
+    show_result(as_json, asdict(reply), lambda: _say_reply(reply))
 
 
 def _note_changes(changes: DocumentChanges | None) -> None:
@@ -71,21 +61,17 @@ def _note_changes(changes: DocumentChanges | None) -> None:
         note(f"against the documents that the pipeline was found on: {changes}")
 
 
-def _say_closest(reply: Reply) -> None:
-    """Say that there is no answer, and what was looked at: whoever asked may see one in it."""
-    if not reply.sources:
-        say("The documents do not seem to answer this, and nothing in them comes close.")
-        return
-    say("The documents do not seem to answer this. Closest:")
-    for source in reply.sources:
-        _say_source(source)
-
-
-def _say_source(source: CitedSource) -> None:
-    say()
-    say(f"{source.doc} [{source.start}:{source.end}]  {source.title}")
-    for line in source.text.splitlines():
-        say(f"  | {line}")
+def _say_reply(reply: Reply) -> None:
+    """Print the answer and what it rests on; or, if the pipeline declined, the passages that come closest."""
+    cited = [source for source in reply.sources if source.cited]
+    if reply.declined:
+        closest = ". Closest:" if reply.sources else ", and nothing in them comes close."
+        say(f"The documents do not seem to answer this{closest}")
+    else:
+        say_lines(*reply.answer.splitlines(), "", "rests on" if cited else "was shown, and cites none of")
+    for source in reply.sources if reply.declined or not cited else cited:
+        place = f"{source.doc} [{source.start}:{source.end}]  {source.title}"
+        say_lines("", place, *(f"  | {line}" for line in source.text.splitlines()))
 
 
 @app.command()
@@ -120,32 +106,32 @@ def evaluate(
         prices=prices,
         cache=cache,
     )
-    if as_json:
-        plain = asdict(found)
-        further = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
-        say_json({"dataset": found.dataset, **plain["parts"], **{name: plain[name] for name in further}})
-    else:
-        _say_found(found)
+    plain = asdict(found)
+    more = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
+    plain = {"dataset": found.dataset, **plain["parts"], **{name: plain[name] for name in more}}
+    show_result(as_json, plain, lambda: _say_scores(found))
     if not found.complete:
         raise typer.Exit(1)
 
 
-def _say_found(found: PipelineScores) -> None:
-    from ragsmith.text.numbers import interval
-
+def _say_scores(found: PipelineScores) -> None:
     for part, scored in found.parts.items():
         counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"
         say(f"{found.dataset}, {part} questions: {counts}")
         shown = {name: name if m.n is None else f"{name} (n {m.n})" for name, m in scored.metrics.items()}
-        rows = [[shown[name], f"{m.mean:.4f}", interval(m.low, m.high, digits=4)] for name, m in scored.metrics.items()]
+        rows = [
+            [shown[name], f"{m.mean:.4f}", numbers.interval(m.low, m.high, digits=4)]
+            for name, m in scored.metrics.items()
+        ]
         table(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
-        for question, failure in scored.failures.items():
-            say(f"{question} failed in {failure['stage']}: {failure['error']}")
-        say()
+        failures = scored.failures.items()
+        say_lines(*(f"{question} failed in {why['stage']}: {why['error']}" for question, why in failures), "")
     if found.flattered:
-        say("there are no test questions: it is the winner of a crossfit, which was chosen on all of these, so that")
-        say("they flatter it; the report has the verdict of the folds")
-        say()
+        say_lines(
+            "there are no test questions: it is the winner of a crossfit, which was chosen on all of these, so that",
+            "they flatter it; the report has the verdict of the folds",
+            "",
+        )
     if found.latency:
         say(f"latency in milliseconds, each question alone, on {found.machine}")
         timed = [
@@ -169,22 +155,24 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
-    from ragsmith.exported.reference import TOLERANCE
-
     found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
     for role, (then, now) in found.changed_models.items():
         note(f"the {role.replace('_', ' ')} is not what it was: {then} then, {now} now")
-    if as_json:
-        plain = asdict(found)
-        del plain["questions"]
-        say_json({"verified": not found.differences, **plain})
-    elif not found.differences:
-        parts = ", ".join(f"{n} {part} questions" for part, n in found.questions.items())
-        say(f"verified: every score is reproduced to {TOLERANCE:g} on {parts}")
-    for difference in () if as_json else found.differences:
-        say(f"{difference.part} {difference.metric}: exported {difference.expected!r}, now {difference.found!r}")
+    plain = {"verified": not found.differences, **asdict(found)}
+    del plain["questions"]
+    show_result(as_json, plain, lambda: _say_verified(found))
     if found.differences:
         raise typer.Exit(1)
+
+
+def _say_verified(found: Verified) -> None:
+    from ragsmith.exported.reference import TOLERANCE
+
+    parts = ", ".join(f"{n} {part} questions" for part, n in found.questions.items())
+    say_lines(
+        None if found.differences else f"verified: every score is reproduced to {TOLERANCE:g} on {parts}",
+        *(f"{one.part} {one.metric}: exported {one.expected!r}, now {one.found!r}" for one in found.differences),
+    )
 
 
 commands = typer.Typer(
@@ -207,9 +195,8 @@ def build(
     as_json: JsonOption = False,
 ) -> None:
     """Build the index on the pipeline's documents, or on those in a folder; ask it with  ragsmith ask --indexed."""
-    _say_index(
-        ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache), as_json
-    )
+    built = ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache)
+    show_result(as_json, asdict(built), lambda: _say_index(built))
 
 
 @commands.command()
@@ -223,7 +210,8 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Add documents; those of the same names are replaced. Only their texts are read and embedded."""
-    _say_index(ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache), as_json)
+    built = ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache)
+    show_result(as_json, asdict(built), lambda: _say_index(built))
 
 
 @commands.command()
@@ -237,7 +225,8 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Remove documents, by identifier: a file's name without its ending, for text; the files are left alone."""
-    _say_index(ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache), as_json)
+    left = ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache)
+    show_result(as_json, asdict(left), lambda: _say_index(left))
 
 
 @commands.command()
@@ -248,9 +237,10 @@ def status(
 ) -> None:
     """Say what is kept beside the cache, and what the index of a pipeline holds."""
     found = ragsmith.index_status(pipeline, cache=cache)
-    if as_json:
-        say_json(asdict(found))
-        return
+    show_result(as_json, asdict(found), lambda: _say_status(found))
+
+
+def _say_status(found: IndexStatus) -> None:
     if found.index:
         _say_index(found.index)
     say(f"kept in {found.folder}, of all pipelines")
@@ -258,12 +248,10 @@ def status(
     table(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
 
 
-def _say_index(index: Indexed, as_json: bool = False) -> None:
-    if as_json:
-        say_json(asdict(index))
-        return
-    say(f"{index.documents:,} documents, {index.chunks:,} chunks")
-    if index.changes is None:
-        say("how they differ from what the pipeline was found on is not known: those documents are not there any more")
-    else:
-        say(f"against what the pipeline was found on: {index.changes}")
+def _say_index(index: Indexed) -> None:
+    say_lines(
+        f"{index.documents:,} documents, {index.chunks:,} chunks",
+        "how they differ from what the pipeline was found on is not known: those documents are not there any more"
+        if index.changes is None
+        else f"against what the pipeline was found on: {index.changes}",
+    )

@@ -11,8 +11,9 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import say, say_folded, say_json, table
+from ragsmith.cli.output import say, say_folded, say_lines, show_result, table
 from ragsmith.errors import WrongOption
+from ragsmith.text import numbers
 
 if TYPE_CHECKING:
     from ragsmith.assessment.gate import GateResult
@@ -64,15 +65,7 @@ def compare(
     )
     if csv is not None:
         write_file(pairwise_csv(found), csv, telling=True)
-    if as_json:
-        say_json(_plain(found))
-        return
-    _say_both(found)
-    for title, rows in (("gained most", found.gained(top)), ("lost most", found.lost(top))):
-        _say_questions(title, rows)
-    if csv is not None:
-        say()
-        say(f"{csv}: all {len(found.questions):,} questions")
+    show_result(as_json, _comparison_json(found), lambda: _say_compared(found, top, csv))
 
 
 @app.command()
@@ -107,23 +100,28 @@ def gate(
         junit=junit,
         cache=cache,
     )
-    if as_json:
-        say_json(asdict(found))
-    else:
-        _say_gated(found)
+    show_result(as_json, asdict(found), lambda: _say_gated(found))
     if not found.passed:
         raise typer.Exit(SHUT)
 
 
+def _say_compared(found: PairwiseComparison, top: int, csv: Path | None) -> None:
+    _say_both(found)
+    _say_questions("gained most", found.gained(top))
+    _say_questions("lost most", found.lost(top))
+    if csv is not None:
+        say_lines("", f"{csv}: all {len(found.questions):,} questions")
+
+
 def _say_both(found: PairwiseComparison) -> None:
     from ragsmith.reporting.wording import sentence
-    from ragsmith.text import numbers
 
-    say_folded(f"{found.dataset}, {found.part} questions: {found.clusters}")
-    for place, side in (("A", found.first), ("B", found.second)):
-        say_folded(f"{place}  {side.name}: {side.label} ({side.calls:.1f} calls a question)")
-    for note in found.notes:
-        say_folded(f"! {note}")
+    sides = {"A": found.first, "B": found.second}
+    say_folded(
+        f"{found.dataset}, {found.part} questions: {found.clusters}",
+        *(f"{place}  {s.name}: {s.label} ({s.calls:.1f} calls a question)" for place, s in sides.items()),
+        *(f"! {note}" for note in found.notes),
+    )
     say()
     shown = [("", one) for one in found.measures if one is found.fitness or one.difference.nonzero]
     rows = [
@@ -143,34 +141,27 @@ def _say_both(found: PairwiseComparison) -> None:
     same = [one.measure for one in found.measures[1:] if not one.difference.nonzero]
     alike = f"; the same for both: {', '.join(same)}" if same else ""
     say_folded(f"(p of the fitness decides; those of measures, and of types, are adjusted among them{alike})")
-    say()
-    if found.comparison.of != "fitness":
-        say("In retrieval alone, as a machine drafted questions:")
+    drafted = found.comparison.of != "fitness"
+    say_lines("", "In retrieval alone, as a machine drafted questions:" if drafted else None)
     say_folded(f"A: {sentence(found.comparison, asked='questions')}")
     ahead, behind = (sum(sign * row.gain > EQUAL for row in found.questions) for sign in (1, -1))
     say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are alike.")
-    for place, side in (("A", found.first), ("B", found.second)):
-        for question, why in side.failures.items():
-            say_folded(f"{question} failed in {place}, {why}")
+    failed = ((question, place, why) for place, side in sides.items() for question, why in side.failures.items())
+    say_folded(*(f"{question} failed in {place}, {why}" for question, place, why in failed))
 
 
 def _say_questions(title: str, rows: list[QuestionPair]) -> None:
-    from ragsmith.text import numbers
-
-    if not rows:
-        return
-    say()
-    say(f"A {title}")
+    say_lines(*(["", f"A {title}"] if rows else []))
     for row in rows:
-        say(_cut(f"  {numbers.signed(row.gain)}  {row.id} ({row.type})  ", row.question))
-        say(_cut("          gold  ", row.reference))
-        for place, answered in (("A", row.first), ("B", row.second)):
-            say(_cut(f"    {place} {_scores(answered)}  ", answered.answer))
+        say_lines(
+            _cut(f"  {numbers.signed(row.gain)}  {row.id} ({row.type})  ", row.question),
+            _cut("          gold  ", row.reference),
+            _cut(f"    A {_scores(row.first)}  ", row.first.answer),
+            _cut(f"    B {_scores(row.second)}  ", row.second.answer),
+        )
 
 
 def _scores(answered: ComparedAnswer) -> str:
-    from ragsmith.text import numbers
-
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
 
 
@@ -183,15 +174,13 @@ def _cut(before: str, text: str) -> str:
     return f"{line[: end if end > 0 else WIDTH - 1].rstrip()}…"
 
 
-def _plain(found: PairwiseComparison) -> dict[str, Any]:
+def _comparison_json(found: PairwiseComparison) -> dict[str, Any]:
     plain = asdict(found)
-    rows = [{**row, "gain": told.gain} for row, told in zip(plain["questions"], found.questions, strict=True)]
+    rows = [{**row, "gain": pair.gain} for row, pair in zip(plain["questions"], found.questions, strict=True)]
     return {**plain, "verdict": found.verdict, "questions": rows}
 
 
 def _say_gated(found: GateResult) -> None:
-    from ragsmith.text import numbers
-
     say_folded(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")
     say()
     rows = [
@@ -205,5 +194,4 @@ def _say_gated(found: GateResult) -> None:
     if found.lost:
         say()
         say_folded("lost most: " + ", ".join(f"{moved.name} {numbers.signed(moved.change)}" for moved in found.lost))
-    for question, why in found.failures.items():
-        say_folded(f"{question} failed now, {why}")
+    say_folded(*(f"{question} failed now, {why}" for question, why in found.failures.items()))

@@ -13,7 +13,7 @@ import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_lines, show_result, table
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,19 +75,21 @@ def explain(
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
         found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _planned(answers, only=plan))
-        _say_interventions(found, as_json=as_json)
+        plain = {name: [one.plain() for one in means] for name, means in found.items()}
+        show_result(as_json, plain, lambda: _say_interventions(found))
         return
     way = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
     if way.note:
         note(way.note)
-    if as_json:
-        say_json(asdict(way))
-        return
+    show_result(as_json, asdict(way), lambda: _say_way(way, prompt=prompt))
+
+
+def _say_way(way: QuestionExplanation, *, prompt: bool) -> None:
     _say_question(way)
     say()
     for station in way.stations:
         _say_station(station, way.question)
-    _say_read(way, whole=prompt)
+    say_lines("", *_read_lines(way, prompt=prompt), "")
     _say_end(way)
 
 
@@ -96,10 +98,7 @@ def _planned(answers: int, *, only: bool) -> bool:
     return not only
 
 
-def _say_interventions(found: dict[str, tuple[Ceiling, ...]], *, as_json: bool) -> None:
-    if as_json:
-        say_json({name: [one.plain() for one in means] for name, means in found.items()})
-        return
+def _say_interventions(found: dict[str, tuple[Ceiling, ...]]) -> None:
     rows = [
         [name, one.split, one.what, str(one.n), str(one.changed)]
         + [f"{value:.3f}" for value in (one.retrieval, one.generation, one.fitness)]
@@ -118,9 +117,9 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _say(label: str, text: str) -> None:
-    """A label and its text, which is broken to lines that stand behind it."""
-    for number, line in enumerate(_lines(text, WIDTH - LABEL)):
-        say(f"{'' if number else label:<{LABEL}}{line}".rstrip())
+    """Print a label and its text, which is folded into the column after it."""
+    first, *others = _lines(text, WIDTH - LABEL)
+    say_lines(f"{label:<{LABEL}}{first}".rstrip(), *(f"{'':<{LABEL}}{line}".rstrip() for line in others))
 
 
 def _cut(text: str, width: int) -> str:
@@ -154,19 +153,16 @@ def _say_station(station: StageExplanation, asked: str) -> None:
     for query in station.queries if station.queries != (asked,) else ():
         _say("", f'searched with "{query}"')
     shown = [hit for hit in station.hits if hit.place <= BEST or hit.gold]
-    if any(hit.place != hit.before or hit.signals for hit in shown):  # what stays where it was is not said again
+    if any(hit.place != hit.before or hit.signals for hit in shown):  # an unchanged ranking is not printed again
         for hit in shown:
-            say(_hit(hit))
-            if hit.signals and (hit.place == 1 or hit.gold):
-                _say_signals(hit, station.hits[0])
-        if len(station.hits) > len(shown):
-            say(f"  and {len(station.hits) - len(shown)} more without gold")
+            explained = hit.signals and (hit.place == 1 or hit.gold)
+            say_lines(_hit(hit), *(_signal_lines(hit, station.hits[0]) if explained else ()))
+        more = len(station.hits) - len(shown)
+        say_lines(f"  and {more} more without gold" if more else None)
     if station.dropped:
         gone = ", ".join(_ranges([hit.place for hit in station.dropped]))
-        lost = [hit for hit in station.dropped if hit.gold]
-        say(_cut(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH))
-        for hit in lost:
-            say(_hit(hit))
+        lost = (_hit(hit) for hit in station.dropped if hit.gold)
+        say_lines(_cut(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH), *lost)
 
 
 def _hit(hit: RankedChunk) -> str:
@@ -178,23 +174,19 @@ def _hit(hit: RankedChunk) -> str:
     return f"{line}  {_cut(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
 
 
-def _say_signals(hit: RankedChunk, best: RankedChunk) -> None:
+def _signal_lines(hit: RankedChunk, best: RankedChunk) -> list[str]:
     """What makes the score of the best hit, and what sets another one apart from it."""
-    made, at_best = dict(hit.signals), dict(best.signals)
-    if hit.place == 1:
-        said, parts = "score, by what stands out among the candidates", made
-    else:
-        said, parts = (
-            f"{best.score - hit.score:.3f} behind place 1, by",
-            {name: value - at_best.get(name, 0.0) for name, value in made.items()},
-        )
+    said, parts = "score, by what stands out among the candidates", dict(hit.signals)
+    if hit.place != 1:
+        said, at_best = f"{best.score - hit.score:.3f} behind place 1, by", dict(best.signals)
+        parts = {name: value - at_best.get(name, 0.0) for name, value in parts.items()}
     largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:SIGNALS]
     named = [(name, value) for name, value in largest if abs(value) >= NEGLIGIBLE]
     listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in named)
     others = sum(parts.values()) - sum(value for _, value in named)
     listed += f", all others {others:+.2f}" if abs(others) >= NEGLIGIBLE else ""
-    for number, line in enumerate(_lines(f"{said}: {listed}", WIDTH - 8)):
-        say(f"{'        ' if number else '      = '}{line}")
+    first, *more = _lines(f"{said}: {listed}", WIDTH - 8)
+    return [f"      = {first}", *(f"        {line}" for line in more)]
 
 
 def _ranges(places: list[int]) -> list[str]:
@@ -208,38 +200,31 @@ def _ranges(places: list[int]) -> list[str]:
     return ["-".join(map(str, one)) for one in found]
 
 
-def _say_read(way: QuestionExplanation, *, whole: bool) -> None:
-    say()
-    if whole:
-        say("prompt")
-        for line in way.prompt.splitlines():
-            say(f"  | {line}")
-        return
-    say("read")
-    for passage in way.passages:
-        _say_passage(passage)
-    if way.further:
-        say(f"  and {way.further} more without gold")
+def _read_lines(way: QuestionExplanation, *, prompt: bool) -> list[str]:
+    """The passages that the generator read; with ``prompt`` all that it read."""
+    if prompt:
+        return ["prompt", *(f"  | {line}" for line in way.prompt.splitlines())]
+    passages = [line for passage in way.passages for line in _passage_lines(passage)]
+    return ["read", *passages, *([f"  and {way.further} more without gold"] if way.further else [])]
 
 
-def _say_passage(passage: ReadPassage) -> None:
+def _passage_lines(passage: ReadPassage) -> list[str]:
     cited = ", cited" if passage.cited else ""
     more = f" and {passage.sources - 1} more places" if passage.sources > 1 else ""
-    say(f"  [{passage.place}] {passage.doc} [{passage.start}:{passage.end}]{more}{cited}")
     text = "".join(f"{GOLD_BEGINS}{p.text}{GOLD_ENDS}" if p.gold else p.text for p in passage.pieces)
-    for line in _lines(text, WIDTH - 6):
-        say(f"      {line}")
+    place = f"  [{passage.place}] {passage.doc} [{passage.start}:{passage.end}]{more}{cited}"
+    return [place, *(f"      {line}" for line in _lines(text, WIDTH - 6))]
 
 
 def _say_end(way: QuestionExplanation) -> None:
-    say()
-    if way.draft != way.answer:
-        _say("draft", way.draft)
-    _say("answer", way.answer)
     names = {"fitness": "F", "retrieval": "R", "generation": "G", "judge": "judge"}
-    if way.scores:
-        _say("scores", "  ".join(f"{names[name]} {value:.3f}" for name, value in way.scores.items()))
-    if way.cause:
-        _say("cause", f"{way.cause}: {way.meaning}")
-    if way.remedy:
-        _say("try", way.remedy)
+    ends = {
+        "draft": way.draft if way.draft != way.answer else None,
+        "answer": way.answer,
+        "scores": "  ".join(f"{names[name]} {value:.3f}" for name, value in way.scores.items()) or None,
+        "cause": f"{way.cause}: {way.meaning}" if way.cause else None,
+        "try": way.remedy or None,
+    }
+    for name, text in ends.items():
+        if text is not None:
+            _say(name, text)

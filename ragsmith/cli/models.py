@@ -12,7 +12,8 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, merged
-from ragsmith.cli.output import note, say, say_folded, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_lines, show_result, table
+from ragsmith.text import numbers
 
 if TYPE_CHECKING:
     from ragsmith.runs.check import ModelCheck
@@ -34,26 +35,22 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
     from ragsmith.models.registry import ROLE_LABELS, ROLES, providers
 
     every = [declared for role in dict.fromkeys(ROLES.values()) for declared in providers(role).values()]
-    if as_json:
-        say_json(
-            [
-                {
-                    "role": declared.role,
-                    "name": declared.form,
-                    "options": {name: {"shapes_results": its.shapes} for name, its in declared.options.items()},
-                    "keys": declared.service.keys,
-                    "base_url": declared.service.base_url,
-                    "extra": declared.extra or None,
-                }
-                for declared in every
-            ]
-        )
-    else:
-        rows = [
-            [ROLE_LABELS[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"]
-            for its in every
-        ]
-        table(rows, ["role", "model", "key", "options"])
+    plain = [
+        {
+            "role": declared.role,
+            "name": declared.form,
+            "options": {name: {"shapes_results": its.shapes} for name, its in declared.options.items()},
+            "keys": declared.service.keys,
+            "base_url": declared.service.base_url,
+            "extra": declared.extra or None,
+        }
+        for declared in every
+    ]
+    rows = [
+        [ROLE_LABELS[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"]
+        for its in every
+    ]
+    show_result(as_json, plain, lambda: table(rows, ["role", "model", "key", "options"]))
 
 
 @commands.command()
@@ -91,29 +88,27 @@ def check(
         cache=cache,
         on_start=_say_requests,
     )
-    if as_json:
-        say_json([_plain(checked) for checked in found])
-    else:
-        of_role = Counter(checked.role for checked in found)
-        called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
-        _say_table(called, found)
-        for name, checked in zip(called, found, strict=True):
-            _say_problems(name, checked)
-            _say_learnt(checked)
-            _say_calibrated(checked)
+    show_result(as_json, _checks_json(found), lambda: _say_checks(found))
     if not all(checked.ok for checked in found):
         raise typer.Exit(1)
 
 
-def _plain(checked: ModelCheck) -> dict[str, Any]:
-    calibrated = [one.plain() for one in checked.calibrated]
-    return {**asdict(checked), "calibrated": calibrated, "ok": checked.ok}
+def _checks_json(found: Sequence[ModelCheck]) -> list[dict[str, Any]]:
+    return [{**asdict(one), "calibrated": [its.plain() for its in one.calibrated], "ok": one.ok} for one in found]
+
+
+def _say_checks(found: Sequence[ModelCheck]) -> None:
+    of_role = Counter(checked.role for checked in found)
+    called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
+    _say_table(called, found)
+    for name, checked in zip(called, found, strict=True):
+        say_lines(*_problem_lines(name, checked), *([] if checked.problem else _learnt_lines(checked)))
+        _say_calibrated(checked)
 
 
 def _say_calibrated(checked: ModelCheck) -> None:
     """A line for each data set: how often right and wrong answers were taken for what they are, and put in order."""
     from ragsmith.measures.judge_calibration import pooled
-    from ragsmith.text import numbers
 
     each = checked.calibrated
     if not each:
@@ -164,32 +159,30 @@ def _say_table(called: Sequence[str], found: Sequence[ModelCheck]) -> None:
     table(rows, head, frozenset({3, 4, 5, 6}))
 
 
-def _say_problems(called: str, checked: ModelCheck) -> None:
+def _problem_lines(called: str, checked: ModelCheck) -> list[str]:
     """Each problem once, with the tasks that have it."""
-    if checked.problem:
-        say(f"{called}: {checked.problem}")
-    problems = dict.fromkeys(task.problem for task in checked.tasks if task.problem)
-    for problem in problems:
-        names = [task.task for task in checked.tasks if task.problem == problem]
-        say(f"{called}, {', '.join(names)}: {problem}")
+    by_problem: dict[str, list[str]] = {}
+    for task in checked.tasks:
+        if task.problem:
+            by_problem.setdefault(task.problem, []).append(task.task)
+    whole = [f"{called}: {checked.problem}"] if checked.problem else []
+    return [*whole, *(f"{called}, {', '.join(tasks)}: {problem}" for problem, tasks in by_problem.items())]
 
 
-def _say_learnt(checked: ModelCheck) -> None:
+def _learnt_lines(checked: ModelCheck) -> list[str]:
     """What is known of a model now, with the line of a file of models that says it."""
     from ragsmith.models.served.openai_chat import REFUSABLE
 
-    if checked.problem:
-        return
-    learnt = [_known_as(checked)]
-    if checked.dimensions is not None:
-        learnt.append(f"{checked.dimensions} dimensions")
-    for name in checked.refuses:
-        instead = REFUSABLE.get(name)
-        learnt.append(f"takes {instead} for {name}" if instead else f"refuses {name}")
-    if checked.thinking_tokens:
-        learnt.append(f"needs {checked.thinking_tokens:,} tokens to think, as a search finds out; in a file of models:")
-    say(f"{checked.role}: {'; '.join(learnt)}")
-    if checked.thinking_tokens:
-        say(f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {checked.thinking_tokens}}}")
-    if checked.judged is not None:
-        say(f"judge: {checked.judged}")
+    thinking = checked.thinking_tokens
+    refused = {name: REFUSABLE.get(name) for name in checked.refuses}
+    learnt = [
+        _known_as(checked),
+        *([] if checked.dimensions is None else [f"{checked.dimensions} dimensions"]),
+        *(f"takes {instead} for {name}" if instead else f"refuses {name}" for name, instead in refused.items()),
+        *([f"needs {thinking:,} tokens to think, as a search finds out; in a file of models:"] if thinking else []),
+    ]
+    return [
+        f"{checked.role}: {'; '.join(learnt)}",
+        *([f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {thinking}}}"] if thinking else []),
+        *([] if checked.judged is None else [f"judge: {checked.judged}"]),
+    ]

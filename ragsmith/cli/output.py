@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.text.terminal import COLUMNS, GAP, aligned, folded, widths
@@ -20,13 +21,28 @@ def say(text: str = "") -> None:
     print("".join(c if c == "\t" or c.isprintable() else repr(c)[1:-1] for c in text))
 
 
-def say_folded(text: str) -> None:
-    """Print a paragraph in lines of 80 characters, no word or interval torn; what follows the first stands further in.
+def say_lines(*lines: str | None) -> None:
+    """Print lines, without those that are None."""
+    for line in lines:
+        if line is not None:
+            say(line)
 
-    Whoever reads it as data takes --json, so that it is folded in a pipe, too.
+
+def say_folded(*paragraphs: str | None) -> None:
+    """Print paragraphs in lines of 80 characters, also in a pipe; no word or interval is torn.
+
+    All lines but the first of a paragraph are indented. None is no paragraph.
     """
-    for line in folded(text):
-        say(line)
+    for paragraph in paragraphs:
+        say_lines(*(folded(paragraph) if paragraph is not None else ()))
+
+
+def show_result(as_json: bool, value: Any, say_text: Callable[[], None]) -> None:
+    """Print a result: ``value`` as JSON, or else what ``say_text`` prints."""
+    if as_json:
+        say_json(value)
+    else:
+        say_text()
 
 
 def say_json(value: Any) -> None:

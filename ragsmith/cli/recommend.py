@@ -12,12 +12,14 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say, say_folded, say_json, table
+from ragsmith.cli.output import say, say_folded, say_lines, show_result, table
 from ragsmith.errors import WrongOption
+from ragsmith.text import numbers
 
 if TYPE_CHECKING:
     from ragsmith.effects import Knowledge, Recommendation
     from ragsmith.effects.showing import SignalWeight
+    from ragsmith.runs.recommended import Recommended
 
 
 EffectsOption = Annotated[
@@ -40,29 +42,28 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Name a pipeline for documents without any question, by what was learned on other data sets."""
-    from ragsmith.effects.recommending import alike
-
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
     most = None if calls == "any" else int(calls)
     found = ragsmith.recommend(folder, output=output, calls=most, space=space, effects=effects, **models.arguments())
-    if as_json:
-        say_json({**found.plain(), "winner": str(output)})
-        return
+    show_result(as_json, {**found.plain(), "winner": str(output)}, lambda: _say_recommended(found, output, most))
+
+
+def _say_recommended(found: Recommended, output: Path, most: int | None) -> None:
+    from ragsmith.effects.recommending import alike
+
     corpus = found.corpus
     say(
         f"{corpus.documents:,} documents, {corpus.characters:,} characters: {corpus.kind}, "
         f"{corpus.language or 'in no language that is recognised'}"
     )
     own = f", without {', '.join(found.left_out)}, whose documents overlap with these" if found.left_out else ""
-    say_folded(f"learned on {', '.join(found.learned_on)}{own}")
-    for reason in found.chosen.unlike:
-        say_folded(f"take care: {reason}")
+    unlike = [f"take care: {reason}" for reason in found.chosen.unlike]
+    say_folded(f"learned on {', '.join(found.learned_on)}{own}", *unlike)
     for one, *more in alike(found.classes):
         say()
-        _say(one, more)
-    say()
-    say(f"{output}: the pipeline of {in_calls(most)}")
+        _say_class(one, more)
+    say_lines("", f"{output}: the pipeline of {in_calls(most)}")
 
 
 def in_calls(most: int | None) -> str:
@@ -70,21 +71,21 @@ def in_calls(most: int | None) -> str:
     return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
 
 
-def _say(one: Recommendation, more: Sequence[Recommendation]) -> None:
+def _say_class(one: Recommendation, more: Sequence[Recommendation]) -> None:
     """Print what is recommended for ``one`` class of costs, and for ``more`` that allow more calls."""
     from ragsmith.pipelines.genes import label
-    from ragsmith.text import numbers
 
     too = f", and the same with {in_calls(more[-1].most_calls)}" if more else ""
     say_folded(f"{in_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")
-    say(
+    say_lines(
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
-        f"(95 %: {numbers.interval(one.low, one.high, sign=True)})"
+        f"(95 %: {numbers.interval(one.low, one.high, sign=True)})",
+        "  what it would be expected to lose without each option:" if one.reasons else None,
+        *(
+            f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets"
+            for reason in one.reasons
+        ),
     )
-    if one.reasons:
-        say("  what it would be expected to lose without each option:")
-    for reason in one.reasons:
-        say(f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets")
 
 
 BAR = 24
@@ -96,8 +97,8 @@ commands = typer.Typer(
 app.add_typer(commands, name="effects")
 
 
-@commands.command()
-def show(
+@commands.command("show")
+def show_effects(
     effects: EffectsOption = None,
     validate: Annotated[
         bool, typer.Option("--validate", help="Only what the pipelines gain that the other data sets name for each.")
@@ -106,48 +107,52 @@ def show(
 ) -> None:
     """Show what options and pairs of them gain, how that differs between data sets, and how it did on data left out."""
     from ragsmith.effects import effects_of, pairs_of, read, weights_of
+    from ragsmith.effects.knowledge import in_words
 
     known = read(effects)
-    found, pairs = ([], []) if validate else (effects_of(known), pairs_of(known))
-    weights = [] if validate else weights_of(known)
-    if as_json:
-        parts: dict[str, Sequence[Any]] = {"effects": found, "pairs": pairs, "weights": weights}
-        effects_plain = {} if validate else {name: [asdict(row) for row in rows] for name, rows in parts.items()}
-        say_json({**effects_plain, "checked": _checked_json(known), "stale": list(known.stale)})
-        return
-    if not validate:
-        for one in known.observed:
-            has = "R and G" if "generation" in one.means else "R"
-            counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
-            say(f"{one.name}: {one.corpus.kind}, {counts}, {has}")
-        if known.made:
-            say(f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}")
-        say()
-        head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
-        rows = [
-            [
-                one.option + " (stale)" * one.stale,
-                f"{one.alone:+.4f}",
-                f"{one.alone_se:.4f}",
-                f"{one.usual:+.4f}",
-                f"{one.usual_se:.4f}",
-                f"{one.between:.4f}",
-                f"{one.calls:+.1f}",
-                str(one.datasets),
-            ]
-            for one in found
+    parts: dict[str, Sequence[Any]] = (
+        {} if validate else {"effects": effects_of(known), "pairs": pairs_of(known), "weights": weights_of(known)}
+    )
+    plain = {name: [asdict(row) for row in rows] for name, rows in parts.items()}
+    checked = [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in known.checked]
+
+    def say_text() -> None:
+        if parts:
+            _say_effects(known, **parts)
+        _say_checked(known)
+
+    show_result(as_json, {**plain, "checked": checked, "stale": list(known.stale)}, say_text)
+
+
+def _say_effects(known: Knowledge, effects: Sequence[Any], pairs: Sequence[Any], weights: Sequence[Any]) -> None:
+    for one in known.observed:
+        has = "R and G" if "generation" in one.means else "R"
+        counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
+        say(f"{one.name}: {one.corpus.kind}, {counts}, {has}")
+    made = f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}" if known.made else None
+    say_lines(made, "")
+    head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
+    rows = [
+        [
+            one.option + " (stale)" * one.stale,
+            f"{one.alone:+.4f}",
+            f"{one.alone_se:.4f}",
+            f"{one.usual:+.4f}",
+            f"{one.usual_se:.4f}",
+            f"{one.between:.4f}",
+            f"{one.calls:+.1f}",
+            str(one.datasets),
         ]
-        table(rows, head, frozenset(range(1, len(head))))
-        say()
-        say("pairs that change each other's gain most surely: in naive RAG, together less each alone")
-        rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
-        table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
-        _say_weights(weights)
-        if known.stale:
-            say()
-            say(f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
-        say()
-    _say_checked(known)
+        for one in effects
+    ]
+    table(rows, head, frozenset(range(1, len(head))))
+    say_lines("", "pairs that change each other's gain most surely: in naive RAG, together less each alone")
+    rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
+    table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
+    _say_weights(weights)
+    if known.stale:
+        say_lines("", f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
+    say()
 
 
 def _say_weights(weights: Sequence[SignalWeight]) -> None:
@@ -169,16 +174,9 @@ def _say_weights(weights: Sequence[SignalWeight]) -> None:
         table(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
 
 
-def _checked_json(known: Knowledge) -> list[dict[str, Any]]:
-    from ragsmith.effects.knowledge import in_words
-
-    return [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in known.checked]
-
-
 def _say_checked(known: Knowledge) -> None:
     from ragsmith.effects import pooled
     from ragsmith.effects.knowledge import in_words
-    from ragsmith.text.numbers import interval
 
     if not known.checked:
         say("nothing was checked: at least three data sets with answers are needed to leave one out")
@@ -192,7 +190,7 @@ def _say_checked(known: Knowledge) -> None:
             f"{one.expected:+.4f}",
             f"{one.sd:.4f}",
             f"{one.gain:+.4f}" + " (R)" * (one.measure == "retrieval"),
-            interval(one.low, one.high, sign=True, digits=4),
+            numbers.interval(one.low, one.high, sign=True, digits=4),
             f"{one.calls:.1f}",
             in_words(one.pipeline),
         ]
@@ -201,5 +199,5 @@ def _say_checked(known: Knowledge) -> None:
     table(rows, head, frozenset({2, 3, 4, 6}), fold=True)
     say()
     for most, its in pooled(known.checked).items():
-        gains = f"{its.mean:+.4f} {interval(its.low, its.high, sign=True, digits=4)}"
+        gains = f"{its.mean:+.4f} {numbers.interval(its.low, its.high, sign=True, digits=4)}"
         say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")

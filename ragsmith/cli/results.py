@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections import Counter
 from dataclasses import asdict
@@ -13,15 +14,16 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json, table
+from ragsmith.cli.output import say, say_json, say_lines, show_result, table
 from ragsmith.errors import DamagedRows
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
 
+
 if TYPE_CHECKING:
     from ragsmith.integrations.optuna import Mirror
-    from ragsmith.store.store import Damage, RunRow, Store
+    from ragsmith.store.store import Damage, RunRow
 
 
 @app.command()
@@ -37,17 +39,13 @@ def report(
     from ragsmith.reporting.report_files import across_json
 
     written = ragsmith.report(cache, output, dataset)
+    paths = [str(path) for path in written.paths]
     if as_json:
         domains = [report_json(domain) for domain in written.reports]
         across = {} if written.across is None else {"across": across_json(written.across)}
-        say_json({"paths": [str(path) for path in written.paths], "domains": domains, **across})
-        return
-    for domain in written.reports:
-        for line in summary_lines(domain):
-            say(line)
-        say()
-    for path in written.paths:
-        say(str(path))
+        say_json({"paths": paths, "domains": domains, **across})
+    else:
+        say_lines(*(line for domain in written.reports for line in (*summary_lines(domain), "")), *paths)
 
 
 @app.command()
@@ -71,14 +69,14 @@ def export(
 ) -> None:
     """Write the winner of a search as YAML, or another of its pipelines."""
     found = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
-    if as_json:
-        say_json({"winner": str(found.path), **{name: its for name, its in asdict(found).items() if name != "path"}})
-        return
+    plain = {"winner": str(found.path), **{name: value for name, value in asdict(found).items() if name != "path"}}
     picked = "" if pick == "best" else f", picked by {pick}"
-    which = f"the winner{picked}" if found.is_winner else f"not the winner{picked}"
-    say(f"{found.path}: {found.label or 'naive RAG'}")
-    say(f"of the search {found.run[:12]}, {which}")
-    say(f"fitness {found.fitness:.3f} on {found.questions} search questions, {found.calls:.1f} calls a question")
+    lines = (
+        f"{found.path}: {found.label or 'naive RAG'}",
+        f"of the search {found.run[:12]}, {'' if found.is_winner else 'not '}the winner{picked}",
+        f"fitness {found.fitness:.3f} on {found.questions} search questions, {found.calls:.1f} calls a question",
+    )
+    show_result(as_json, plain, lambda: say_lines(*lines))
 
 
 @app.command()
@@ -93,12 +91,16 @@ def runs(
     from ragsmith.records.record import searches
     from ragsmith.store.store import open_store
 
+    studies: dict[str, Mirror] = {}
     with open_store(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
         found = [
             _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in searches(store)
         ]
-        studies = _mirrored(store) if mirror else {}
+        if mirror:
+            from ragsmith.integrations.optuna import mirror_all
+
+            studies = {study.run: study for study in mirror_all(store)}
         place = store.place
     if as_json:
         say_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in found])
@@ -109,24 +111,16 @@ def runs(
         _say_dashboard(place, list(studies.values()))
 
 
-def _mirrored(store: Store) -> dict[str, Mirror]:
-    """The study of each run, by the run's key."""
-    from ragsmith.integrations.optuna import mirror_all
-
-    return {mirror.run: mirror for mirror in mirror_all(store)}
-
-
 def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
-    import shlex
-
     trials, written = sum(mirror.trials for mirror in mirrors), sum(mirror.written for mirror in mirrors)
     url = place if "://" in place else f"sqlite:///{place}"
-    say()
-    say(f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; look at them with")
-    say(f"  optuna-dashboard {shlex.quote(url)}")
-    if HIDDEN in url:
-        say(f"with the password in the place of {HIDDEN}")
-    say("which  pip install 'ragsmith[dashboard]'  installs")
+    say_lines(
+        "",
+        f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; look at them with",
+        f"  optuna-dashboard {shlex.quote(url)}",
+        f"with the password in the place of {HIDDEN}" if HIDDEN in url else None,
+        "which  pip install 'ragsmith[dashboard]'  installs",
+    )
 
 
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
@@ -162,23 +156,21 @@ def cache(
             if verify:
                 damage = store.verify()
                 found["damaged rows"] = [asdict(row) for row in damage]
-    if as_json:
-        say_json(found)
-    else:
-        for name, value in found.items():
-            if name != "damaged rows" or not damage:
-                _say_entry(name, value)
-        _say_damage(damage)
+    show_result(as_json, found, lambda: _say_cache(found, damage))
     if damage:
         raise typer.Exit(1)
 
 
-def _say_damage(damage: list[Damage]) -> None:
-    """Say which rows are damaged, each with what it was, and what that costs, for each kind of row."""
-    for row in damage:
-        say(f"damaged: {row.row}, {row.what}")
-    for (kind, cost), count in Counter((row.row.partition(":")[0], row.cost) for row in damage).items():
-        say(f"{count:,} of {kind}, each: {cost}")
+def _say_cache(found: dict[str, Any], damage: list[Damage]) -> None:
+    """Print what a cache has; each damaged row, and what the damage costs by kind of row."""
+    for name, value in found.items():
+        if name != "damaged rows" or not damage:
+            _say_entry(name, value)
+    kinds = Counter((row.row.partition(":")[0], row.cost) for row in damage)
+    say_lines(
+        *(f"damaged: {row.row}, {row.what}" for row in damage),
+        *(f"{count:,} of {kind}, each: {cost}" for (kind, cost), count in kinds.items()),
+    )
 
 
 def _say_entry(name: str, value: Any, indent: str = "") -> None:

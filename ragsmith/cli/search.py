@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +25,7 @@ from ragsmith.cli.options import (
     PricesOption,
     merged,
 )
-from ragsmith.cli.output import note, say, say_folded, say_json, say_table, table
+from ragsmith.cli.output import note, say, say_folded, say_lines, say_table, show_result, table
 from ragsmith.cli.progress import Progress, show_building
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.text.redaction import redacted
@@ -113,22 +114,17 @@ def _is_all(dataset: str) -> bool:
 
 
 def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_url: str | None, as_json: bool) -> None:
-
     try:
         found = ragsmith.search(dataset, **arguments)
     except BudgetExhausted as stop:
         voice.clear()
         said = f"paused before any pipeline that the search proposed was complete: {redacted(str(stop))}"
-        if as_json:
-            say_json({"state": "interrupted", "why": said})
+        show_result(as_json, {"state": "interrupted", "why": said}, lambda: None)
         note(f"{said}.")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         voice.clear()
-    if as_json:
-        say_json(_result_json(found))
-    else:
-        _say_found(found, voice.seconds(), base_url)
+    show_result(as_json, _result_json(found), lambda: _say_result(found, voice.seconds(), base_url))
     if found.state == "interrupted":
         note(f"paused: {redacted(found.why)}.")
     _note_damaged(found)
@@ -161,10 +157,7 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
         found = ragsmith.search_each(datasets, **arguments, on_dataset=voice.of_several, on_end=ended)
     finally:
         voice.clear()
-    if as_json:
-        say_json(_each_plain(found))
-    else:
-        _say_each(found, voice.seconds())
+    show_result(as_json, _each_json(found), lambda: _say_each(found, voice.seconds()))
     for name, why in found.waiting.items():
         note(f"waiting: {name}: {redacted(why)}.")
     if found.failed or any(one.no_winner and one.state != "interrupted" for one in found.found.values()):
@@ -178,7 +171,7 @@ def _note_damaged(found: Result) -> None:
         note(f"the cache row {damaged} was damaged and was computed again")
 
 
-def _each_plain(found: Searched) -> dict[str, Any]:
+def _each_json(found: Searched) -> dict[str, Any]:
     from ragsmith.reporting.report_files import across_json
 
     return {
@@ -200,25 +193,24 @@ def _say_each(found: Searched, seconds: float) -> None:
     unfinished = {**dict.fromkeys(found.failed, "failed"), **dict.fromkeys(found.waiting, "waiting")}
     summary = summary_table([one.domain for one in results], unfinished)
     say_table(summary)
-    say_folded(f"({summary.caption})")
-    for rival in found.across.tested if found.across else ():
-        if said := describe_pooled(rival):
-            say_folded(said)
-    say()
+    pooled = [describe_pooled(rival) or None for rival in found.across.tested] if found.across else []
+    say_folded(f"({summary.caption})", *pooled)
     computed, reused, calls = (
         sum(getattr(one, name) for one in results) for name in ("computed", "reused", "calls_made")
     )
-    say(f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls, {seconds:.1f} s")
-    if sent := sum(one.spent.calls for one in results):
-        money = sum(one.spent.cost for one in results)
-        of_money = f", {money:.4f} in money" if money else ""
-        say(f"{sent:,} requests sent so far, {sum(one.spent.tokens for one in results):,} tokens{of_money}")
-    for page in found.files:
-        if page.suffix == ".html":
-            say(f"report  {page}")
-    for one in results:
-        for winner in filter(_is_winner, one.files):
-            say(f"winner  {winner}")
+    sent, tokens, cost = (sum(getattr(one.spent, name) for one in results) for name in ("calls", "tokens", "cost"))
+    say_lines(
+        "",
+        f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls, {seconds:.1f} s",
+        _spent_line(sent, tokens, cost),
+        *(f"report  {page}" for page in found.files if page.suffix == ".html"),
+        *(f"winner  {winner}" for one in results for winner in filter(_is_winner, one.files)),
+    )
+
+
+def _spent_line(calls: int, tokens: int, cost: float) -> str | None:
+    money = f", {cost:.4f} in money" if cost else ""
+    return f"{calls:,} requests sent so far, {tokens:,} tokens{money}" if calls else None
 
 
 def _result_json(found: Result) -> dict[str, Any]:
@@ -241,27 +233,21 @@ def _is_winner(path: Path) -> bool:
     return path.suffix == ".yaml"
 
 
-def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
-    import shlex
-
-    for line in found.summary.splitlines():
-        say(line)
-    say()
+def _say_result(found: Result, seconds: float, base_url: str | None) -> None:
     made = found.domain.about.record.settings.fitness.made
-    say(
+    say_lines(
+        *found.summary.splitlines(),
+        "",
         f"{found.computed:,} {made} computed, {found.reused:,} from the cache, "
-        f"{found.calls_made:,} model calls, {seconds:.1f} s"
+        f"{found.calls_made:,} model calls, {seconds:.1f} s",
+        _spent_line(found.spent.calls, found.spent.tokens, found.spent.cost),
+        f"report  {next(path for path in found.files if path.suffix == '.html')}",
     )
-    if found.spent.calls:
-        money = f", {found.spent.cost:.4f} in money" if found.spent.cost else ""
-        say(f"{found.spent.calls:,} requests sent so far, {found.spent.tokens:,} tokens{money}")
-    say(f"report  {next(path for path in found.files if path.suffix == '.html')}")
     if found.no_winner:
         note(f"no winner: {redacted(found.no_winner)}.")
+    where = f" --base-url {shlex.quote(base_url)}" if base_url else ""
     for winner in filter(_is_winner, found.files):
-        say(f"winner  {winner}")
-        where = f" --base-url {shlex.quote(base_url)}" if base_url else ""
-        say(f'ask it  ragsmith ask {winner} "your question"{where}')
+        say_lines(f"winner  {winner}", f'ask it  ragsmith ask {winner} "your question"{where}')
 
 
 @app.command(cls=listing("Strategies", registered_strategies))
@@ -296,10 +282,7 @@ def plan(
         sample=sample,
         cache=cache,
     )
-    if as_json:
-        say_json({**asdict(found), "totals": found.totals})
-    else:
-        _say_plan(found)
+    show_result(as_json, {**asdict(found), "totals": found.totals}, lambda: _say_plan(found))
 
 
 def _say_plan(found: SearchPlan) -> None:
@@ -309,41 +292,38 @@ def _say_plan(found: SearchPlan) -> None:
             "of one search as many times; what they share is asked once"
         )
     if found.genomes is None:
-        say("every model is embedded: nothing is sent, and nothing costs money")
         counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"
-        say(f"{counts}, fewer where races are lost or nothing better is found")
-        say(
+        say_lines(
+            "every model is embedded: nothing is sent, and nothing costs money",
+            f"{counts}, fewer where races are lost or nothing better is found",
             f"{found.proposed:,} of the pipelines are proposed by the search, which is what --max-evaluations counts; "
             "the others are the baselines and each option alone. What is recommended, and what simplifies the winner "
-            "and takes it apart, comes on top"
+            "and takes it apart, comes on top",
         )
         return
-    say(
+    say_lines(
         f"about {found.genomes} pipelines on {found.questions} questions, worked out on {found.sampled} of them with "
-        "the embedded models in the others' place"
-    )
-    say(
+        "the embedded models in the others' place",
         f"at most {found.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
-        "others are baselines, each option alone, and what simplifies the winner and takes it apart"
+        "others are baselines, each option alone, and what simplifies the winner and takes it apart",
+        "",
     )
-    say()
     head = ["model", "request", "to be made", "in the cache", "tokens in", "tokens out", "money", "seconds"]
     total = found.totals
     rows = [[_name(line.model), line.request, *_amounts(asdict(line))] for line in found.lines]
     table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
     if found.ranges:
-        say()
         how = "the rehearsals, each on its own questions, came to"
         if found.raced:
             how = (
                 "with all that the rehearsal dropped being dropped a block of questions sooner or later, that would be"
             )
-        say(f"replies decide where a search goes: {how} {_between(found)}")
+        say_lines("", f"replies decide where a search goes: {how} {_between(found)}")
     if found.timed:
-        say()
-        say(
+        say_lines(
+            "",
             f"latency: {found.timed:,} questions are asked once more, one by one; replies of chat models are not asked "
-            "for again, but taken from the cache with the seconds they took"
+            "for again, but taken from the cache with the seconds they took",
         )
     if found.choices:
         say()
@@ -351,10 +331,7 @@ def _say_plan(found: SearchPlan) -> None:
         chosen = [[one.what, one.flag, *_amounts(asdict(one))] for one in found.choices]
         table(chosen, head, frozenset(range(2, 6)))
         say("(what is asked for it alone: without a stage other pipelines are searched, so plan with its flag, too)")
-    say()
-    for model, notes in found.notes.items():
-        for remark in notes:
-            say(f"{_name(model)}: {remark}")
+    say_lines("", *(f"{_name(model)}: {remark}" for model, remarks in found.notes.items() for remark in remarks))
     if total["cost"] is None:
         say("money: no price is known for all of these; name a file with --prices")
 

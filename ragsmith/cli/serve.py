@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,10 @@ import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say, say_folded, say_json
+from ragsmith.cli.output import say_folded, say_lines, show_result
+
+if TYPE_CHECKING:
+    from ragsmith.deploying.kit import Kit
 
 
 @app.command()
@@ -60,12 +63,9 @@ def serve(
     """
 
     def started(url: str) -> None:
-        if as_json:
-            say_json({"url": url})
-        else:
-            say(f"ask at  {url}")
-            say(f"chat clients  base URL {url}v1, model ragsmith")
-        sys.stdout.flush()  # whoever started it may be waiting for it
+        chat = f"chat clients  base URL {url}v1, model ragsmith"
+        show_result(as_json, {"url": url}, lambda: say_lines(f"ask at  {url}", chat))
+        sys.stdout.flush()  # a program that started it may be waiting
 
     ragsmith.serve(
         pipeline,
@@ -105,14 +105,14 @@ def deploy(
 ) -> None:
     """Write a starter kit that stands alone: documents, server, container files, tests, a gate, a Python script."""
     kit = ragsmith.deploy(pipeline, folder, dataset=dataset, documents=documents, imports=imports or (), force=force)
-    if as_json:
-        say_json({**asdict(kit), "folder": str(kit.folder)})
-        return
-    say(f"starter kit  {kit.folder}  ({len(kit.files):,} files; begin with README.md)")
-    say(f"needs        ragsmith with {', '.join(kit.extras)}, which comes along")
-    if kit.keys:
-        say(f"keys         {', '.join(kit.keys)}: set them where it runs")
-    if kit.services:
-        say(f"can use      {', '.join(kit.services)}")
-    for told in kit.notes:
-        say_folded(told)
+    show_result(as_json, {**asdict(kit), "folder": str(kit.folder)}, lambda: _say_kit(kit))
+
+
+def _say_kit(kit: Kit) -> None:
+    say_lines(
+        f"starter kit  {kit.folder}  ({len(kit.files):,} files; begin with README.md)",
+        f"needs        ragsmith with {', '.join(kit.extras)}, which comes along",
+        f"keys         {', '.join(kit.keys)}: set them where it runs" if kit.keys else None,
+        f"can use      {', '.join(kit.services)}" if kit.services else None,
+    )
+    say_folded(*kit.notes)

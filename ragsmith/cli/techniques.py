@@ -14,10 +14,12 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json, table
+from ragsmith.cli.output import say_json, say_lines, show_result, table
 from ragsmith.errors import UsageError
-from ragsmith.techniques.registry import Technique
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.task_lookup import find_tasks
+from ragsmith.text.suggest import did_you_mean
 from ragsmith.text.words import sentences
 
 
@@ -29,9 +31,6 @@ def techniques(
     as_json: JsonOption = False,
 ) -> None:
     """List the techniques of each family, or explain one."""
-    from ragsmith.cli.techniques import described, explained
-    from ragsmith.techniques.families import FAMILIES
-    from ragsmith.techniques.registry import load_techniques
 
     load_techniques()
     every = [
@@ -42,8 +41,7 @@ def techniques(
     if as_json:
         say_json([described(technique) for technique in every])
     elif name is not None:
-        for line in (line for technique in every for line in explained(technique, prompts=prompts)):
-            say(line)
+        say_lines(*(line for technique in every for line in explained(technique, prompts=prompts)))
     else:
         table(
             [[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "what it does"]
@@ -51,7 +49,6 @@ def techniques(
 
 
 def _named(every: list[Technique], name: str) -> list[Technique]:
-    from ragsmith.text.suggest import did_you_mean
 
     found = [t for t in every if name in (t.name, f"{t.family}.{t.name}")]
     if not found:
@@ -67,8 +64,6 @@ def measures(
     as_json: JsonOption = False,
 ) -> None:
     """List the measures that records hold and a fitness may use, or explain one."""
-    from inspect import getdoc
-
     from ragsmith.measures.registry import measure_named
     from ragsmith.measures.registry import measures as known
 
@@ -79,13 +74,9 @@ def measures(
         rows = [[measure.subject, measure.name, measure.label, measure.summary] for measure in every]
         table(rows, ["of the", "measure", "shown as", "what it is"])
     else:
-        say(f"{name}: {every[0].heading}")
-        say()
-        for line in str(getdoc(every[0].fn)).splitlines():
-            say(line)
-        say()
-        for said, value in every[0].plain().items():
-            say(f"{said:<10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+        listed = {said: ", ".join(map(str, v)) if isinstance(v, list) else v for said, v in every[0].plain().items()}
+        say_lines(f"{name}: {every[0].heading}", "", *str(inspect.getdoc(every[0].fn)).splitlines(), "")
+        say_lines(*(f"{said:<10} {value}" for said, value in listed.items()))
 
 
 @app.command()
@@ -99,24 +90,10 @@ def space(
 
     found = load_space(name)
     options = {name: [str(g) for g in genes] for name, genes in zip(found.names, found.options, strict=True)}
-    if as_json:
-        say_json(
-            {
-                "name": found.name,
-                "description": found.description,
-                "size": found.size,
-                "feasible": found.feasible_size,
-                "options": options,
-            }
-        )
-        return
-    say(found.description)
-    say()
-    for family, listed in options.items():
-        say(f"{family:<17} {len(listed):>2}  {', '.join(listed)}")
-    say()
-    product = " x ".join(map(str, found.sizes))
-    say(f"{product} = {found.size:,} pipelines, {found.feasible_size:,} of them feasible")
+    about = {"name": found.name, "description": found.description, "size": found.size, "feasible": found.feasible_size}
+    listed = (f"{family:<17} {len(its):>2}  {', '.join(its)}" for family, its in options.items())
+    sizes = f"{' x '.join(map(str, found.sizes))} = {found.size:,} pipelines, {found.feasible_size:,} of them feasible"
+    show_result(as_json, {**about, "options": options}, lambda: say_lines(found.description, "", *listed, "", sizes))
 
 
 WIDTH = 100

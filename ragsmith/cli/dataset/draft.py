@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
 from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, interrupted_with
@@ -30,7 +30,8 @@ from ragsmith.cli.options import (
     ThinkingOption,
     merged,
 )
-from ragsmith.cli.output import note, say, say_json
+from ragsmith.cli.output import note, say, say_lines, show_result
+from ragsmith.errors import UsageError, WrongOption
 
 if TYPE_CHECKING:
     from ragsmith.extensions import Extension
@@ -88,8 +89,6 @@ def draft(
     as_json: JsonOption = False,
 ) -> None:
     """Have a chat model draft questions with answers and evidence; the same command goes on where it stopped."""
-    import ragsmith
-
     with interrupted_with(NOT_YET_WRITTEN):
         drafted = ragsmith.draft_questions(
             folder,
@@ -106,10 +105,7 @@ def draft(
             on_plan=None if as_json else _say_plan,
             on_progress=None if as_json else _say_progress,
         )
-    if as_json:
-        say_json(_drafted_json(drafted))
-    else:
-        _say_drafted(drafted, questions)
+    show_result(as_json, _drafted_json(drafted), lambda: _say_drafted(drafted, questions))
     if drafted.paused:
         note(f"paused: {drafted.paused}.")
         raise typer.Exit(INTERRUPTED)
@@ -145,34 +141,34 @@ def _drafted_json(drafted: Drafted) -> dict[str, object]:
 
 
 def _say_drafted(drafted: Drafted, wanted: int) -> None:
-    folder = drafted.folder
-    say(f"{folder}: {len(drafted.added)} questions drafted, {drafted.drafts + len(drafted.added)} in all")
-    for name, count in drafted.types.items():
-        say(f"  {count:>5} {name}")
-    short = wanted - drafted.drafts - len(drafted.added)
-    if short > 0 and not drafted.paused:
-        say(f"{short} fewer than the {wanted} asked for: no other draft passes; more documents give more")
-    if drafted.refused:
-        say(f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}")
-    for name, count in drafted.refused.items():
-        say(f"  {count:>5} {name}")
-    if drafted.left:
-        say(f"{drafted.left} more passed: they are there when more --questions are asked for")
-    kinds = Counter((failure.prompt, failure.kind) for failure in drafted.failures)
-    if kinds:
-        say(f"{kinds.total()} requests without a reply of use; --retry-failed asks them again")
-    for (prompt, kind), count in kinds.items():
-        last = next(
-            failure for failure in reversed(drafted.failures) if (failure.prompt, failure.kind) == (prompt, kind)
-        )
-        say(f"  {count:>5} {prompt}, {kind}: {last.reason}")
-    replies, spent = drafted.replies, drafted.spent
+    folder, replies, spent = drafted.folder, drafted.replies, drafted.spent
+    in_all = drafted.drafts + len(drafted.added)
+    short = wanted - in_all
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for failure in drafted.failures:
+        kinds.setdefault((failure.prompt, failure.kind), []).append(failure.reason)
+    fewer = f"{short} fewer than the {wanted} asked for: no other draft passes; more documents give more"
+    refused = f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}"
+    failed = f"{len(drafted.failures)} requests without a reply of use; --retry-failed asks them again"
     money = f", {spent.cost:.4f} in money" if spent.cost else ""
-    say(f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now")
-    say(f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}")
+    quoted = shlex.quote(str(folder))
+    say_lines(
+        f"{folder}: {len(drafted.added)} questions drafted, {in_all} in all",
+        *(f"  {count:>5} {name}" for name, count in drafted.types.items()),
+        fewer if short > 0 and not drafted.paused else None,
+        refused if drafted.refused else None,
+        *(f"  {count:>5} {name}" for name, count in drafted.refused.items()),
+        f"{drafted.left} more passed: they are there when more --questions are asked for" if drafted.left else None,
+        failed if kinds else None,
+        *(f"  {len(its):>5} {prompt}, {kind}: {its[-1]}" for (prompt, kind), its in kinds.items()),
+        f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now",
+        f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}",
+    )
     if drafted.found + len(drafted.added):
-        say(f"review it  ragsmith dataset review {shlex.quote(str(folder))}")
-        say(f"search it  ragsmith search --dataset {shlex.quote(str(folder))}")
+        say_lines(
+            f"review it  ragsmith dataset review {quoted}",
+            f"search it  ragsmith search --dataset {quoted}",
+        )
 
 
 @commands.command()
@@ -187,7 +183,6 @@ def review(
 ) -> None:
     """Look at drafted questions, least certain first: accept, mend or reject each."""
     from ragsmith.api.datasets import review as opened
-    from ragsmith.errors import UsageError
     from ragsmith.labelling.reviewing.review import login_name
 
     if not 0 <= port < 1 << 16:
@@ -196,7 +191,7 @@ def review(
         try:
             _serve(found, login_name() if reviewer is None else reviewer, port, browser=browser)
         finally:
-            _say_end(found, as_json=as_json)
+            show_result(as_json, {"folder": str(found.folder), **found.counts()}, lambda: _say_end(found))
 
 
 def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
@@ -218,16 +213,12 @@ def _has_screen() -> bool:
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _say_end(found: Review, *, as_json: bool) -> None:
-    counts, folder = found.counts(), shlex.quote(str(found.folder))
-    if as_json:
-        say_json({"folder": str(found.folder), **counts})
-        return
-    gone = sum(counts.values()) - counts["pending"]
+def _say_end(found: Review) -> None:
+    counts, total = found.counts(), sum(found.counts().values())
     said = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
-    say(f"{found.folder}: {gone} of {sum(counts.values())} reviewed: {said}; {counts['pending']} to go")
+    say(f"{found.folder}: {total - counts['pending']} of {total} reviewed: {said}; {counts['pending']} to go")
     if not counts["pending"]:
-        say(f"check it  ragsmith dataset check {folder}")
+        say(f"check it  ragsmith dataset check {shlex.quote(str(found.folder))}")
 
 
 @commands.command()
@@ -251,7 +242,6 @@ def check(
 
     The gates are listed by  ragsmith dataset gates.
     """
-    import ragsmith
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.labelling.checking.page import check_page
     from ragsmith.labelling.checking.wording import lines
@@ -266,11 +256,8 @@ def check(
         options=_options(settings or ()),
         chunk_size=chunk_size,
     )
-    if as_json:
-        say_json({**found.plain(), "passed": found.passed(strict=strict), "page": str(page)})
-    else:
-        for line in lines(found):
-            say(line)
+    plain = {**found.plain(), "passed": found.passed(strict=strict), "page": str(page)}
+    show_result(as_json, plain, lambda: say_lines(*lines(found)))
     write_file(check_page(found), page)  # last: where it cannot be written, what was found is said all the same
     if not as_json:
         say(str(page))
@@ -283,19 +270,15 @@ def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
     """List the gates of `ragsmith dataset check`, with their options."""
     from ragsmith.labelling.checking.gates import GATES
 
-    if as_json:
-        say_json([{"name": one.name, "asks": one.asks, "options": one.options, "paper": one.paper} for one in GATES])
-        return
+    plain = [{"name": one.name, "asks": one.asks, "options": one.options, "paper": one.paper} for one in GATES]
+    options = ["".join(f"  {one.name}.{option}={value}" for option, value in one.options.items()) for one in GATES]
     width = max(len(one.name) for one in GATES)
-    for one in GATES:
-        options = "".join(f"  {one.name}.{option}={value}" for option, value in one.options.items())
-        say(f"{one.name:<{width}}  {one.asks}{options}")
+    lines = (f"{one.name:<{width}}  {one.asks}{its}" for one, its in zip(GATES, options, strict=True))
+    show_result(as_json, plain, lambda: say_lines(*lines))
 
 
 def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
     """The options of gates that are set on the command line: numbers and true or false as JSON has them, else text."""
-    from ragsmith.errors import WrongOption
-
     found: dict[str, dict[str, object]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

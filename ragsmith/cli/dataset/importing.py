@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import say, say_json
+from ragsmith.cli.output import say, say_lines, show_result
+from ragsmith.errors import WrongOption
 
 if TYPE_CHECKING:
-    from ragsmith.datasets.anchoring.repair_dataset import RewordedEvidence
+    from ragsmith.datasets.anchoring.anchor import Anchoring
+    from ragsmith.datasets.anchoring.repair_dataset import RepairedFolder, RewordedEvidence
     from ragsmith.extensions import Extension
 
 
@@ -48,30 +51,19 @@ def import_dataset(
     from ragsmith.datasets.dataset import load_documents, write_dataset
     from ragsmith.datasets.importers import import_dataset as read
 
-    imported = read(source, layout, None if documents is None else load_documents(documents))
-    write_dataset(imported.dataset, output)
-    if as_json:
-        say_json(
-            {
-                "output": str(output),
-                "documents": len(imported.dataset.documents),
-                "questions": len(imported.dataset.examples),
-                "located": imported.located,
-                "total": imported.total,
-                "how": dict(imported.hows),
-                "notes": list(imported.notes),
-            }
-        )
-        return
-    exactly = " exactly" if set(imported.hows) <= {"exact"} else ""
-    hows = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in imported.hows.items())}"
-    share = 100 * imported.located / imported.total if imported.total else 0.0
-    say(
-        f"{output}: {len(imported.dataset.documents)} documents, {len(imported.dataset.examples)} questions; "
-        f"{imported.located} of {imported.total} pieces of evidence located{exactly} ({share:.1f} %){hows}"
+    found = read(source, layout, None if documents is None else load_documents(documents))
+    write_dataset(found.dataset, output)
+    counts = {"documents": len(found.dataset.documents), "questions": len(found.dataset.examples)}
+    exactly = " exactly" if set(found.hows) <= {"exact"} else ""
+    hows = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in found.hows.items())}"
+    share = 100 * found.located / found.total if found.total else 0.0
+    plain = {"located": found.located, "total": found.total, "how": dict(found.hows), "notes": list(found.notes)}
+    lines = (
+        f"{output}: {', '.join(f'{count} {name}' for name, count in counts.items())}; "
+        f"{found.located} of {found.total} pieces of evidence located{exactly} ({share:.1f} %){hows}",
+        *found.notes,
     )
-    for line in imported.notes:
-        say(line)
+    show_result(as_json, {"output": str(output), **counts, **plain}, lambda: say_lines(*lines))
 
 
 @commands.command()
@@ -102,10 +94,6 @@ def anchor(
     as_json: JsonOption = False,
 ) -> None:
     """Find where the documents answer an existing list of questions, and write both as a data set."""
-    import ragsmith
-    from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
-    from ragsmith.errors import WrongOption
-
     given = {"question": question_column, "answer": answer_column, "evidence": evidence_column, "doc": doc_column}
     columns = {role: column for role, column in given.items() if column is not None}
     if repair:
@@ -118,53 +106,58 @@ def anchor(
     found = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
     folder, total = output or documents, len(found.anchored) + len(found.unanchored)
     lost = [f"{each.asked.id}: {sentence}" for each in found.anchored for sentence in each.lost]
-    if as_json:
-        counts = {"anchored": len(found.anchored), "how": found.hows, "not_anchored": found.missing}
-        say_json({"output": str(folder), "questions": total, **counts, "lost": lost})
-    else:
-        say(f"{folder}: {len(found.anchored)} of {total} questions anchored{_counted(found.hows)}")
-        for line in lost:
-            say(f"left out: {line}")
-        if found.unanchored:
-            say(f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.missing)}")
-        if found.anchored:
-            say(f"check it  ragsmith dataset validate {shlex.quote(str(folder))}")
+    counts = {"anchored": len(found.anchored), "how": found.hows, "not_anchored": found.missing}
+    plain = {"output": str(folder), "questions": total, **counts, "lost": lost}
+    show_result(as_json, plain, lambda: _say_anchored(found, folder, total, lost))
     if not found.anchored and set(found.missing) != {"there already"}:
         raise typer.Exit(1)
 
 
-def _repair(folder: Path, as_json: bool) -> None:
-    import ragsmith
-    from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
+def _say_anchored(found: Anchoring, folder: Path, total: int, lost: Sequence[str]) -> None:
+    from ragsmith.datasets.anchoring.anchor_dataset import UNANCHORED
 
+    missing = f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.missing)}"
+    say_lines(
+        f"{folder}: {len(found.anchored)} of {total} questions anchored{_counted(found.hows)}",
+        *(f"left out: {line}" for line in lost),
+        missing if found.unanchored else None,
+        f"check it  ragsmith dataset validate {shlex.quote(str(folder))}" if found.anchored else None,
+    )
+
+
+def _repair(folder: Path, as_json: bool) -> None:
     found = ragsmith.repair(folder)
     hows = {"unchanged" if how == "given" else how: count for how, count in found.hows.items()}
-    standing = sum(hows.values())
-    if as_json:
-        left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
-        counts = {"found": hows, "questions_changed": found.changed}
-        say_json(
-            {"output": str(folder), **counts, "reworded": [each.to_dict() for each in found.reworded], "left": left}
-        )
-    else:
-        said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
-        if found.reworded:
-            said += f", {len(found.reworded)} of them in other words"
-        say(f"{folder}: {said}; {found.changed} questions written anew")
-        for new in found.reworded:
-            say(f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_telling(new)}")
-            say(f"  before: {_one_line(new.before)}")
-            say(f"  now:    {_one_line(' [...] '.join(new.now))}")
-        if found.reworded:
-            say(f"{folder / REWORDED}: what is in other words; look at it before you search, then remove the file")
-        if any(new.reopened for new in found.reworded):
-            say(f"review it again  ragsmith dataset review {shlex.quote(str(folder))}")
-        for each in found.left:
-            say(f"left as it is: questions.jsonl:{each.line} ({each.id}), evidence {each.number}: {each.why}")
-        if found.left:
-            say(f"{folder / UNREPAIRED}: what was left, with the places that come into question")
+    left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
+    counts = {"output": str(folder), "found": hows, "questions_changed": found.changed}
+    plain = {**counts, "reworded": [each.to_dict() for each in found.reworded], "left": left}
+    show_result(as_json, plain, lambda: _say_repaired(found, folder, hows))
     if found.left:
         raise typer.Exit(1)
+
+
+def _say_repaired(found: RepairedFolder, folder: Path, hows: dict[str, int]) -> None:
+    from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
+
+    standing = sum(hows.values())
+    said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
+    if found.reworded:
+        said += f", {len(found.reworded)} of them in other words"
+    say(f"{folder}: {said}; {found.changed} questions written anew")
+    for new in found.reworded:
+        say_lines(
+            f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_telling(new)}",
+            f"  before: {_one_line(new.before)}",
+            f"  now:    {_one_line(' [...] '.join(new.now))}",
+        )
+    seen = f"{folder / REWORDED}: what is in other words; look at it before you search, then remove the file"
+    again = any(new.reopened for new in found.reworded)
+    say_lines(
+        seen if found.reworded else None,
+        f"review it again  ragsmith dataset review {shlex.quote(str(folder))}" if again else None,
+        *(f"left as it is: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.why}" for e in found.left),
+        f"{folder / UNREPAIRED}: what was left, with the places that come into question" if found.left else None,
+    )
 
 
 def _telling(reworded: RewordedEvidence) -> str:

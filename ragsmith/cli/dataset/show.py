@@ -5,18 +5,21 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
 from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
 from ragsmith.cli.options import ImportsOption, JsonOption
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_json, say_lines, show_result, table
+from ragsmith.errors import DatasetError, Notice, UsageError
+from ragsmith.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from ragsmith.api.datasets import Intake
@@ -31,16 +34,11 @@ def list_datasets(as_json: JsonOption = False) -> None:
     from ragsmith.datasets.dataset import load_dataset
 
     found = [load_dataset(name) for name in names("datasets")]
-    if as_json:
-        say_json(
-            [
-                {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)}
-                for d in found
-            ]
-        )
-        return
+    plain = [
+        {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)} for d in found
+    ]
     rows = [[d.name, str(len(d.documents)), str(len(d.examples)), d.title] for d in found]
-    table(rows, ["name", "documents", "questions", "title"], frozenset({1, 2}))
+    show_result(as_json, plain, lambda: table(rows, ["name", "documents", "questions", "title"], frozenset({1, 2})))
 
 
 @commands.command()
@@ -58,7 +56,6 @@ def validate(
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.offsets import write_offsets
     from ragsmith.datasets.splits import leaks, split
-    from ragsmith.errors import DatasetError, Notice
 
     folder = bundled_path("datasets", dataset)
     try:
@@ -73,7 +70,7 @@ def validate(
     warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
     warned += dataset_warnings(data)
     if unseen := count_reworded(folder):
-        pieces = f"{unseen} {'piece' if unseen == 1 else 'pieces'} of evidence"
+        pieces = f"{_counted(unseen, 'piece')} of evidence"
         warned += [f"{REWORDED} lists {pieces} that a repair found in other words: look at it, then remove the file"]
     if as_json:
         said = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
@@ -81,12 +78,13 @@ def validate(
         return
     for warning in warned:
         warnings.warn(f"{warning}.", Notice, stacklevel=2)
-    say(f"{dataset}: valid")
-    if write:
-        say(f"offsets of {written} {'piece' if written == 1 else 'pieces'} of evidence written to questions.jsonl")
     answered = any(example.answer for example in data.examples)  # all that can be answered have one, or none
     alone = "" if answered else " --objective retrieval"
-    say(f"search it  ragsmith search --dataset {shlex.quote(dataset)}{alone}")
+    say_lines(
+        f"{dataset}: valid",
+        f"offsets of {_counted(written, 'piece')} of evidence written to questions.jsonl" if write else None,
+        f"search it  ragsmith search --dataset {shlex.quote(dataset)}{alone}",
+    )
 
 
 @commands.command()
@@ -102,7 +100,6 @@ def show(
     """Describe a data set: sizes, question types, where its evidence lies, how it is split; or print a document."""
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.summary import describe
-    from ragsmith.errors import UsageError
 
     if document is not None:
         _show_document(dataset, document, start, end, as_json)
@@ -110,19 +107,13 @@ def show(
     if start is not None or end is not None:
         raise UsageError("--start and --end are places in a document: name one after the data set")
     described = describe(load_dataset(dataset))
-    if as_json:
-        say_json(described)
-        return
-    for name, value in described.items():
-        _say_entry(name, value)
+    show_result(as_json, described, lambda: say_lines(*_entry_lines(described)))
 
 
 def _show_document(dataset: str, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
-    """Whatever state the questions are in: their evidence is written with this."""
+    """Print a document in whatever state the questions are: their evidence is written with this."""
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.documents import read_documents
-    from ragsmith.errors import DatasetError, UsageError
-    from ragsmith.text.suggest import did_you_mean
 
     documents, mistakes = read_documents(bundled_path("datasets", dataset))
     if wanted not in documents:
@@ -139,23 +130,18 @@ def _show_document(dataset: str, wanted: str, start: int | None, end: int | None
             f"[{first}, {last}) is no part of {wanted!r}: give --start and --end from 0 to {length}, in order"
         )
     text = found.text[first:last]
-    if as_json:
-        about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
-        say_json({**about, "start": first, "end": last, "text": text})
-        return
-    for line in text.removesuffix("\n").split("\n"):
-        say(line)
+    about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
+    plain = {**about, "start": first, "end": last, "text": text}
+    show_result(as_json, plain, lambda: say_lines(*text.removesuffix("\n").split("\n")))
 
 
-def _say_entry(name: str, value: Any, indent: int = 0) -> None:
-    pad = "  " * indent
-    if isinstance(value, dict):
-        say(f"{pad}{name}")
-        for key, inner in value.items():
-            _say_entry(str(key), inner, indent + 1)
-    else:
-        shown = f"{value:.3f}" if isinstance(value, float) else str(value)
-        say(f"{pad}{name:<{30 - len(pad)}} {shown}")
+def _entry_lines(described: Mapping[str, Any], pad: str = "") -> Iterator[str]:
+    for name, value in described.items():
+        if isinstance(value, dict):
+            yield f"{pad}{name}"
+            yield from _entry_lines(value, f"{pad}  ")
+        else:
+            yield f"{pad}{name:<{30 - len(pad)}} {f'{value:.3f}' if isinstance(value, float) else value}"
 
 
 EVERY = 200
@@ -180,7 +166,6 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Make a data set of a folder of files of any kind, or bring it up to date; questions come later."""
-    import ragsmith
 
     def tell(name: str, number: int) -> None:
         if number and number % EVERY == 0 and not as_json:
@@ -188,53 +173,43 @@ def init(
 
     with interrupted_with(NOTHING_WRITTEN):
         made = ragsmith.init_dataset(folder, output, on_file=tell)
-    if as_json:
-        say_json(made.plain())
-    else:
-        _say_intake(made)
+    show_result(as_json, made.plain(), lambda: _say_intake(made))
 
 
 def _say_intake(made: Intake) -> None:
     taken, found = made.taken, made.found
     _say_files(taken)
-    say()
-    say(
+    more = len(taken.near) - MOST_PAIRS
+    sizes = " or ".join(f"{size:,}" for size in found.chunk_sizes)
+    first, *others = made.next_steps
+    say_lines(
+        "",
         f"{taken.output}: {_counted(found.documents, 'document')}, {found.characters:,} characters, "
-        f"{_counted(found.headings, 'heading')}, {_counted(found.tables, 'table')}"
-    )
-    say(f"kinds: {_listed(found.kinds)}")
-    if found.languages:
-        say(f"languages: {_listed(found.languages)}")
-    if taken.near:
-        say(f"nearly the same, and both kept: {_counted(len(taken.near), 'pair')}")
-        for pair in taken.near[:MOST_PAIRS]:
-            say(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}")
-        if len(taken.near) > MOST_PAIRS:
-            say(f"  and {len(taken.near) - MOST_PAIRS} more: --json lists them")
-    if found.chunk_sizes:
-        say(
-            f"chunk sizes that suit: {' or '.join(f'{size:,}' for size in found.chunk_sizes)} characters ({_why(made)})"
-        )
-    say(
+        f"{_counted(found.headings, 'heading')}, {_counted(found.tables, 'table')}",
+        f"kinds: {_listed(found.kinds)}",
+        f"languages: {_listed(found.languages)}" if found.languages else None,
+        f"nearly the same, and both kept: {_counted(len(taken.near), 'pair')}" if taken.near else None,
+        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in taken.near[:MOST_PAIRS]),
+        f"  and {more} more: --json lists them" if more > 0 else None,
+        f"chunk sizes that suit: {sizes} characters ({_why(made)})" if sizes else None,
         f"a search of the default space evaluates about {made.pipelines} pipelines, so about {made.pipelines * 100:,} "
         "answers for 100 questions: with the embedded models nothing is sent and nothing costs money, and for others "
-        "ragsmith plan says what it comes to, once there are questions"
+        "ragsmith plan says what it comes to, once there are questions",
+        f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}",
     )
-    first, *others = made.next_steps
-    say(f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}")
 
 
 def _say_files(taken: IngestResult) -> None:
-    """A line for every file that is no document now or not as one expects; counts of all."""
+    """Print a line for every file that is no document now or not as one expects; counts of all."""
     from ragsmith.datasets.ingest.ingest import FileOutcome
 
+    changed = () if taken.fresh else (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED)
     for file in taken.files:
-        if file.reason:
-            say(f"{file.outcome}: {file.source}: {file.reason}")
-        for remark in file.notes:
-            say(f"note: {file.source}: {remark}")
-        if not taken.fresh and file.outcome in (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED):
-            say(f"{file.outcome}: {file.source}")
+        say_lines(
+            f"{file.outcome}: {file.source}: {file.reason}" if file.reason else None,
+            *(f"note: {file.source}: {remark}" for remark in file.notes),
+            f"{file.outcome}: {file.source}" if file.outcome in changed else None,
+        )
     for gone in taken.removed:
         what = f"{gone.doc}: {gone.source} is gone from {taken.folder}"
         if gone.kept:
