@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -101,7 +101,7 @@ def intervene(
             zip(candidates, work_out(evaluator, setup, list(candidates.values()), loaded.fitness), strict=True)
         )
         for name, candidate in candidates.items():
-            value = {"means": [one.plain() for one in found[name]], "fitness": loaded.fitness.identity}
+            value = {"means": [asdict(one) for one in found[name]], "fitness": loaded.fitness.identity}
             store.put_finding(FINDING, evaluator.key(candidate), setup.dataset.digest, value)
     return found
 

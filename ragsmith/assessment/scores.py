@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -135,10 +135,6 @@ def _groups(setup: Experiment, question: str) -> tuple[str, ...]:
 def _scored(evaluation: Evaluation, fitness: Fitness) -> ScoredQuestion:
     columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
     scored = len(evaluation.records)
-    metrics = {
-        name: score(values) if len(values) == scored else replace(score(values), n=len(values))
-        for name, values in columns.items()
-        if values
-    }
+    metrics = {name: score(values, scored) for name, values in columns.items() if values}
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
     return ScoredQuestion(*counts, metrics, evaluation.failures)

@@ -81,7 +81,7 @@ def ablate(
         cache=cache,
         on_plan=planned,
     )
-    plain = found.plain() if found else {}
+    plain = asdict(found) if found else {}
     plain = {"plan": {**asdict(said[0]), "answers": said[0].answers}, **plain}
     show_result(
         as_json, plain, lambda: _say_ablation(found, chosen=said[0].searched, signals=signals) if found else None

@@ -75,7 +75,7 @@ def explain(
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
         found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _planned(answers, only=plan))
-        plain = {name: [one.plain() for one in means] for name, means in found.items()}
+        plain = {name: [asdict(one) for one in means] for name, means in found.items()}
         show_result(as_json, plain, lambda: _say_interventions(found))
         return
     way = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)

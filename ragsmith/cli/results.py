@@ -36,13 +36,12 @@ def report(
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
     from ragsmith.reporting import report_json, summary_lines
-    from ragsmith.reporting.report_files import across_json
 
     written = ragsmith.report(cache, output, dataset)
     paths = [str(path) for path in written.paths]
     if as_json:
         domains = [report_json(domain) for domain in written.reports]
-        across = {} if written.across is None else {"across": across_json(written.across)}
+        across = {} if written.across is None else {"across": report_json(written.across)}
         say_json({"paths": paths, "domains": domains, **across})
     else:
         say_lines(*(line for domain in written.reports for line in (*summary_lines(domain), "")), *paths)

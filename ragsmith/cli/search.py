@@ -172,7 +172,7 @@ def _note_damaged(found: Result) -> None:
 
 
 def _each_json(found: Searched) -> dict[str, Any]:
-    from ragsmith.reporting.report_files import across_json
+    from ragsmith.reporting.report_files import report_json
 
     return {
         "datasets": {
@@ -180,7 +180,7 @@ def _each_json(found: Searched) -> dict[str, Any]:
             **{name: {"state": "failed", "why": redacted(why)} for name, why in found.failed.items()},
             **{name: {"state": "waiting", "why": redacted(why)} for name, why in found.waiting.items()},
         },
-        **({} if found.across is None else {"across": across_json(found.across)}),
+        **({} if found.across is None else {"across": report_json(found.across)}),
         "report": [str(path) for path in found.files],
     }
 

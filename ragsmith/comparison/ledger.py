@@ -51,18 +51,28 @@ class PreviousUses:
     fresh: int
 
 
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Raise errors of the ledger as `LedgerError`."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        raise LedgerError(str(error)) from error
+
+
 class LedgerPage:
     """The ledger in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    @_usable()
     def seen(self, look: str) -> PreviousUses | None:
         """The look of this key; None if it is not recorded."""
-        with _usable():
-            row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
+        row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
         return None if row is None else PreviousUses(int(row[0]), int(row[1]))
 
+    @_usable()
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
         """The keys of the looks at each of ``questions``, without those that have none."""
         found: dict[str, set[str]] = {}
@@ -71,20 +81,18 @@ class LedgerPage:
             part = each[start : start + _BATCH]
             marks = ",".join("?" * len(part))
             asked = f"SELECT question, look FROM question WHERE question IN ({marks})"
-            with _usable():
-                rows = self._connection.execute(asked, part).fetchall()
-            for question, look in rows:
+            for question, look in self._connection.execute(asked, part):
                 found.setdefault(question, set()).add(look)
         return found
 
+    @_usable()
     def record(self, look: str, questions: Collection[str], seen: PreviousUses, day: str) -> None:
         """Record a look, or update its number."""
         rows = [(question, look) for question in sorted(questions)]
-        with _usable():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (look, seen.number, seen.fresh, day)
-            )
-            self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (look, seen.number, seen.fresh, day)
+        )
+        self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
 
 
 def place() -> Path | None:
@@ -93,15 +101,6 @@ def place() -> Path | None:
     if named is not None:
         return None if named.strip().lower() in OFF else Path(named).expanduser()
     return user_data_path("ragsmith", appauthor=False) / FILE
-
-
-@contextmanager
-def _usable() -> Iterator[None]:
-    """Raise errors of the ledger as `LedgerError`."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
-        raise LedgerError(str(error)) from error
 
 
 @contextmanager

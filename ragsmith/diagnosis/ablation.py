@@ -27,6 +27,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
+from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -47,12 +48,6 @@ class Interaction:
     expected: Estimate
     observed: Estimate
     beyond: Estimate
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Interaction:
-        """From its ``asdict``."""
-        estimates = {name: Estimate.read(stored[name]) for name in ("expected", "observed", "beyond")}
-        return cls(tuple(stored["options"]), **estimates)
 
 
 def needed_for(winner: Candidate, space: Space, *, pairs: bool = False) -> list[Candidate]:
@@ -145,12 +140,6 @@ class AblatedOption:
     together: tuple[str, ...] = ()
     why_not: str = ""
 
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> AblatedOption:
-        """From its ``asdict``."""
-        worth = {name: Estimate.read(estimate) for name, estimate in stored["worth"].items()}
-        return cls(**{**stored, "worth": worth, "together": tuple(stored["together"])})
-
 
 @dataclass(frozen=True)
 class Ablation:
@@ -183,26 +172,12 @@ class Ablation:
         """Each learned ranking against itself without one of its signals."""
         return tuple(one for one in self.parts if one.kind == "signal")
 
-    def plain(self) -> dict[str, Any]:
-        """As the store keeps it."""
-        return asdict(self)
-
     def keep(self, store: Store, dataset: str) -> Ablation:
         """Put it into the store, for the data set of this digest, with what is known from before; both are returned."""
         key = f"{self.key}:{self.part}"
         found = self.joined(kept(store, self.key, self.part))
-        store.put_finding(FINDING, key, dataset, found.plain())
+        store.put_finding(FINDING, key, dataset, asdict(found))
         return found
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Ablation:
-        """From `plain`."""
-        found = cls(**stored)
-        return replace(
-            found,
-            parts=tuple(AblatedOption.read(one) for one in stored["parts"]),
-            interactions=tuple(Interaction.read(one) for one in stored["interactions"]),
-        )
 
     def joined(self, earlier: Ablation | None) -> Ablation:
         """With what ``earlier`` knows of the same pipeline on the same questions and this does not."""
@@ -228,7 +203,7 @@ class Ablation:
 def kept(store: Store, key: str, part: str = "search") -> Ablation | None:
     """What the store has of the pipeline of the evaluation ``key``."""
     found = store.findings(FINDING, [f"{key}:{part}"])
-    return next((Ablation.read(value) for value in found.values()), None)
+    return next((restore(Ablation, value) for value in found.values()), None)
 
 
 def changes(

@@ -1,4 +1,7 @@
-"""The stored diagnosis of a question: its cause, the fate of its gold, and what the generator was shown."""
+"""The stored diagnosis of a question: its cause, the fate of its gold, and what the generator was shown.
+
+Which questions are shown in full, and which evaluations show what an option repaired, is chosen here, too.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from ragsmith.datasets.relevance import overlap
 from ragsmith.diagnosis.causes import Cause, Followed, cause_of, followed
 from ragsmith.diagnosis.evidence_coverage import verbatim
 from ragsmith.digest import digest, fingerprint
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.index import Corpus
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
+from ragsmith.techniques.families import FAMILIES
 from ragsmith.text.words import sentences
 from ragsmith.types import Example, Passage, Span
 
@@ -142,12 +148,8 @@ def in_place(span: Span, evidence: Iterable[Span]) -> list[Stretch]:
 
 def in_words(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[Stretch]:
     """The ranges of verbatim sentences of gold in a rewritten passage."""
-    found = []
-    for gold in evidence:
-        if any(overlap(gold, source) for source in passage.sources):
-            text = corpus.text(gold)
-            found += [_at(passage.text, text[start:end]) for start, end in sentences(text)]
-    return [stretch for stretch in found if stretch]
+    near = [gold for gold in evidence if any(overlap(gold, source) for source in passage.sources)]
+    return [stretch for gold in near for stretch in _taken(passage.text, corpus.text(gold))]
 
 
 def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
@@ -199,15 +201,10 @@ def _word_end(text: str, at: int, least: int) -> int:
     return least + gap.start() if gap else at
 
 
-def _taken(text: str, answer: str) -> list[Stretch]:
-    """The ranges of verbatim sentences of an answer in a text."""
-    found = [_at(text, answer[start:end]) for start, end in sentences(answer)]
-    return [stretch for stretch in found if stretch]
-
-
-def _at(text: str, part: str) -> Stretch | None:
-    at = text.find(part) if part else -1
-    return None if at < 0 else (at, at + len(part))
+def _taken(text: str, other: str) -> list[Stretch]:
+    """The ranges of verbatim sentences of another text in a text."""
+    parts = (other[start:end] for start, end in sentences(other) if end > start)
+    return [(at, at + len(part)) for part in parts if (at := text.find(part)) >= 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +292,57 @@ def diagnosed(
     cause = cause_of(way, answerable=example.answerable, mark=measures.get("judge"), well=well)
     passages, further = (reading.passages, reading.further) if reading else (None, 0)
     return Diagnosed(cause, len(way.fates), way.read, passages, further, gold)
+
+
+MOST = 10
+"""Questions that gained most, and that lost most, which are shown."""
+
+WRONG = 5
+"""Of the other questions, those on which the winner scores least, which are shown."""
+
+Why = Literal["gained", "lost", "wrong"]
+
+
+def shown(winner: Mapping[str, float], naive: Mapping[str, float]) -> dict[str, Why]:
+    """The questions that are shown in full, and why, by the fitness of each in the winner and in naive RAG.
+
+    Those that gained most, those that lost most, and of the rest those with the lowest fitness; equals by their ids.
+    """
+    gain = {question: winner[question] - naive[question] for question in sorted(winner.keys() & naive.keys())}
+    gained = sorted((q for q in gain if gain[q] > 0), key=lambda q: -gain[q])[:MOST]
+    lost = sorted((q for q in gain if gain[q] < 0), key=lambda q: gain[q])[:MOST]
+    found: dict[str, Why] = {**dict.fromkeys(gained, "gained"), **dict.fromkeys(lost, "lost")}
+    left = sorted((question for question in winner if question not in found), key=lambda q: (winner[q], q))
+    return {**found, **dict.fromkeys(left[:WRONG], "wrong")}
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A pipeline one gene away: ``alone`` is naive RAG with a gene of the winner, ``out`` the winner without it."""
+
+    view: Literal["alone", "out"]
+    place: int
+    gene: Gene
+    evaluation: Evaluation
+
+
+def neighbours(winner: Evaluation, evaluations: Iterable[Evaluation]) -> list[Neighbour]:
+    """Those of ``evaluations`` that show what one gene of the winner does, by place, each pipeline once."""
+    plain, best = _written(baseline("naive")), _written(winner.candidate)
+    differing = [place for place in range(len(FAMILIES)) if plain[place] != best[place]]
+    rest = best[len(FAMILIES) :]
+    wanted = {(*plain[:place], best[place], *plain[place + 1 :], *rest): ("alone", place) for place in differing}
+    wanted |= {(*best[:place], plain[place], *best[place + 1 :]): ("out", place) for place in differing}
+    if len(differing) == 1:  # then one is naive RAG and the other the winner
+        return []
+    found: dict[tuple[str, int], Neighbour] = {}
+    for one in evaluations:
+        match wanted.get(_written(one.candidate)):
+            case ("alone" | "out") as view, place:
+                found.setdefault((view, place), Neighbour(view, place, winner.candidate[place], one))
+    return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
+
+
+def _written(candidate: Candidate) -> tuple[tuple[str, str], ...]:
+    """The genes as they are written, whatever was fitted."""
+    return tuple((gene.technique.family, str(gene)) for gene in candidate)

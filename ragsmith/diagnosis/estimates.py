@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import effective_groups, interval, variance, widened
@@ -78,11 +77,6 @@ class Estimate:
             return cls(mean, None, None, len(moved), groups, error)
         reach = student_quantile(0.975, degrees) * error
         return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Estimate:
-        """From its ``asdict``."""
-        return cls(**stored)
 
 
 def error_of(

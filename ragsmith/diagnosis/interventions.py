@@ -8,9 +8,8 @@ cannot do even then: the ceiling of the generator (the oracle context of Lewis e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import fsum
-from typing import Any
 
 from ragsmith.digest import digest
 from ragsmith.evaluation.evaluator import Evaluator
@@ -45,10 +44,6 @@ class Ceiling:
     retrieval: float
     generation: float
     fitness: float
-
-    def plain(self) -> dict[str, Any]:
-        """As the store keeps it."""
-        return asdict(self)
 
 
 def kept_instead(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:

@@ -8,15 +8,16 @@ pipeline from elsewhere is behind looks a little larger than it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.estimates import Estimate, contrast
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, ranked
 from ragsmith.pipelines.genes import label
+from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -51,12 +52,6 @@ class Transferred:
     def regret(self) -> float:
         """What the target's own winner is ahead by."""
         return self.own - self.fitness if self.behind is None else self.behind.mean
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Transferred:
-        """From its ``asdict``."""
-        behind = stored["behind"]
-        return cls(**{**stored, "behind": None if behind is None else Estimate.read(behind)})
 
 
 def transferred(
@@ -114,7 +109,7 @@ def kept(store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "t
     listed = list(runs)
     keys = [_key(one, other, part) for part in parts for one in listed for other in listed if one != other]
     found = store.findings(FINDING, keys)
-    return [Transferred.read(found[key]) for key in keys if key in found]
+    return [restore(Transferred, found[key]) for key in keys if key in found]
 
 
 def _key(source: str, target: str, part: str) -> str:

@@ -13,8 +13,7 @@ estimated where effects are learned, in ``tools/effect_model.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import sqrt
 
@@ -142,6 +141,9 @@ class PartOfFitness:
     own: tuple[float, ...]
     rest: float
     models: ModelClasses
+    _terms_by_options: dict[tuple[int | str, ...], list[Term]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def of_option(self, place: int, label: str) -> list[Term]:
         """The terms that an option of the family at ``place`` is taken to have.
@@ -192,10 +194,6 @@ class PartOfFitness:
             if pair not in known:
                 known[pair] = self.of_pair(*pair)
             yield from known[pair]
-
-    @cached_property
-    def _terms_by_options(self) -> dict[tuple[int | str, ...], list[Term]]:
-        return {}
 
     def _known(self, place: int, label: str) -> str:
         technique, _ = option_terms(place, label, self.name, self.models)

@@ -8,12 +8,12 @@ can be left out where it is itself the target, and R and G can be weighted in an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.files import MIB, TextError, read_text
 from ragsmith.text.jsonl import key_problems, parse_record
+
+T = TypeVar("T")
 
 FORMAT = 1
 SHIPPED = Path(__file__).with_name("learned.json")
@@ -104,6 +106,9 @@ class Knowledge:
     checked: tuple[RecommendationCheck, ...] = field(default=())
     made: Mapping[str, str | int] = field(default_factory=dict)
     ranking: GeneralWeights | None = None
+    _worked_out: dict[tuple[str, str, float], tuple[Mapping[str, int], Effects]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def without(self, sample: Sequence[int]) -> Knowledge:
         """What the data sets teach that do not overlap with the documents of ``sample``, under the same variances."""
@@ -171,10 +176,6 @@ class Knowledge:
             self._worked_out[key] = places, effects(blocks, groups, its, kind, stretch) if blocks else nothing
         return self._worked_out[key]
 
-    @cached_property
-    def _worked_out(self) -> dict[tuple[str, str, float], tuple[Mapping[str, int], Effects]]:
-        return {}
-
     def calls(self, pipeline: Labels) -> float:
         """Calls of a language model a question that a pipeline is expected to take, that of the answer among them."""
         return 1.0 + sum(self.cost(place, label) for place, label in enumerate(pipeline))
@@ -214,24 +215,25 @@ def read(path: str | Path | None = None) -> Knowledge:
     load_techniques()  # they say which models an option asks, and whether its code has changed
     file = SHIPPED if path is None else Path(path)
     plain = _plain(file)
-    with _reading(file, "'options'"):
-        options = [_label(option) for option in plain["options"]]
-    with _reading(file, "'variances'"):
-        variances = {part: _variances(plain["variances"][part]) for part in PARTS}
-    with _reading(file, "'code'"):
-        code = {name: str(found) for name, found in plain["code"].items() if _label(name)}
-    with _reading(file, "'made'"):
-        made = {name: plain["made"][name] for name in ("space", "pipelines", "seed")} if plain.get("made") else {}
-    with _reading(file, "'ranking'"):
-        ranking = GeneralWeights.read(plain["ranking"]) if "ranking" in plain else None
-    observed, checked = [], []
-    for number, one in enumerate(_list(file, plain, "datasets"), start=1):
-        with _reading(file, f"entry {number} of 'datasets'"):
-            observed.append(_observed(one, options))
-    for number, one in enumerate(_list(file, plain, "checked"), start=1):
-        with _reading(file, f"entry {number} of 'checked'"):
-            checked.append(_checked(one, options))
-    return Knowledge(tuple(observed), variances, code, tuple(checked), made, ranking)
+
+    def part(key: str, convert: Callable[[Any], T]) -> T:
+        with _reading(file, repr(key)):
+            return convert(plain.get(key))
+
+    def entries(key: str, convert: Callable[[Any, Sequence[str]], T]) -> Iterator[T]:
+        for number, one in enumerate(part(key, list), start=1):
+            with _reading(file, f"entry {number} of {key!r}"):
+                yield convert(one, options)
+
+    options = part("options", lambda listed: [_label(option) for option in listed])
+    return Knowledge(
+        variances=part("variances", lambda its: {name: _variances(its[name]) for name in PARTS}),
+        code=part("code", lambda its: {name: str(found) for name, found in its.items() if _label(name)}),
+        made=part("made", lambda its: {name: its[name] for name in ("space", "pipelines", "seed")} if its else {}),
+        ranking=part("ranking", lambda its: None if its is None else GeneralWeights.read(its)),
+        observed=tuple(entries("datasets", _observed)),
+        checked=tuple(entries("checked", _checked)),
+    )
 
 
 def _plain(file: Path) -> dict[str, Any]:
@@ -248,11 +250,6 @@ def _plain(file: Path) -> dict[str, Any]:
     for problem in key_problems(plain, required=required, optional=("made", "ranking")):
         raise UsageError(f"{file}: this is no file of learned effects: {problem}, or make it: {AGAIN}")
     return plain
-
-
-def _list(file: Path, plain: Mapping[str, Any], key: str) -> list[Any]:
-    with _reading(file, f"{key!r}"):
-        return [*plain[key]]
 
 
 @contextmanager

@@ -25,12 +25,12 @@ from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
 from ragsmith.models.vector_address import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
-from ragsmith.text.restoring import restore
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
 from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.user_code import ANYWHERE, Recorded, recorded
+from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store

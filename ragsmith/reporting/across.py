@@ -113,20 +113,13 @@ def _pooled(each: Mapping[str, Estimate]) -> PooledEstimate | None:
 
 def _own(report: RunReport) -> list[Transferred]:
     """The winner at home, on both kinds of questions."""
-    winner, name = report.winner, report.about.dataset
-    found = []
-    if winner is not None and "fitness" in winner.scores:
-        fitness, calls = winner.scores["fitness"].mean, winner.usage["calls"]
-        placed = 1, len(report.ranking)
-        asked = winner.coverage.questions
-        found.append(
-            Transferred(name, name, "search", winner.label, winner.key, asked, fitness, calls, fitness, None, *placed)
-        )
+    name, found = report.about.dataset, []
     tested = None if report.folds else report.winner_on_test  # folds test a search, and not this winner
-    if tested is not None and "fitness" in tested.scores:
-        fitness, calls = tested.scores["fitness"].mean, tested.usage["calls"]
-        asked = tested.coverage.questions
-        found.append(Transferred(name, name, "test", tested.label, tested.key, asked, fitness, calls, fitness))
+    for part, row, place in (("search", report.winner, (1, len(report.ranking))), ("test", tested, (None, None))):
+        if row is not None and "fitness" in row.scores:
+            fitness, asked = row.scores["fitness"].mean, row.coverage.questions
+            scored = asked, fitness, row.usage["calls"], fitness, None
+            found.append(Transferred(name, name, part, row.label, row.key, *scored, *place))
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.blocks import Block, Collapsed, Plot, ReportSection
-from ragsmith.reporting.charts import ForestPlot, ForestRow
-from ragsmith.reporting.plots import MOST_OPTIONS, forest, kind_of
+from ragsmith.reporting.charts import ForestPlot
+from ragsmith.reporting.plots import MOST_OPTIONS, effect_row, forest
 from ragsmith.reporting.rendering import document, rendered
 from ragsmith.reporting.sections import with_terms
 from ragsmith.text import numbers
@@ -103,7 +103,7 @@ def _chart(findings: Sequence[OptionFinding]) -> ForestPlot:
         assert one.fitness is not None
         mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
         said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
-        rows.append(ForestRow(f"{one.family} {_named(one)}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
+        rows.append(effect_row(f"{one.family} {_named(one)}", mean, low, high, said))
     return forest("Change in F of one option alone, with its 95 % interval", rows, ("worse", "better"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ragsmith.diagnosis.estimates import PooledEstimate
 from ragsmith.diagnosis.transfer import Transferred
@@ -64,16 +63,6 @@ BACKBONE = (
 )
 
 SUMMARY = "F of the winner and differences on n test questions, with 95 % intervals; * is shown, by p of the verdict."
-
-
-@dataclass(frozen=True, slots=True)
-class CommonOption:
-    """An option: the data sets whose winner uses it, and how many of the best pipelines of each do."""
-
-    family: str
-    option: str
-    winners: tuple[str, ...]
-    top: Mapping[str, int]
 
 
 def overview_sections(reports: Sequence[RunReport], found: Across) -> list[ReportSection]:
@@ -264,36 +253,26 @@ def _baseline(report: RunReport, name: str, part: str) -> str:
     return f"{numbers.plain(fitness)} ({numbers.signed(fitness - own.scores['fitness'].mean)})"
 
 
-def common_options(reports: Sequence[RunReport]) -> list[CommonOption]:
-    """Options among the best `SHOWN` pipelines of any data set; in each family the most common first."""
-    best = {report.about.dataset: report.ranking[:SHOWN] for report in reports}
-    found = []
-    for family in (family.name for family in FAMILIES):
-        names = sorted({row.genes[family] for rows in best.values() for row in rows})
-        shared = [
-            CommonOption(
-                family,
-                name,
-                tuple(dataset for dataset, rows in best.items() if rows and rows[0].genes[family] == name),
-                {dataset: sum(row.genes[family] == name for row in rows) for dataset, rows in best.items()},
-            )
-            for name in names
-        ]
-        found += sorted(shared, key=lambda one: (-len(one.winners), -sum(one.top.values()), one.option))
-    return found
-
-
 def options_table(reports: Sequence[RunReport]) -> Table:
-    """The options that the best pipelines have in common, a column for each data set."""
-    sizes = {report.about.dataset: len(report.ranking[:SHOWN]) for report in reports}
-    options = common_options(reports)
+    """Options among the best pipelines, a column for each data set; in each family the most common first."""
+    best = {report.about.dataset: report.ranking[:SHOWN] for report in reports}
+    found: list[tuple[str, str, list[str], list[int]]] = []
+    for family in (family.name for family in FAMILIES):
+        shared = []
+        for option in sorted({row.genes[family] for rows in best.values() for row in rows}):
+            winners = [name for name, rows in best.items() if rows and rows[0].genes[family] == option]
+            shared.append(
+                (family, option, winners, [sum(r.genes[family] == option for r in rows) for rows in best.values()])
+            )
+        found += sorted(shared, key=lambda one: (-len(one[2]), -sum(one[3]), one[1]))
+    sizes = [len(rows) for rows in best.values()]
     rows = [
         (
-            *(one.family, one.option, ", ".join(one.winners) or numbers.MISSING),
-            *(f"{one.top[name]} of {size}" for name, size in sizes.items()),
+            *(family, option, ", ".join(winners) or numbers.MISSING),
+            *(f"{n} of {size}" for n, size in zip(counted, sizes, strict=True)),
         )
-        for one in options
+        for family, option, winners, counted in found
     ]
     columns = texts("Family", "Option", "In the winner of")
-    columns += counts(*(f"{name}: best {size}" for name, size in sizes.items()))
-    return Table("Options of the best pipelines", columns, rows, ["winner" if one.winners else "" for one in options])
+    columns += counts(*(f"{name}: best {len(rows)}" for name, rows in best.items()))
+    return Table("Options of the best pipelines", columns, rows, ["winner" if one[2] else "" for one in found])

@@ -31,7 +31,6 @@ from ragsmith.reporting.values import (
     ProposalMeans,
     Score,
     SpaceOption,
-    TimedPipeline,
 )
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
@@ -46,10 +45,10 @@ def _interval(values: tuple[float, ...]) -> tuple[float, float]:
     return bootstrap_interval(values)
 
 
-def score(values: Sequence[float]) -> Score:
-    """The mean of ``values``, one for each question, and its interval."""
-    low, high = _interval(tuple(values))
-    return Score(fsum(values) / len(values), low, high)
+def score(values: Sequence[float], questions: int, *, interval: bool = True) -> Score:
+    """The mean of ``values`` and its interval; how many they are, if they are not one for each question."""
+    low, high = _interval(tuple(values)) if interval else (None, None)
+    return Score(fsum(values) / len(values), low, high, None if len(values) == questions else len(values))
 
 
 def row(
@@ -73,11 +72,8 @@ def row(
     if ranked_by is not None and compared.records:
         for name in (*HEADLINE, *evaluation.measures):
             values = compared.values(name, terms.fitness)
-            if not values:
-                continue
-            low, high = _interval(tuple(values)) if name in intervals else (None, None)
-            n = None if len(values) == coverage.questions else len(values)
-            scores[name] = Score(fsum(values) / len(values), low, high, n)
+            if values:
+                scores[name] = score(values, coverage.questions, interval=name in intervals)
         first = next(iter(compared.records.values()))
         usage = {name: fsum(compared.values(name)) / len(compared.records) for name in sorted(first["usage"])}
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
@@ -113,10 +109,7 @@ def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> 
         return None
     pairs = zip(first.on(both).column(name, fitness), second.on(both).column(name, fitness), strict=True)
     gains = [a - b for a, b in pairs if a is not None and b is not None]
-    if not gains:
-        return None
-    found = score(gains)
-    return found if len(gains) == len(first.questions) else replace(found, n=len(gains))
+    return score(gains, len(first.questions)) if gains else None
 
 
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
@@ -146,7 +139,7 @@ def by_group(
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
         for name, columns in values.items():
             held = {column: _known(values[place] for place in places) for column, values in columns.items()}
-            scores = {metric: _counted(held[metric], len(places)) for metric in HEADLINE if held[metric]}
+            scores = {metric: score(held[metric], len(places)) for metric in HEADLINE if held[metric]}
             costs = {cost: fsum(held[cost]) / len(held[cost]) for cost in COSTS if held.get(cost)}
             found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
@@ -154,12 +147,6 @@ def by_group(
 
 def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
-
-
-def _counted(values: Sequence[float], questions: int) -> Score:
-    """The mean of ``values``, which says how many they are if they are not one for each question."""
-    found = score(values)
-    return found if len(values) == questions else replace(found, n=len(values))
 
 
 def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float | None]]:
@@ -241,14 +228,3 @@ def _percentiles(questions: str, state: str, station: str, seconds: Sequence[flo
     """Over questions: one at which a station was not called took no time there."""
     p50, p90, p99 = (float(1000 * value) for value in np.quantile(seconds, [0.5, 0.9, 0.99]))
     return Latency(questions, state, station, len(seconds), p50, p90, p99)
-
-
-def timed_pipelines(
-    names: Mapping[str, str], labels: Mapping[str, str], kept: Mapping[str, Mapping[str, Sequence[StageTimes]]]
-) -> tuple[TimedPipeline, ...]:
-    """What was kept of the pipelines ``names``, by the key of each, and ``labels`` their words, by key."""
-    return tuple(
-        TimedPipeline(name, labels.get(key, ""), machine, latencies(timings))
-        for name, key in names.items()
-        for machine, timings in kept.get(key, {}).items()
-    )

@@ -58,14 +58,13 @@ def parts(found: Ablation) -> ForestPlot | None:
     if not worth:
         return None
     rows = tuple(
-        ForestRow(
+        effect_row(
             f"{one.family} {one.option}",
             gained.mean,
             gained.low,
             gained.high,
-            said=f"{numbers.signed(gained.mean)} {numbers.by_group(gained.low, gained.high)}"
+            f"{numbers.signed(gained.mean)} {numbers.by_group(gained.low, gained.high)}"
             f", {numbers.plain(abs(one.calls or 0.0), 1)} calls",
-            kind="open" if not gained.shown else "better" if gained.mean > 0 else "worse",
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
@@ -177,15 +176,15 @@ def _effect(option: SpaceOption) -> ForestRow:
     assert option.probe is not None
     change = option.probe.change
     assert change is not None
-    kind = kind_of(change.mean, change.low, change.high)
-    name = f"{option.family} {option.name}"
-    return ForestRow(name, change.mean, change.low, change.high, said=numbers.signed(change.mean), kind=kind)
+    name, said = f"{option.family} {option.name}", numbers.signed(change.mean)
+    return effect_row(name, change.mean, change.low, change.high, said)
 
 
-def kind_of(mean: float, low: float | None, high: float | None) -> str:
-    """Better or worse where the interval is clear of 0, else open."""
+def effect_row(name: str, mean: float, low: float | None, high: float | None, said: str) -> ForestRow:
+    """A difference, which is better or worse where its interval is clear of 0, else open."""
     clear = low is not None and high is not None and (low > 0 or high < 0)
-    return ("better" if mean > 0 else "worse") if clear else "open"
+    kind = ("better" if mean > 0 else "worse") if clear else "open"
+    return ForestRow(name, mean, low, high, said=said, kind=kind)
 
 
 def _change(option: SpaceOption) -> float:

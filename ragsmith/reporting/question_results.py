@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ragsmith.diagnosis.causes import Cause
-from ragsmith.diagnosis.chosen import neighbours, shown
-from ragsmith.diagnosis.diagnosed import Diagnosed
+from ragsmith.diagnosis.diagnosed import Diagnosed, neighbours, shown
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.run_data import RunData
@@ -117,7 +116,7 @@ class _QuestionReader:
         for name in ("naive", "winner"):
             kept = self._run.interventions.get(self._keys.get(name, ""))
             if kept and kept["fitness"] == self._run.fitness.identity:
-                yield from (Intervened(name, **one) for one in kept["means"])
+                yield from (Intervened(**one, pipeline=name) for one in kept["means"])
 
     def _causes(self, evaluation: Evaluation) -> dict[str, str]:
         """The cause of each question that an evaluation has; "" where it was not diagnosed."""

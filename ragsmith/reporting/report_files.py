@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.transfer import kept
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
@@ -165,19 +164,6 @@ def groups_csv(report: RunReport) -> str:
     return to_csv(records, columns)
 
 
-def parts_csv(found: Ablation) -> str:
-    """What each part of the winner is worth, taken out (``out``), or against another option (``swap``).
-
-    Of too few ``groups`` there is no interval: its ends are empty.
-    """
-    return to_csv(found.parts, PARTS)
-
-
-def interactions_csv(found: Ablation) -> str:
-    """What parts of the winner gain over naive RAG together, if that adds up, and beyond it."""
-    return to_csv(found.interactions, INTERACTIONS)
-
-
 def run_effects_csv(report: RunReport) -> str:
     """What options gained over the run, over naive RAG's option of their family, in pairs of its pipelines."""
     named: dict[str, ColumnPath] = {name: f"its.{name}" for name in ("family", "option", "instead")}
@@ -210,19 +196,8 @@ def effects_csv(found: Across) -> str:
     return to_csv(records, {**named, "dataset": "dataset", **EFFECT, **POOLED})
 
 
-def transfers_csv(found: Across) -> str:
-    """Each winner on each data set: its fitness, and what the winner there is ahead by."""
-    return to_csv(found.transfers, TRANSFERS)
-
-
-def across_json(found: Across) -> dict[str, Any]:
-    """What reports say together, as plain data."""
-    plain: dict[str, Any] = rounded(asdict(found))
-    return plain
-
-
-def report_json(report: RunReport) -> dict[str, Any]:
-    """A report as plain data; numbers have at most six decimals."""
+def report_json(report: RunReport | Across) -> dict[str, Any]:
+    """A report, or what several say together, as plain data; numbers have at most six decimals."""
     plain: dict[str, Any] = rounded(asdict(report))
     return plain
 
@@ -288,8 +263,8 @@ def write_reports(folder: Path, reports: Sequence[RunReport], found: Across | No
             "effects.csv": run_effects_csv(report),
         }
         if report.ablation is not None:
-            files["parts.csv"] = parts_csv(report.ablation)
-            files["interactions.csv"] = interactions_csv(report.ablation)
+            files["parts.csv"] = to_csv(report.ablation.parts, PARTS)
+            files["interactions.csv"] = to_csv(report.ablation.interactions, INTERACTIONS)
         paths += _write(folder / report.about.folder, files)
     if found is not None:
         paths += write_across(folder, reports, found)
@@ -303,8 +278,8 @@ def write_across(folder: Path, reports: Sequence[RunReport], found: Across) -> t
         "index.md": index_markdown(reports, found),
         "test.csv": tested_csv(found),
         "effects.csv": effects_csv(found),
-        "transfer.csv": transfers_csv(found),
-        "across.json": json.dumps(across_json(found), ensure_ascii=False, indent=1) + "\n",
+        "transfer.csv": to_csv(found.transfers, TRANSFERS),
+        "across.json": json.dumps(report_json(found), ensure_ascii=False, indent=1) + "\n",
     }
     return tuple(_write(folder, files))
 

@@ -15,6 +15,7 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
 from ragsmith.diagnosis.estimates import OptionEffect
+from ragsmith.diagnosis.interventions import Ceiling
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
@@ -377,7 +378,7 @@ class RepairCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervened:
+class Intervened(Ceiling):
     """Means over the ``n`` questions of a split that have gold passages, where what passes the filter was changed.
 
     ``pipeline`` is named as in `TITLES`. ``what`` is ``as it is``, ``gold put in``, ``noise taken out`` or ``gold
@@ -386,13 +387,6 @@ class Intervened:
     """
 
     pipeline: str
-    split: Literal["search", "test"]
-    what: str
-    n: int
-    changed: int
-    retrieval: float
-    generation: float
-    fitness: float
 
 
 @dataclass(frozen=True, slots=True)

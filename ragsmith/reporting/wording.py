@@ -17,6 +17,7 @@ from ragsmith.measures.registry import measures
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.values import TITLES, Cheapest, PipelineRow, RunReport
 from ragsmith.text import numbers
+from ragsmith.text.table import rounded
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
@@ -377,10 +378,11 @@ def simplified(report: RunReport) -> str:
 
 def failures_explained(report: RunReport) -> str:
     """What failures mean for a pipeline."""
+    most = numbers.share(report.about.record.settings.may_miss)
     return (
         f"{report.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
-        f"aside, for all of them. On the others a pipeline may fail on up to {numbers.share(_may_miss(report))}; one "
-        "that fails on more has no score and cannot win."
+        f"aside, for all of them. On the others a pipeline may fail on up to {most}; one that fails on more has no "
+        "score and cannot win."
     )
 
 
@@ -445,10 +447,6 @@ def work(report: RunReport) -> str:
     )
 
 
-def _may_miss(report: RunReport) -> float:
-    return report.about.record.settings.may_miss
-
-
 def against_random(report: RunReport) -> str:
     """What the best random pipeline is called in a table."""
     return f"best of {len(report.random_curve):,} random"
@@ -476,18 +474,10 @@ def fitted(found: Mapping[str, Any] | None) -> str:
     """Fitted numbers as compact JSON with six decimals; long ones are cut, and it is said where the whole is."""
     if found is None:
         return ""
-    text = json.dumps(_rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
+    text = json.dumps(rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
     if len(text) <= LONGEST_FITTED:
         return text
     return f"{text[:LONGEST_FITTED]}… ({len(text):,} characters; the exported pipeline has them all)"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 6) + 0.0
-    if isinstance(value, Mapping):
-        return {str(key): _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _equals(name: str, value: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ragsmith.diagnosis.causes import well_from
-from ragsmith.diagnosis.chosen import neighbours, shown
-from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed
+from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed, neighbours, shown
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator

@@ -23,10 +23,11 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import plots, run_tables, wording
-from ragsmith.reporting.report_files import interactions_csv, parts_csv
+from ragsmith.reporting.report_files import INTERACTIONS, PARTS
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.table import to_csv
 
 QUESTIONS = tuple(f"q{n:02}" for n in range(40))
 ALONE = Clusters.alone(QUESTIONS)
@@ -168,9 +169,9 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     assert any("(too few groups)" in cell for row in table.cells for cell in row) is not known
     assert ("(too few groups)" in wording.describe_interaction(found.interactions[0])) is not known
     assert all(("(too few groups)" in row.said) is not known for row in plots.parts(found).rows)
-    row = next(csv.DictReader(parts_csv(found).splitlines()))
+    row = next(csv.DictReader(to_csv(found.parts, PARTS).splitlines()))
     assert (row["groups"], row["fitness_low"] == "") == (str(groups), not known)
-    row = next(csv.DictReader(interactions_csv(found).splitlines()))
+    row = next(csv.DictReader(to_csv(found.interactions, INTERACTIONS).splitlines()))
     assert (row["groups"], row["beyond_high"] == "") == (str(groups), not known)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.diagnosis.chosen import MOST, WRONG, shown
+from ragsmith.diagnosis.diagnosed import MOST, WRONG, shown
 
 WORTH = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=40)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.diagnosis.causes import MEANINGS, Cause
-from ragsmith.diagnosis.chosen import shown
+from ragsmith.diagnosis.diagnosed import shown
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
