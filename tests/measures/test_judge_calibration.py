@@ -1,12 +1,7 @@
 """A judge is held against answers that are known to be right or wrong."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,16 +14,16 @@ from ragsmith.text.blocks import quoted
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_is_wilsons(counted: tuple[int, int]) -> None:
+def test_the_interval_is_wilsons(counted):
     hits, n = counted
     assert Share(hits, n).interval == pytest.approx(proportion_confint(hits, n, method="wilson"), abs=1e-12)
 
 
-def test_of_nothing_nothing_is_said() -> None:
+def test_of_nothing_nothing_is_said():
     assert (Share(0, 0).value, Share(0, 0).interval) == (None, None)
 
 
-def case(id_: str, kind: str) -> CalibrationCase:
+def case(id_, kind):
     return CalibrationCase(id_, kind, "Why?", "So.", "An answer.")
 
 
@@ -47,12 +42,12 @@ CASES = tuple(
     ],
 )
 def test_marks_are_counted(
-    marks: list[float | None],
-    right: tuple[int, int],
-    number: tuple[int, int],
-    ordered: tuple[int, int],
-    unread: int,
-) -> None:
+    marks,
+    right,
+    number,
+    ordered,
+    unread,
+):
     found = summed("set", CASES, marks)
     assert found.accuracy[RIGHT] == Share(*right)
     assert found.accuracy["number"] == Share(*number)
@@ -61,7 +56,7 @@ def test_marks_are_counted(
     assert found.unread == unread
 
 
-def test_several_are_added() -> None:
+def test_several_are_added():
     one, other = summed("one", CASES, [1, 0, 1, 0, 1, 0]), summed("other", CASES, [1, 1, 0, 0, 1, None])
     both = pooled([one, other])
     assert both.accuracy[RIGHT] == Share(5, 6)
@@ -75,10 +70,10 @@ class Marks:
 
     id = "marks"
 
-    def __init__(self, known: Mapping[str, Any]) -> None:
+    def __init__(self, known):
         self.known, self.asked = known, []
 
-    def run(self, task: Any, *, sample: int = 0, **inputs: Any) -> Any:
+    def run(self, task, *, sample=0, **inputs):
         self.asked.append(inputs)
         found = self.known[inputs["answer"]]
         if isinstance(found, Exception):
@@ -87,7 +82,7 @@ class Marks:
 
 
 @pytest.fixture
-def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+def folder(tiny_folder, tmp_path):
     """The island, with two questions that are annotated, and a third that the documents do not answer."""
     home = shutil.copytree(tiny_folder, tmp_path / "island")
     note = {"cluster": "c", "traits": [], "wrong_kind": "number"}
@@ -103,7 +98,7 @@ def folder(tiny_folder: Path, tmp_path: Path) -> Path:
     return home
 
 
-def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(folder: Path) -> None:
+def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(folder):
     found = Calibration.read(folder)
     assert [(one.id, one.kind, one.answer) for one in found.cases] == [
         ("ferry-1", RIGHT, "At 7 a.m."),
@@ -112,7 +107,7 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
         ("ferry-2", "number", "An hour."),
     ]
     judge = Marks({quoted(one.answer): float(one.kind == RIGHT) for one in found.cases})
-    marked = found.of(judge)  # type: ignore[arg-type]
+    marked = found.of(judge)
     assert marked == Calibrated(
         "island",
         {RIGHT: Share(2, 2), "number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
@@ -124,14 +119,14 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
     }
 
 
-def test_a_verdict_that_cannot_be_had_is_counted_and_a_judge_that_is_down_is_said(folder: Path) -> None:
+def test_a_verdict_that_cannot_be_had_is_counted_and_a_judge_that_is_down_is_said(folder):
     found = Calibration.read(folder)
-    known: dict[str, Any] = {quoted(one.answer): 1.0 for one in found.cases}
-    assert found.of(Marks({**known, quoted("At nine."): Unreadable("?")})).unread == 1  # type: ignore[arg-type]
+    known = {quoted(one.answer): 1.0 for one in found.cases}
+    assert found.of(Marks({**known, quoted("At nine."): Unreadable("?")})).unread == 1
     with pytest.raises(ModelUnavailable):
-        found.of(Marks({**known, quoted("At nine."): ModelUnavailable("down")}))  # type: ignore[arg-type]
+        found.of(Marks({**known, quoted("At nine."): ModelUnavailable("down")}))
 
 
-def test_a_data_set_without_annotations_is_refused(tiny_folder: Path) -> None:
+def test_a_data_set_without_annotations_is_refused(tiny_folder):
     with pytest.raises(WrongOption, match=r"island has no answers to calibrate with: .*annotations\.jsonl is missing"):
         Calibration.read(tiny_folder)

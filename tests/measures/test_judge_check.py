@@ -1,19 +1,13 @@
 """Judges of known faults are found out, and what is kept of a chat model says the same as asking it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_cases import judge_cases
-from ragsmith.measures.judge_check import INJECTED, TWICE, JudgeQuestion, asked, check_judge, judge_checked
+from ragsmith.measures.judge_check import INJECTED, TWICE, asked, check_judge, judge_checked
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task
 from ragsmith.text.blocks import quoted
 
 PLACES = {(one.sample, *one.inputs.values()): one for one in asked()}
@@ -25,52 +19,52 @@ class Judge(LanguageModel):
 
     id = "told"
 
-    def __init__(self, mark: Callable[[JudgeQuestion], float]) -> None:
+    def __init__(self, mark):
         self._mark = mark
 
-    def run(self, task: Task[Any], *, sample: int = 0, **inputs: Any) -> Any:
+    def run(self, task, *, sample=0, **inputs):
         return self._mark(PLACES[sample, *inputs.values()])
 
 
-def fair(one: JudgeQuestion) -> float:
+def fair(one):
     return 0.25 if one.kind in WRONG else 0.75
 
 
 @pytest.mark.parametrize("case", judge_cases())
-def test_a_case_has_one_place_for_each_change(case: Any) -> None:
+def test_a_case_has_one_place_for_each_change(case):
     for old, new in (case.denial, case.number):
         assert case.reference.count(old) == 1
         assert case.reference.replace(old, new) not in {case.reference, case.paraphrase}
 
 
-def test_every_verdict_is_another_request() -> None:
+def test_every_verdict_is_another_request():
     assert len(PLACES) == len(asked()) == 9 * len(judge_cases()) == 180
 
 
-def test_a_fair_judge_never_errs() -> None:
+def test_a_fair_judge_never_errs():
     checked = check_judge(Judge(fair))
     assert (checked.compared, sum(checked.errors.values())) == (20 * 4 * 3, 0)
     assert (checked.repeated, sum(checked.flips.values()), checked.unread) == (40, 0, 0)
 
 
-def test_a_judge_that_obeys_the_answer_is_found_out() -> None:
+def test_a_judge_that_obeys_the_answer_is_found_out():
     checked = check_judge(Judge(lambda one: 1.0 if quoted(INJECTED) in one.inputs.values() else fair(one)))
     assert checked.errors == {"negated": 0, "wrong number": 0, "unrelated": 0, "injected": 60}
 
 
-def test_a_judge_that_says_the_same_of_everything_errs_always_and_never_changes_its_mind() -> None:
+def test_a_judge_that_says_the_same_of_everything_errs_always_and_never_changes_its_mind():
     checked = check_judge(Judge(lambda one: 0.5))
     assert (sum(checked.errors.values()), sum(checked.flips.values())) == (240, 0)
 
 
-def test_a_judge_that_changes_its_mind_is_found_out() -> None:
+def test_a_judge_that_changes_its_mind_is_found_out():
     checked = check_judge(Judge(lambda one: 1.0 if one.kind == "swapped" and one.case < 3 else fair(one)))
     assert checked.flips == {"again": 0, "swapped": 3}
     assert "changed its verdict in 3 of 40 (again 0, swapped 3)" in str(checked)
 
 
-def test_a_verdict_that_cannot_be_had_counts_nowhere() -> None:
-    def silent(one: JudgeQuestion) -> float:
+def test_a_verdict_that_cannot_be_had_counts_nowhere():
+    def silent(one):
         if one.kind == "reversed":
             raise ModelError("no verdict")
         return fair(one)
@@ -80,15 +74,15 @@ def test_a_verdict_that_cannot_be_had_counts_nowhere() -> None:
     assert "20 verdicts could not be had" in str(checked)
 
 
-def test_a_judge_whose_server_is_down_is_not_asked_to_the_end() -> None:
-    def down(one: JudgeQuestion) -> float:
+def test_a_judge_whose_server_is_down_is_not_asked_to_the_end():
+    def down(one):
         raise ModelUnavailable("down")
 
     with pytest.raises(ModelUnavailable):
         check_judge(Judge(down))
 
 
-def kept(of: Callable[[JudgeQuestion], str]) -> dict[str, StoredCall]:
+def kept(of):
     """Replies of a chat model as they are kept."""
     found = {}
     for one in asked():
@@ -97,8 +91,8 @@ def kept(of: Callable[[JudgeQuestion], str]) -> dict[str, StoredCall]:
     return found
 
 
-def test_what_is_kept_of_a_chat_model_is_read_again() -> None:
-    def reply(one: JudgeQuestion) -> str:
+def test_what_is_kept_of_a_chat_model_is_read_again():
+    def reply(one):
         return "hm" if one.kind in TWICE else f"Score: {1 + 4 * (one.kind not in WRONG)}"
 
     calls = kept(reply)

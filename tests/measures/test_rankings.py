@@ -1,7 +1,6 @@
 """The formulas of rankings, by hand and against `ir_measures`."""
 
 import math
-from collections.abc import Callable
 
 import ir_measures
 import pytest
@@ -25,7 +24,7 @@ ORACLE = {
 }
 
 
-def test_worked_values() -> None:
+def test_worked_values():
     ranking, gold = list("abcdef"), {"b", "e", "x"}
     assert recall_at(ranking, gold) == pytest.approx(2 / 3)
     assert average_precision(ranking, gold) == pytest.approx(0.3)
@@ -39,7 +38,7 @@ def test_worked_values() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.permutations(IDS), st.integers(0, 12), st.sets(st.sampled_from(IDS), min_size=1))
-def test_values_equal_those_of_ir_measures(order: list[str], found: int, gold: set[str]) -> None:
+def test_values_equal_those_of_ir_measures(order, found, gold):
     ranking = order[:found]
     run = {"q": {key: float(-rank) for rank, key in enumerate(ranking)}}
     expected = (
@@ -50,7 +49,7 @@ def test_values_equal_those_of_ir_measures(order: list[str], found: int, gold: s
     assert {measure: own(ranking, gold) for measure, own in ORACLE.items()} == pytest.approx(expected)
 
 
-def test_graded_gains_are_the_grades_and_the_ideal_ranks_by_them() -> None:
+def test_graded_gains_are_the_grades_and_the_ideal_ranks_by_them():
     grades = {"a": 1.0, "b": 0.5}
     ideal = 1 / 1 + 0.5 / math.log2(3)
     assert graded_ndcg_at("ab", grades) == 1
@@ -63,7 +62,7 @@ def test_graded_gains_are_the_grades_and_the_ideal_ranks_by_them() -> None:
 @given(
     st.permutations(IDS), st.integers(1, 12), st.dictionaries(st.sampled_from(IDS), st.integers(50, 100), min_size=1)
 )
-def test_graded_values_equal_those_of_ir_measures(order: list[str], found: int, percent: dict[str, int]) -> None:
+def test_graded_values_equal_those_of_ir_measures(order, found, percent):
     ranking = order[:found]
     run = {"q": {key: float(-rank) for rank, key in enumerate(ranking)}}
     expected = ir_measures.calc_aggregate([nDCG @ 10], {"q": percent}, run)[nDCG @ 10]  # linear, so units do not matter
@@ -73,11 +72,11 @@ def test_graded_values_equal_those_of_ir_measures(order: list[str], found: int, 
 
 @settings(max_examples=40, deadline=None)
 @given(st.permutations(IDS), st.integers(1, 12), st.sets(st.sampled_from(IDS), min_size=1), st.integers(1, 12))
-def test_equal_grades_give_the_binary_ndcg(order: list[str], found: int, gold: set[str], k: int) -> None:
+def test_equal_grades_give_the_binary_ndcg(order, found, gold, k):
     assert graded_ndcg_at(order[:found], dict.fromkeys(gold, 1.0), k) == ndcg_at(order[:found], gold, k)
 
 
-def test_a_repeated_id_is_graded_once_and_a_question_without_gold_is_not() -> None:
+def test_a_repeated_id_is_graded_once_and_a_question_without_gold_is_not():
     assert graded_ndcg_at("aab", {"a": 1.0, "b": 0.5}) == 1
     with pytest.raises(ValueError, match="without gold evidence"):
         graded_ndcg_at("a", {})
@@ -86,17 +85,17 @@ def test_a_repeated_id_is_graded_once_and_a_question_without_gold_is_not() -> No
 
 
 @pytest.mark.parametrize("metric", ORACLE.values())
-def test_only_the_first_occurrence_counts(metric: Callable[[list[str], set[str]], float]) -> None:
+def test_only_the_first_occurrence_counts(metric):
     assert metric(list("abbaacbd"), {"b", "d"}) == metric(list("abcd"), {"b", "d"})
 
 
 @pytest.mark.parametrize("metric", ORACLE.values())
-def test_a_question_without_gold_is_not_scored(metric: Callable[[list[str], set[str]], float]) -> None:
+def test_a_question_without_gold_is_not_scored(metric):
     with pytest.raises(ValueError, match="without gold evidence"):
         metric(["a"], set())
 
 
 @pytest.mark.parametrize("metric", [recall_at, ndcg_at, success_at])
-def test_a_cut_below_one_is_refused(metric: Callable[[list[str], set[str], int], float]) -> None:
+def test_a_cut_below_one_is_refused(metric):
     with pytest.raises(ValueError, match="k is 0"):
         metric(["a"], {"a"}, 0)

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.redundancy import mean_pairwise_cosine, pair_cosines, redundancy_ratio
-from ragsmith.models.protocols import Vectors
 from ragsmith.testing import example_chunks
-from ragsmith.types import Hit, Hits, Scale
+from ragsmith.types import Hit, Scale
 
 HITS = tuple(Hit(chunk, 1.0, Scale.COSINE) for chunk in example_chunks()[:4])
 
@@ -23,11 +21,11 @@ class Embedder:
 
     id = "prepared"
 
-    def __init__(self, vectors: ArrayLike) -> None:
+    def __init__(self, vectors):
         self._vectors = np.asarray(vectors, dtype=np.float32)
         self.asked = 0
 
-    def embed(self, texts: list[str]) -> Vectors:
+    def embed(self, texts):
         self.asked += 1
         return self._vectors[: len(texts)]
 
@@ -35,7 +33,7 @@ class Embedder:
 VECTORS = [[1, 0], [2, 0.1], [0, 1], [0, 0]]
 
 
-def test_the_ratio_is_the_share_of_similar_pairs_and_the_mean_that_of_all() -> None:
+def test_the_ratio_is_the_share_of_similar_pairs_and_the_mean_that_of_all():
     case, embedder = Case(hits=HITS), Embedder(VECTORS)
     assert redundancy_ratio(case, embedder) == pytest.approx(1 / 6, abs=1e-6)
     assert mean_pairwise_cosine(case, embedder) == pytest.approx(np.mean(cosines(np.array(VECTORS))), abs=1e-6)
@@ -43,26 +41,26 @@ def test_the_ratio_is_the_share_of_similar_pairs_and_the_mean_that_of_all() -> N
 
 
 @pytest.mark.parametrize("hits", [(), HITS[:1], (HITS[0], HITS[0])])
-def test_fewer_than_two_chunks_have_none(hits: Hits) -> None:
+def test_fewer_than_two_chunks_have_none(hits):
     unasked = Embedder(VECTORS)
     case = Case(hits=hits)
     assert redundancy_ratio(case, unasked) is mean_pairwise_cosine(case, unasked) is None
     assert unasked.asked == 0
 
 
-def test_two_chunks_of_the_same_text_are_alike() -> None:
+def test_two_chunks_of_the_same_text_are_alike():
     twin = Hit(replace(HITS[0].chunk, id="twin"), 1.0, Scale.COSINE)
     assert redundancy_ratio(Case(hits=(HITS[0], twin)), Embedder([[1, 0], [1, 0]])) == 1.0
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 8), st.integers(0, 1000))
-def test_cosines_agree_with_one_pair_at_a_time(n: int, seed: int) -> None:
+def test_cosines_agree_with_one_pair_at_a_time(n, seed):
     vectors = np.random.default_rng(seed).normal(0.5, 1, (n, 3))
     assert pair_cosines(vectors) == pytest.approx(cosines(vectors), abs=1e-6)
 
 
-def cosines(vectors: NDArray[np.float64]) -> list[float]:
+def cosines(vectors):
     return [
         float(np.dot(a, b) / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300))
         for a, b in itertools.combinations(vectors, 2)
@@ -70,5 +68,5 @@ def cosines(vectors: NDArray[np.float64]) -> list[float]:
 
 
 @pytest.mark.parametrize("vectors", [[], [[1.0, 0.0]], np.empty((0, 3))])
-def test_fewer_than_two_vectors_have_no_pair(vectors: ArrayLike) -> None:
+def test_fewer_than_two_vectors_have_no_pair(vectors):
     assert pair_cosines(vectors) == []

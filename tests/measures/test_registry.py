@@ -1,13 +1,9 @@
 """What a measure declares, and one of a user's own from a file: in records, report, CSV and winner files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +27,7 @@ def answer_words(case: Case) -> float | None:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Path]:
+def own(tmp_path):
     path = tmp_path / "answer_words.py"
     path.write_text(OWN)
     load_file(path)
@@ -40,12 +36,12 @@ def own(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_measure_in_a_file_is_in_record_report_csv_and_winner(
-    own: Path,
-    ragsmith: Callable[..., Any],
-    search_arguments: Callable[..., list[object]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    own,
+    ragsmith,
+    search_arguments,
+    tmp_path,
+    monkeypatch,
+):
     monkeypatch.chdir(tmp_path)
     searched = ragsmith(*search_arguments("--max-evaluations", 4, "--no-probes", "--workers", 1, "--quiet"))
     assert searched.code == 0, searched.err
@@ -62,7 +58,7 @@ def test_a_measure_in_a_file_is_in_record_report_csv_and_winner(
     assert verified.code == 0, verified.out
 
 
-def test_every_measure_says_what_it_is() -> None:
+def test_every_measure_says_what_it_is():
     for known in measures().values():
         assert known.summary.endswith(".")
         assert known.label
@@ -77,26 +73,26 @@ def test_every_measure_says_what_it_is() -> None:
     }
 
 
-def test_tools_are_handed_in_by_the_type_of_the_argument() -> None:
+def test_tools_are_handed_in_by_the_type_of_the_argument():
     assert measures()["judge"].tools == {"language_model": "judge"}
     assert measures()["similarity"].tools == {"embedder": "embedder"}
     assert measures()["recall"].tools == {}
 
 
 @pytest.mark.parametrize("name", ["recall", "fitness", "calls", "question", "place"])
-def test_a_name_that_is_taken_is_refused(name: str) -> None:
+def test_a_name_that_is_taken_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} is registered twice, or has the name of something else"):
         measure(label="Taken", subject="answer", name=name)(lambda case: 1.0)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_finite_number_is_a_failure(value: float) -> None:
+def test_what_is_no_finite_number_is_a_failure(value):
     endless = Measure("endless", lambda case: value, "Endless", "answer")
     with pytest.raises(ValueError, match="a measure is a finite number, or None"):
         endless(Case(), {})
 
 
-def test_one_measure_is_explained(ragsmith: Callable[..., Any]) -> None:
+def test_one_measure_is_explained(ragsmith):
     shown = ragsmith("measures", "redundancy_ratio")
     assert shown.code == 0
     assert shown.out.startswith("redundancy_ratio: Redundancy ratio (lower is better)\n")

@@ -6,7 +6,6 @@ import pytest
 from ragsmith.measures.case import Case
 from ragsmith.measures.similarity import similarity
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.protocols import Vectors
 
 
 class Fixed:
@@ -14,10 +13,10 @@ class Fixed:
 
     id = "fixed"
 
-    def __init__(self, *rows: list[float]) -> None:
+    def __init__(self, *rows):
         self.rows = np.array(rows, dtype=np.float32)
 
-    def embed(self, texts: list[str]) -> Vectors:
+    def embed(self, texts):
         return self.rows[: len(texts)]
 
 
@@ -25,9 +24,9 @@ class Fixed:
     ("rows", "expected"),
     [([[0.6, 0.8], [1.0, 0.0]], 0.6), ([[0.6, 0.8], [-1.0, 0.0]], 0.0), ([[0.6, 0.8], [0.6, 0.8]], 1.0)],
 )
-def test_it_is_the_cosine_without_its_negative_half(rows: list[list[float]], expected: float) -> None:
+def test_it_is_the_cosine_without_its_negative_half(rows, expected):
     assert similarity(Case(reference="a", answer="b"), Fixed(*rows)) == expected
 
 
-def test_an_empty_answer_is_similar_to_nothing() -> None:
+def test_an_empty_answer_is_similar_to_nothing():
     assert similarity(Case(reference="salt", answer=""), WordLlamaEmbedder()) == 0.0

@@ -8,7 +8,7 @@ from ragsmith.measures.span_recall import span_recall_at
 from ragsmith.types import Span
 
 
-def test_span_recall_takes_the_union_of_what_was_retrieved() -> None:
+def test_span_recall_takes_the_union_of_what_was_retrieved():
     gold = [Span("d", 0, 100), Span("e", 0, 10)]
     pieces = [Span("d", 0, 30), Span("d", 20, 50), Span("e", 6, 90)]
     assert span_recall_at(pieces, gold, k=1) == 0
@@ -31,7 +31,7 @@ SPAN = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(SPAN, max_size=8), st.lists(SPAN, min_size=1, max_size=4), st.integers(1, 6))
-def test_span_recall_agrees_with_counting_characters(retrieved: list[Span], evidence: list[Span], k: int) -> None:
+def test_span_recall_agrees_with_counting_characters(retrieved, evidence, k):
     seen = {(span.doc, i) for span in list(dict.fromkeys(retrieved))[:k] for i in range(span.start, span.end)}
     gold = set(evidence)
     covered = [

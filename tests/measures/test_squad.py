@@ -19,7 +19,7 @@ from ragsmith.measures.squad import exact_match, token_f1
         ("no", "", 0, 0),
     ],
 )
-def test_answers_are_compared_as_squad_does(answer: str, reference: str, match: float, f1: float) -> None:
+def test_answers_are_compared_as_squad_does(answer, reference, match, f1):
     case = Case(answer=answer, reference=reference)
     assert exact_match(case) == match
     assert token_f1(case) == pytest.approx(f1)

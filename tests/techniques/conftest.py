@@ -8,9 +8,6 @@
 - ``extractive``: the embedded language model on the chunks of Velmouth, for offline methods.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -18,45 +15,44 @@ import pytest
 from ragsmith.index.index import Corpus
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.testing import FakeSearch, ScriptedModel, example_chunks, example_documents, fake_search, hits_of
-from ragsmith.types import Chunks, Document, Hits
+from ragsmith.testing import ScriptedModel, example_chunks, example_documents, fake_search, hits_of
 
 
 @pytest.fixture
-def documents() -> tuple[Document, ...]:
+def documents():
     return example_documents()
 
 
 @pytest.fixture
-def chunks() -> Chunks:
+def chunks():
     return example_chunks()
 
 
 @pytest.fixture
-def corpus(documents: tuple[Document, ...], chunks: Chunks) -> Corpus:
+def corpus(documents, chunks):
     return Corpus(documents, chunks)
 
 
 @pytest.fixture
-def language_model() -> type[ScriptedModel]:
+def language_model():
     return ScriptedModel
 
 
 @pytest.fixture
-def search() -> Callable[..., FakeSearch]:
+def search():
     return fake_search
 
 
 @pytest.fixture
-def hits(chunks: Chunks) -> Callable[[Sequence[float]], Hits]:
+def hits(chunks):
     return partial(hits_of, chunks)
 
 
 @pytest.fixture(scope="session")
-def embedder() -> WordLlamaEmbedder:
+def embedder():
     return WordLlamaEmbedder()
 
 
 @pytest.fixture(scope="session")
-def extractive(embedder: WordLlamaEmbedder) -> ExtractiveModel:
+def extractive(embedder):
     return ExtractiveModel([chunk.text for chunk in example_chunks()], embedder)

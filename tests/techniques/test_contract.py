@@ -1,17 +1,14 @@
 """What every technique keeps to, ours and those of others: parametrised over the registry, so new ones are covered."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools
 import pickle
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
@@ -28,13 +25,11 @@ from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.roles import Models
-from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
-from ragsmith.pipelines.space import Genome
+from ragsmith.pipelines.genes import Fit, make_gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.families import FAMILIES
-from ragsmith.techniques.registry import TOOLS, Family, Technique, load_techniques
+from ragsmith.techniques.registry import TOOLS, load_techniques
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Gold, Question
 
@@ -93,20 +88,20 @@ every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 
 
 @every_technique
-def test_a_technique_lives_in_the_file_it_is_named_after(technique: Technique) -> None:
+def test_a_technique_lives_in_the_file_it_is_named_after(technique):
     file = Path(inspect.getfile(technique.fn))
     assert file.stem == technique.name
     if technique.fn.__module__.startswith("ragsmith."):
         assert file == OURS / technique.family / f"{technique.name}.py"
 
 
-def test_every_file_of_a_family_holds_a_technique() -> None:
+def test_every_file_of_a_family_holds_a_technique():
     files = {(path.parent.name, path.stem) for path in OURS.glob("*/*.py") if path.stem != "__init__"}
     assert files <= {(technique.family, technique.name) for technique in TECHNIQUES}
 
 
 @every_technique
-def test_positional_arguments_are_what_the_family_reads(technique: Technique) -> None:
+def test_positional_arguments_are_what_the_family_reads(technique):
     parameters = inspect.signature(technique.fn).parameters.values()
     positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
     assert positional == BY_FAMILY[technique.family].reads
@@ -114,7 +109,7 @@ def test_positional_arguments_are_what_the_family_reads(technique: Technique) ->
 
 
 @every_technique
-def test_keyword_arguments_are_tools_or_parameters_with_a_json_default(technique: Technique) -> None:
+def test_keyword_arguments_are_tools_or_parameters_with_a_json_default(technique):
     hints = get_type_hints(technique.fn)
     for parameter in inspect.signature(technique.fn).parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY:
@@ -129,7 +124,7 @@ def test_keyword_arguments_are_tools_or_parameters_with_a_json_default(technique
 
 
 @every_technique
-def test_every_number_declares_its_range_and_default_and_choices_lie_in_it(technique: Technique) -> None:
+def test_every_number_declares_its_range_and_default_and_choices_lie_in_it(technique):
     numbers = {name for name, default in technique.defaults.items() if type(default) in (int, float)}
     assert technique.ranges.keys() == numbers
     for name, within in technique.ranges.items():
@@ -137,7 +132,7 @@ def test_every_number_declares_its_range_and_default_and_choices_lie_in_it(techn
 
 
 @every_technique
-def test_choices_are_values_of_parameters_and_hold_the_default_word(technique: Technique) -> None:
+def test_choices_are_values_of_parameters_and_hold_the_default_word(technique):
     for name, values in technique.choices.items():
         default = technique.defaults[name]
         assert len(set(values)) == len(values) >= 1
@@ -147,7 +142,7 @@ def test_choices_are_values_of_parameters_and_hold_the_default_word(technique: T
 
 
 @every_technique
-def test_a_technique_with_signals_learns_their_weights_on_request(technique: Technique) -> None:
+def test_a_technique_with_signals_learns_their_weights_on_request(technique):
     if technique.signals:
         assert technique.fitting is not None
         assert tuple(technique.fitting.names) == technique.signals
@@ -156,7 +151,7 @@ def test_a_technique_with_signals_learns_their_weights_on_request(technique: Tec
 
 
 @every_technique
-def test_the_docstring_begins_with_one_sentence(technique: Technique) -> None:
+def test_the_docstring_begins_with_one_sentence(technique):
     first = technique.summary
     assert first.endswith(".")
     assert first[0].isupper()
@@ -165,14 +160,14 @@ def test_the_docstring_begins_with_one_sentence(technique: Technique) -> None:
 
 
 @every_technique
-def test_the_file_begins_with_the_method(technique: Technique) -> None:
+def test_the_file_begins_with_the_method(technique):
     module = inspect.getmodule(technique.fn)
     assert module is not None
     assert (module.__doc__ or "").split("\n")[0].endswith(".")
 
 
 @every_technique
-def test_a_method_names_its_paper(technique: Technique) -> None:
+def test_a_method_names_its_paper(technique):
     link = re.fullmatch(
         r"https://(arxiv\.org/abs/|doi\.org/10\.|aclanthology\.org/|github\.com/)[\w./-]+", technique.paper
     )
@@ -181,7 +176,7 @@ def test_a_method_names_its_paper(technique: Technique) -> None:
     assert "search" not in technique.paper
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+def imports(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -194,7 +189,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 @every_technique
-def test_a_technique_is_pure_as_far_as_its_imports_say(technique: Technique) -> None:
+def test_a_technique_is_pure_as_far_as_its_imports_say(technique):
     tree = ast.parse(Path(inspect.getfile(technique.fn)).read_text(encoding="utf-8"))
     for name in imports(tree):
         top, _, rest = name.partition(".")
@@ -206,7 +201,7 @@ def test_a_technique_is_pure_as_far_as_its_imports_say(technique: Technique) -> 
 
 
 @every_technique
-def test_a_technique_has_no_state_and_no_way_out(technique: Technique) -> None:
+def test_a_technique_has_no_state_and_no_way_out(technique):
     tree = ast.parse(Path(inspect.getfile(technique.fn)).read_text(encoding="utf-8"))
     calls = [n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
     assert not {"open", "print", "eval", "exec", "input", "__import__", "hash", "id"} & set(calls)
@@ -221,7 +216,7 @@ def test_a_technique_has_no_state_and_no_way_out(technique: Technique) -> None:
 class Watching(Engine):
     """Checks that whatever a technique reads is the same after it ran as before."""
 
-    def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
+    def call(self, gene, arguments, gold=None):
         values = [a for a in arguments if isinstance(a, tuple | Question)]
         before = pickle.dumps(values)
         result = super().call(gene, arguments, gold)
@@ -232,7 +227,7 @@ class Watching(Engine):
 EMBEDDER = WordLlamaEmbedder()
 
 
-def fresh_models() -> Models:
+def fresh_models():
     """Models that were not asked before; how a text is embedded depends on nothing, and its files are slow to read."""
     texts = [chunk.text for chunk in example_chunks()]
     extractive = ExtractiveModel(texts, EMBEDDER)
@@ -242,11 +237,11 @@ def fresh_models() -> Models:
 MODELS = fresh_models()
 
 
-def velmouth(models: Models = MODELS) -> Watching:
+def velmouth(models=MODELS):
     return Watching(Corpus(example_documents(), example_chunks()), models, Gateway())
 
 
-def switched_on(technique: Technique) -> Candidate:
+def switched_on(technique):
     """Naive RAG with one technique in its place, after what it has to come after; fitted, if it learns."""
     genes = {gene.technique.family: gene for gene in baseline("naive")}
     for family, needed in technique.after.items():
@@ -259,7 +254,7 @@ def switched_on(technique: Technique) -> Candidate:
     return fitted(engine, candidate, technique.family, dict.fromkeys(QUESTIONS, GOLD))
 
 
-def fitted(engine: Engine, candidate: Candidate, family: str, labelled: Mapping[str, Gold]) -> Candidate:
+def fitted(engine, candidate, family, labelled):
     """The candidate with what its gene of ``family`` learns from labelled questions."""
     observations = {q: engine.observe(candidate, family, Question(q), gold) for q, gold in labelled.items()}
     [technique] = [gene.technique for gene in candidate if gene.technique.family == family]
@@ -270,13 +265,13 @@ def fitted(engine: Engine, candidate: Candidate, family: str, labelled: Mapping[
     )
 
 
-def values(engine: Engine, candidate: Candidate, question: str) -> dict[str, Any]:
+def values(engine, candidate, question):
     trace = engine.answer(candidate, Question(question), GOLD)
     return {family: held.value for family, held in trace.outputs.items()}
 
 
 @every_technique
-def test_a_technique_says_the_same_every_time_and_leaves_its_inputs_alone(technique: Technique) -> None:
+def test_a_technique_says_the_same_every_time_and_leaves_its_inputs_alone(technique):
     candidate = switched_on(technique)
     one, two = velmouth(), velmouth(fresh_models())
     assert one.index(candidate[0]).entries == two.index(candidate[0]).entries
@@ -287,7 +282,7 @@ def test_a_technique_says_the_same_every_time_and_leaves_its_inputs_alone(techni
 
 
 @every_technique
-def test_a_technique_returns_what_its_family_writes(technique: Technique) -> None:
+def test_a_technique_returns_what_its_family_writes(technique):
     engine = velmouth()
     candidate = switched_on(technique)
     chunks = set(engine.corpus.chunks)
@@ -317,7 +312,7 @@ def test_a_technique_returns_what_its_family_writes(technique: Technique) -> Non
 
 
 @every_technique
-def test_a_question_that_nothing_answers_is_no_error(technique: Technique) -> None:
+def test_a_question_that_nothing_answers_is_no_error(technique):
     candidate = switched_on(technique)
     by_words = (*candidate[:2], make_gene("retrieval", "bm25"), *candidate[3:])
     engine = velmouth()
@@ -326,7 +321,7 @@ def test_a_question_that_nothing_answers_is_no_error(technique: Technique) -> No
             assert values(engine, pipeline, question)["post_generation"].text.strip()
 
 
-def test_an_empty_index_is_no_error() -> None:
+def test_an_empty_index_is_no_error():
     engine = Engine(Corpus((), ()), load_models(ModelNames(), []), Gateway())
     for technique in TECHNIQUES:
         assert values(engine, switched_on(technique), "Is anybody there?")["post_generation"].text.strip()
@@ -335,13 +330,13 @@ def test_an_empty_index_is_no_error() -> None:
 # --- together --------------------------------------------------------------------------------------------------------
 
 
-def news(missing: set[tuple[int, int, int, int]], genome: dict[int, int], place: int, option: int) -> int:
+def news(missing, genome, place, option):
     """How many pairs of a set ``genome`` would have in addition with ``option`` at ``place``."""
     pairs = (sorted([(place, option), (other, value)]) for other, value in genome.items())
     return sum((*one, *other) in missing for one, other in pairs)
 
 
-def covering(sizes: tuple[int, ...]) -> list[Genome]:
+def covering(sizes):
     """Genomes that hold every pair of options of every two families, by a greedy choice of one gene after the other."""
     missing = {
         (i, a, j, b)
@@ -349,7 +344,7 @@ def covering(sizes: tuple[int, ...]) -> list[Genome]:
         for a in range(sizes[i])
         for b in range(sizes[j])
     }
-    chosen: list[Genome] = []
+    chosen = []
     while missing:
         i, a, j, b = min(missing)
         genome = {i: a, j: b}
@@ -361,7 +356,7 @@ def covering(sizes: tuple[int, ...]) -> list[Genome]:
     return chosen
 
 
-def test_every_two_options_of_the_paper_s_space_work_together() -> None:
+def test_every_two_options_of_the_paper_s_space_work_together():
     space = load_space("paper")
     genomes = covering(space.sizes)
     assert 40 <= len(genomes) <= 80  # 8 x 5 pairs of the two largest families are the least there can be
@@ -375,18 +370,18 @@ def test_every_two_options_of_the_paper_s_space_work_together() -> None:
 
 
 @pytest.fixture(scope="module")
-def law() -> tuple[Engine, dict[str, Gold]]:
+def law():
     setup = Experiment(load_dataset("law"))
     return setup.engine(), {e.question: Gold(setup.relevance[e.id].relevant) for e in setup.split.search}
 
 
 @every_family
-def test_no_two_options_of_a_family_are_copies(family: Family[Any], law: tuple[Engine, dict[str, Gold]]) -> None:
+def test_no_two_options_of_a_family_are_copies(family, law):
     engine, labelled = law
     questions = tuple(labelled)
     assert len(questions) == 100
 
-    def results(technique: Technique, asked: Sequence[str]) -> Any:
+    def results(technique, asked):
         candidate = switched_on(technique)
         if technique.fitting:
             candidate = fitted(engine, candidate, family.name, labelled)

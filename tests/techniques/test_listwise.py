@@ -1,16 +1,11 @@
 """Learning linear scores from lists, against plain loops over the definition and scipy's minimiser."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learned_ranking import Array, loss_of, random_questions
-from scipy import optimize  # type: ignore[import-untyped]
+from learned_ranking import loss_of, random_questions
+from scipy import optimize
 
 from ragsmith.techniques.listwise import (
     FEWEST,
@@ -31,19 +26,17 @@ NAMES = ("a", "b", "c", "d")
 TRUE = (1.5, -1.0, 0.5, 0.0)
 
 
-def positive_definite(seed: int, size: int) -> Array:
+def positive_definite(seed, size):
     root = np.random.default_rng(seed).normal(size=(size, size))
     return root @ root.T / size + 0.1 * np.eye(size)
 
 
-def general(seed: int = 1, weights: Sequence[float] = (0.4, 0.3, -0.2, 0.1), questions: int = 30) -> General:
+def general(seed=1, weights=(0.4, 0.3, -0.2, 0.1), questions=30):
     return General(NAMES, np.array(weights), positive_definite(seed, len(NAMES)), questions)
 
 
-def found_by_scipy(
-    observations: Sequence[Mapping[str, Any]], counts: Sequence[float], centre: Array, curvature: Array
-) -> Array:
-    def loss(weights: Array) -> tuple[float, Array]:
+def found_by_scipy(observations, counts, centre, curvature):
+    def loss(weights):
         away = weights - centre
         total, gradient = float(away @ curvature @ away) / 2, curvature @ away
         for count, observation in zip(counts, observations, strict=True):
@@ -51,20 +44,18 @@ def found_by_scipy(
             total, gradient = total + count * value, gradient + count * slope
         return total, gradient
 
-    found: Array = optimize.minimize(loss, np.zeros(len(centre)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
-    return found
+    return optimize.minimize(loss, np.zeros(len(centre)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
 
 
-def weights_from(observations: Sequence[Mapping[str, Any]], known: General, without: str = "") -> dict[str, float]:
-    found: dict[str, float] = solve(observations, general=known, without=without)["weights"]
-    return found
+def weights_from(observations, known, without=""):
+    return solve(observations, general=known, without=without)["weights"]
 
 
 # --- the minimum -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_minimum_is_where_another_minimiser_finds_it(seed: int) -> None:
+def test_the_minimum_is_where_another_minimiser_finds_it(seed):
     draw = np.random.default_rng(seed)
     observations = random_questions(seed, TRUE, 15)
     counts, centre, curvature = draw.uniform(0.1, 5, 15), draw.normal(size=4), positive_definite(seed, 4)
@@ -72,7 +63,7 @@ def test_the_minimum_is_where_another_minimiser_finds_it(seed: int) -> None:
     assert found == pytest.approx(found_by_scipy(observations, counts.tolist(), centre, curvature), abs=5e-7)
 
 
-def test_the_minimum_is_found_from_far_away() -> None:
+def test_the_minimum_is_found_from_far_away():
     observations = random_questions(3, TRUE, 15)
     centre, curvature = np.array([60.0, -80.0, 70.0, 90.0]), 0.01 * np.eye(4)
     found = minimize(Lists.from_observations(observations), np.ones(15), centre, curvature)
@@ -80,7 +71,7 @@ def test_the_minimum_is_found_from_far_away() -> None:
 
 
 @pytest.mark.parametrize("times", TIMES[1:])
-def test_general_questions_weigh_as_many_as_they_are(times: int) -> None:
+def test_general_questions_weigh_as_many_as_they_are(times):
     observations, known = random_questions(7, TRUE, 12), general()
     found = adapt(Lists.from_observations(observations), known, times)
     expected = found_by_scipy(observations, [float(times)] * 12, known.weights, known.questions * known.curvature)
@@ -88,13 +79,13 @@ def test_general_questions_weigh_as_many_as_they_are(times: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_gradient_and_hessian_are_the_differences_of_the_loss(seed: int) -> None:
+def test_gradient_and_hessian_are_the_differences_of_the_loss(seed):
     draw = np.random.default_rng(seed)
     observations, counts, at = random_questions(seed, TRUE, 6), draw.uniform(0.5, 3, 6), draw.normal(size=4)
     lists = Lists.from_observations(observations)
     assert lists.losses(at) == pytest.approx([loss_of(at, one)[0] for one in observations])
 
-    def total(weights: Array) -> float:
+    def total(weights):
         return float(sum(n * loss_of(weights, one)[0] for n, one in zip(counts, observations, strict=True)))
 
     gradient, hessian = lists.slope(at, counts)
@@ -113,7 +104,7 @@ rows = st.lists(st.tuples(*[st.integers(-8, 8).map(lambda n: n / 4)] * 4).map(li
 
 
 @st.composite
-def lists_of_questions(draw: st.DrawFn) -> list[dict[str, Any]]:
+def lists_of_questions(draw):
     found = []
     for signals in draw(st.lists(rows, min_size=FEWEST, max_size=12)):
         labels = draw(st.lists(st.booleans(), min_size=len(signals), max_size=len(signals)))
@@ -123,7 +114,7 @@ def lists_of_questions(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @settings(max_examples=40)
 @given(lists_of_questions(), st.randoms(use_true_random=False))
-def test_the_order_of_questions_and_candidates_does_not_matter(observations: list[dict[str, Any]], by: Any) -> None:
+def test_the_order_of_questions_and_candidates_does_not_matter(observations, by):
     shuffled = []
     for one in by.sample(observations, len(observations)):
         order = by.sample(range(len(one["relevant"])), len(one["relevant"]))
@@ -135,10 +126,8 @@ def test_the_order_of_questions_and_candidates_does_not_matter(observations: lis
 
 @settings(max_examples=25)
 @given(lists_of_questions(), rows, st.integers(0, 12))
-def test_a_question_without_relevant_and_other_candidates_teaches_nothing(
-    observations: list[dict[str, Any]], signals: list[list[float]], place: int
-) -> None:
-    idle: list[dict[str, Any]] = [
+def test_a_question_without_relevant_and_other_candidates_teaches_nothing(observations, signals, place):
+    idle = [
         {"question": "", "signals": signals, "relevant": [False] * len(signals), "group": ""},
         {"question": "", "signals": signals, "relevant": [True] * len(signals), "group": "x"},
         {"question": "", "signals": signals[:1], "relevant": [True], "group": "new"},
@@ -150,7 +139,7 @@ def test_a_question_without_relevant_and_other_candidates_teaches_nothing(
 
 
 @pytest.mark.parametrize("constant", [0.0, 5.0])
-def test_a_constant_signal_weighs_nothing(constant: float) -> None:
+def test_a_constant_signal_weighs_nothing(constant):
     observations = random_questions(2, TRUE)
     for one in observations:
         for row in one["signals"]:
@@ -160,7 +149,7 @@ def test_a_constant_signal_weighs_nothing(constant: float) -> None:
     assert np.abs(found[[0, 2]]).min() > 0.1
 
 
-def test_a_question_counted_twice_is_two_questions() -> None:
+def test_a_question_counted_twice_is_two_questions():
     observations, known = random_questions(5, TRUE, 10), general()
     twice = adapt(Lists.concatenate([Lists.from_observations(observations)] * 2), known, 1)
     doubled = minimize(
@@ -172,7 +161,7 @@ def test_a_question_counted_twice_is_two_questions() -> None:
 # --- how often one's own questions count -----------------------------------------------------------------------------
 
 
-def test_without_questions_the_general_weights_are_taken() -> None:
+def test_without_questions_the_general_weights_are_taken():
     known, observations = general(), random_questions(1, TRUE)
     named = dict(zip(NAMES, known.weights.tolist(), strict=True))
     assert solve([], general=known, without="") == {"times": 0, "weights": named}
@@ -181,9 +170,7 @@ def test_without_questions_the_general_weights_are_taken() -> None:
 
 
 @pytest.mark.parametrize(("count", "groups", "told"), [(FEWEST - 1, 4, False), (40, 1, False), (40, 4, True)])
-def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_otherwise(
-    count: int, groups: int, told: bool
-) -> None:
+def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_otherwise(count, groups, told):
     wrong = general(weights=(-1.5, 1.0, -0.5, 0.0))
     observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), count, groups=groups)
     assert (choose_times(observations, wrong) > 0) is told
@@ -192,7 +179,7 @@ def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_
     assert (found["weights"]["a"] > 0) is told
 
 
-def test_own_questions_do_not_count_where_they_say_nothing() -> None:
+def test_own_questions_do_not_count_where_they_say_nothing():
     draw = np.random.default_rng(4)
     observations = random_questions(12, (0.0,) * 4, 40)
     for one in observations:
@@ -204,7 +191,7 @@ def test_own_questions_do_not_count_where_they_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("held", range(4))
-def test_without_a_signal_the_quadratic_is_minimised_with_its_weight_at_0(held: int) -> None:
+def test_without_a_signal_the_quadratic_is_minimised_with_its_weight_at_0(held):
     known = general(seed=9)
     system = np.zeros((5, 5))  # of the minimum under one linear condition, with its multiplier
     system[:4, :4], system[4, held], system[held, 4] = known.curvature, 1, 1
@@ -217,7 +204,7 @@ def test_without_a_signal_the_quadratic_is_minimised_with_its_weight_at_0(held: 
     assert known.without("") is known
 
 
-def test_without_a_signal_own_questions_teach_the_others() -> None:
+def test_without_a_signal_own_questions_teach_the_others():
     known, observations = general(weights=(-1.5, 1.0, -0.5, 0.0)), random_questions(11, (3.0, -2.0, 1.0, 0.0), 40)
     found = solve(observations, general=known, without="b")
     assert found["times"] > 0
@@ -228,7 +215,7 @@ def test_without_a_signal_own_questions_teach_the_others() -> None:
     assert list(found["weights"]) == ["a", "c", "d"]
 
 
-def test_a_signal_that_is_not_there_cannot_be_left_out() -> None:
+def test_a_signal_that_is_not_there_cannot_be_left_out():
     with pytest.raises(ValueError, match="there is no signal 'e': use one of a, b, c, d"):
         general().without("e")
 
@@ -240,7 +227,7 @@ columns = st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_si
 
 @settings(max_examples=60)
 @given(columns, st.sampled_from([0.125, 1.0, 7.0, 1000.0]), st.integers(-1000, 1000))
-def test_a_signal_may_be_moved_and_stretched(found: Any, stretch: float, shift: int) -> None:
+def test_a_signal_may_be_moved_and_stretched(found, stretch, shift):
     one, other = found.T.astype(float)
     weights = {"one": 0.7, "other": -0.3}
     plain, moved = (
@@ -253,14 +240,14 @@ def test_a_signal_may_be_moved_and_stretched(found: Any, stretch: float, shift: 
 
 @settings(max_examples=60)
 @given(columns, st.floats(-1e4, 1e4))
-def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found: Any, constant: float) -> None:
+def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found, constant):
     signals = standardize([*found.T.astype(float), np.full(len(found), constant)])
     assert signals.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
     spread = [float(len(set(column)) > 1) for column in found.T.tolist()]
     assert signals.std(axis=0) == pytest.approx(np.array([*spread, 0.0]), abs=1e-6)
 
 
-def test_the_signal_that_is_left_out_counts_nothing() -> None:
+def test_the_signal_that_is_left_out_counts_nothing():
     signals, names = np.array([[1.0, 2.0], [3.0, -1.0]]), ("one", "other")
     assert score_rows(signals, names, {"one": 2.0, "other": 0.5}).tolist() == [3.0, 5.5]
     assert score_rows(signals, names, {"other": 0.5}, "one").tolist() == [1.0, -0.5]
@@ -277,19 +264,19 @@ def test_the_signal_that_is_left_out_counts_nothing() -> None:
         ({"one": 1.0}, "one"),
     ],
 )
-def test_weights_of_other_signals_are_refused(weights: dict[str, float], without: str) -> None:
+def test_weights_of_other_signals_are_refused(weights, without):
     expected = "other" if without else "one, other"
     with pytest.raises(ValueError, match=rf"of the signals {', '.join(weights)}, and it orders by {expected}: search"):
         score_rows(np.zeros((2, 2)), ("one", "other"), weights, without)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_signal_has_to_be_a_finite_number(value: float) -> None:
+def test_a_signal_has_to_be_a_finite_number(value):
     with pytest.raises(ValueError, match="not a finite number"):
         standardize([np.array([1.0, 2.0]), np.array([0.0, value])])
 
 
-def test_how_much_a_signal_varies_is_judged_by_how_large_it_is() -> None:
+def test_how_much_a_signal_varies_is_judged_by_how_large_it_is():
     small = np.array([1.0, 2.0, 3.0]) * 1e-12
     large = np.array([1e15, 1e15, 1e15 + 1])  # differences of such are rounding errors
     found = standardize([small, large])
@@ -300,7 +287,7 @@ def test_how_much_a_signal_varies_is_judged_by_how_large_it_is() -> None:
 # --- where nobody taught ---------------------------------------------------------------------------------------------
 
 
-def test_where_no_data_set_taught_own_questions_teach_alone() -> None:
+def test_where_no_data_set_taught_own_questions_teach_alone():
     nothing = General.nothing(NAMES)
     named = dict.fromkeys(NAMES, 0.0)
     assert solve([], general=nothing, without="") == {"times": 0, "weights": named}
@@ -311,7 +298,7 @@ def test_where_no_data_set_taught_own_questions_teach_alone() -> None:
     assert list(found["weights"].values()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_questions_of_one_group_say_alike_is_said_once() -> None:
+def test_what_questions_of_one_group_say_alike_is_said_once():
     told = []
     for seed in range(30):
         observations = random_questions(seed, (0.5, -0.3, 0.0, 0.0), 15, groups=15)

@@ -1,15 +1,9 @@
 """A model that embeds queries otherwise than documents is asked for the question's vector as a query's."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import pytest
 
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.passage_filter.nr import nr
 from ragsmith.techniques.query_expansion.compositional_router import observe
 from ragsmith.techniques.query_expansion.entropy_router import entropy_router
@@ -18,7 +12,7 @@ from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Chunks, Fitted, Gold, Hits, IndexEntry, Question
+from ragsmith.types import Fitted, Gold, IndexEntry, Question
 
 QUESTION = Question("Who rings the bell of Velmouth?")
 
@@ -28,29 +22,29 @@ class Asymmetric:
 
     id = "asymmetric"
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._model = WordLlamaEmbedder()
-        self.documents: list[str] = []
-        self.queries: list[str] = []
+        self.documents = []
+        self.queries = []
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         self.documents += texts
         return self._model.embed(texts)
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+    def embed_queries(self, texts):
         self.queries += texts
         return self._model.embed([f"query: {text}" for text in texts])
 
 
 @pytest.mark.parametrize("retrieval", [vector, hybrid, nest, graph_ppr])
-def test_retrieval_embeds_queries_as_queries(chunks: Chunks, retrieval: Callable[..., Any]) -> None:
+def test_retrieval_embeds_queries_as_queries(chunks, retrieval):
     embedder = Asymmetric()
     retrieval(Index(tuple(IndexEntry((c.text,), c) for c in chunks)), (QUESTION.text, "a bell"), embedder=embedder)
     assert embedder.queries == [QUESTION.text, "a bell"]
     assert sorted(set(embedder.documents)) == sorted(chunk.text for chunk in chunks)
 
 
-def test_a_filter_embeds_the_question_as_a_query(hits: Callable[[Sequence[float]], Hits]) -> None:
+def test_a_filter_embeds_the_question_as_a_query(hits):
     embedder, found = Asymmetric(), hits([0.9, 0.8, 0.7])
     nr(QUESTION, found, embedder=embedder)
     assert embedder.queries == [QUESTION.text]
@@ -58,11 +52,9 @@ def test_a_filter_embeds_the_question_as_a_query(hits: Callable[[Sequence[float]
 
 
 @pytest.mark.parametrize("router", ["entropy", "compositional"])
-def test_a_router_embeds_the_question_as_a_query(
-    hits: Callable[[Sequence[float]], Hits], search: Callable[..., Any], router: str
-) -> None:
+def test_a_router_embeds_the_question_as_a_query(hits, search, router):
     embedder, found = Asymmetric(), hits([0.9, 0.8, 0.7])
-    said: dict[str, Sequence[Any]] = {"imagine_passage": ["a bell"], "broader_question": ["What rings?"]}
+    said = {"imagine_passage": ["a bell"], "broader_question": ["What rings?"]}
     model = ScriptedModel(said)
     if router == "entropy":
         entropy_router(QUESTION, search(found), language_model=model, embedder=embedder, fitted=Fitted({}))

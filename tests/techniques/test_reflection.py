@@ -1,8 +1,5 @@
 """The loop ends for the right reason, within its bound; its stopping rule is worked by hand."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.techniques.reflection import (
-    Candidates,
     Reflection,
     Round,
     confidence,
@@ -26,7 +22,7 @@ from ragsmith.types import Hits, Scale
 CHUNKS = example_chunks()
 
 
-def ranked_from(start: int, scores: Sequence[float] = (0.9, 0.5, 0.1)) -> Hits:
+def ranked_from(start, scores=(0.9, 0.5, 0.1)):
     """Hits on as many chunks as there are scores, from the chunk ``start``."""
     return hits_of(CHUNKS[start:], scores)
 
@@ -39,30 +35,30 @@ class Script:
     found: list[Hits] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
 
-    def look(self, query: str) -> Round:
+    def look(self, query):
         hits = self.found[len(self.queries)] if self.found else ()
         self.queries.append(query)
         return Round(query, hits, (), self.verdicts[len(self.queries) - 1])
 
 
-def numbered(last: Round) -> Candidates:
+def numbered(last):
     return ((f"{last.query}+", 0.5),)
 
 
-def never(now: Hits, before: Hits) -> bool:
+def never(now, before):
     return False
 
 
 # --- stop reasons ----------------------------------------------------------------------------------------------------
 
 
-def test_sufficient_evidence_ends_the_loop_at_once() -> None:
+def test_sufficient_evidence_ends_the_loop_at_once():
     script = Script([True])
     reflection = reflect("Q", script.look, numbered, never, 3)
     assert reflection == Reflection((Round("Q", (), (), True),), "sufficient")
 
 
-def test_sufficient_evidence_ends_the_loop_later() -> None:
+def test_sufficient_evidence_ends_the_loop_later():
     script = Script([False, False, True])
     reflection = reflect("Q", script.look, numbered, never, 3)
     assert [done.query for done in reflection.rounds] == ["Q", "Q+", "Q++"]
@@ -70,25 +66,25 @@ def test_sufficient_evidence_ends_the_loop_later() -> None:
     assert reflection.stop == "sufficient"
 
 
-def test_hits_that_do_not_change_end_the_loop() -> None:
+def test_hits_that_do_not_change_end_the_loop():
     script = Script([False] * 4, [ranked_from(0), ranked_from(3), ranked_from(3), ranked_from(0)])
     reflection = reflect("Q", script.look, numbered, partial(has_converged, rule="corrected", beta=0.5, tau=0.1), 3)
     assert (script.queries, reflection.stop) == (["Q", "Q+", "Q++"], "converged")
 
 
-def test_a_verdict_goes_before_convergence() -> None:
+def test_a_verdict_goes_before_convergence():
     script = Script([False, True], [ranked_from(0), ranked_from(0)])
     assert reflect("Q", script.look, numbered, lambda now, before: True, 3).stop == "sufficient"
 
 
 @pytest.mark.parametrize("reformulations", [0, 1, 3])
-def test_the_budget_ends_the_loop(reformulations: int) -> None:
+def test_the_budget_ends_the_loop(reformulations):
     script = Script([False] * 9)
     reflection = reflect("Q", script.look, numbered, never, reformulations)
     assert (len(script.queries), reflection.stop) == (reformulations + 1, "budget")
 
 
-def test_no_new_candidate_ends_the_loop() -> None:
+def test_no_new_candidate_ends_the_loop():
     script = Script([False] * 9)
     reflection = reflect("Who pays?", script.look, lambda last: (("WHO  pays?", 0.9), ("Who owes?", 0.1)), never, 3)
     assert (script.queries, reflection.stop) == (["Who pays?", "Who owes?"], "no candidate")
@@ -100,9 +96,7 @@ def test_no_new_candidate_ends_the_loop() -> None:
     st.lists(st.lists(st.tuples(st.text("ab ", max_size=3), st.floats(0, 1)), max_size=4), min_size=9, max_size=9),
     st.integers(0, 5),
 )
-def test_the_loop_is_bounded_and_searches_nothing_twice_whatever_the_model_says(
-    verdicts: list[bool], candidates: list[list[tuple[str, float]]], reformulations: int
-) -> None:
+def test_the_loop_is_bounded_and_searches_nothing_twice_whatever_the_model_says(verdicts, candidates, reformulations):
     script, proposals = Script(verdicts), iter(candidates)
     reflection = reflect("Q", script.look, lambda last: tuple(next(proposals)), never, reformulations)
     assert 1 <= len(reflection.rounds) <= 1 + reformulations
@@ -115,14 +109,14 @@ def test_the_loop_is_bounded_and_searches_nothing_twice_whatever_the_model_says(
 # --- the rule --------------------------------------------------------------------------------------------------------
 
 
-def test_confidence_is_the_mean_of_the_five_best_normalised_scores() -> None:
+def test_confidence_is_the_mean_of_the_five_best_normalised_scores():
     # min-max: 1, 0.75, 0.5, 0.25, 0.125, 0; the first five: 2.625 / 5
     assert confidence(ranked_from(0, [9, 7, 5, 3, 2, 1])) == pytest.approx(0.525)
     assert confidence(ranked_from(0, [0.4])) == 1.0
     assert confidence(()) == 0.0
 
 
-def test_the_printed_rule_stops_on_change_and_the_corrected_one_on_convergence() -> None:
+def test_the_printed_rule_stops_on_change_and_the_corrected_one_on_convergence():
     same, other = ranked_from(0), ranked_from(3)  # equal scores, so Conf does not change
     holds = partial(has_converged, beta=0.5, tau=0.1)
     # Sim = 1: as printed Delta = 1, corrected Delta = 0;  Sim = 0: the other way round
@@ -133,7 +127,7 @@ def test_the_printed_rule_stops_on_change_and_the_corrected_one_on_convergence()
     assert not any(holds(hits, same, rule="none") for hits in (same, other))
 
 
-def test_delta_by_hand() -> None:
+def test_delta_by_hand():
     before, now = ranked_from(0, [1.0, 0.5, 0.0]), ranked_from(1, [1.0, 0.8, 0.0])
     # Jaccard 2 / 4; Conf 0.5 and 0.6; corrected Delta = 0.5 + 0.5 * 0.1 = 0.55, as printed too
     for rule in ("corrected", "as_printed"):
@@ -142,14 +136,14 @@ def test_delta_by_hand() -> None:
         assert has_converged(now, before, rule=rule, beta=0.0, tau=0.501)
 
 
-def test_two_searches_that_find_nothing_have_converged() -> None:
+def test_two_searches_that_find_nothing_have_converged():
     assert has_converged((), (), rule="corrected", beta=0.5, tau=0.1)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_without_sufficient_evidence() -> None:
+def test_what_is_kept_without_sufficient_evidence():
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
     reflection = Reflection((Round("Q", flat, (), False), Round("Q+", steep, (), False)), "budget")
     assert select_hits(reflection, "last") == steep
@@ -162,7 +156,7 @@ def test_what_is_kept_without_sufficient_evidence() -> None:
 
 
 @pytest.mark.parametrize("keep", ["last", "best_conf", "rrf_union"])
-def test_sufficient_evidence_is_kept_as_it_is(keep: str) -> None:
+def test_sufficient_evidence_is_kept_as_it_is(keep):
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
     assert (
         select_hits(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
@@ -173,7 +167,7 @@ def test_sufficient_evidence_is_kept_as_it_is(keep: str) -> None:
 # --- the next query --------------------------------------------------------------------------------------------------
 
 
-def test_ties_go_to_the_first_candidate_that_was_not_tried() -> None:
+def test_ties_go_to_the_first_candidate_that_was_not_tried():
     candidates = (("a b", 0.9), ("C", 0.5), ("D", 0.5))
     assert most_probable(candidates, ["A  B"]) == "C"
     assert most_probable(candidates, ["a b", "c", "d"]) is None

@@ -1,10 +1,6 @@
 """Techniques that order hits refuse hits of two scales, whose scores cannot be compared."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,7 @@ from ragsmith.techniques.reranking.cross_encoder import cross_encoder
 from ragsmith.techniques.reranking.listnet import SIGNALS, listnet
 from ragsmith.techniques.reranking.none import none
 from ragsmith.testing import hits_of
-from ragsmith.types import Chunks, Fitted, Question, Scale
+from ragsmith.types import Fitted, Question, Scale
 
 
 class Scorer:
@@ -24,19 +20,19 @@ class Scorer:
 
     id = "short"
 
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    def score(self, query, texts):
         return tuple(1 / len(text) for text in texts)
 
 
 LEARNED = Fitted({"weights": dict.fromkeys(SIGNALS, 1.0)})
-ORDERS: tuple[Any, ...] = (
+ORDERS = (
     *(none, top_k, partial(nr, embedder=WordLlamaEmbedder())),
     *(partial(cross_encoder, cross_encoder=Scorer()), partial(listnet, cross_encoder=Scorer(), fitted=LEARNED)),
 )
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_hits_of_two_scales_are_refused(chunks: Chunks, order: Any) -> None:
+def test_hits_of_two_scales_are_refused(chunks, order):
     mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.BM25)
     with pytest.raises(ScaleError, match="bm25 and cosine"):
         order(Question("?"), mixed)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]
+from rank_bm25 import BM25Okapi
 
 from ragsmith.measures.average_precision import average_precision
 from ragsmith.measures.ndcg import ndcg_at
@@ -24,10 +24,10 @@ DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SENTENCE = st.lists(st.sampled_from(["ab", "bc", "cd", "de"]), max_size=6)
 
 
-class LuceneBM25(BM25Okapi):  # type: ignore[misc]
+class LuceneBM25(BM25Okapi):
     """rank_bm25 with the idf ln(1 + ...), which has no negative values to correct."""
 
-    def _calc_idf(self, nd: dict[str, int]) -> None:
+    def _calc_idf(self, nd):
         self.idf = {word: math.log(1 + (self.corpus_size - n + 0.5) / (n + 0.5)) for word, n in nd.items()}
 
 
@@ -38,7 +38,7 @@ class LuceneBM25(BM25Okapi):  # type: ignore[misc]
     st.sampled_from([0.9, 1.2, 2.0]),
     st.sampled_from([0, 0.4, 0.9]),
 )
-def test_scores_equal_those_of_rank_bm25(corpus: list[list[str]], query: list[str], k1: float, b: float) -> None:
+def test_scores_equal_those_of_rank_bm25(corpus, query, k1, b):
     if not any(corpus):  # rank_bm25 divides by the mean length
         corpus = [*corpus, ["ab"]]
     # rank_bm25 multiplies every score by k1 + 1, a constant that Lucene leaves out
@@ -47,7 +47,7 @@ def test_scores_equal_those_of_rank_bm25(corpus: list[list[str]], query: list[st
     np.testing.assert_allclose(index.scores(" ".join(query)), expected, rtol=1e-12, atol=0)
 
 
-def test_texts_are_cut_in_one_way() -> None:
+def test_texts_are_cut_in_one_way():
     with pytest.raises(ValueError, match="give one of them"):
         BM25(["cat"], tokenise=str.split, languages=["de"])
 
@@ -58,7 +58,7 @@ def test_texts_are_cut_in_one_way() -> None:
     st.lists(st.sampled_from("abcdefx"), max_size=4),
     st.integers(0, 12),
 )
-def test_the_best_are_those_of_all_scores_in_their_order(corpus: list[list[str]], query: list[str], n: int) -> None:
+def test_the_best_are_those_of_all_scores_in_their_order(corpus, query, n):
     index = BM25([" ".join(tokens) for tokens in corpus], tokenise=str.split)
     scores = np.round(index.scores(" ".join(query)), 6).tolist()
     expected = sorted((-score, position) for position, score in enumerate(scores) if score > 0)[:n]
@@ -68,9 +68,7 @@ def test_the_best_are_those_of_all_scores_in_their_order(corpus: list[list[str]]
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(SENTENCE, st.integers(0, 3)), min_size=1, max_size=8), SENTENCE)
-def test_texts_put_together_are_scored_as_if_they_had_been_one(
-    parts: list[tuple[list[str], int]], query: list[str]
-) -> None:
+def test_texts_put_together_are_scored_as_if_they_had_been_one(parts, query):
     numbers = {group: number for number, group in enumerate(sorted({group for _, group in parts}))}
     groups = [numbers[group] for _, group in parts]
     texts = [" ".join(tokens) for tokens, _ in parts]
@@ -83,7 +81,7 @@ def test_texts_put_together_are_scored_as_if_they_had_been_one(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9)), min_size=1), st.sampled_from([0.9, 1.2, 2.0]), st.sampled_from([0, 0.75]))
-def test_scores_are_those_of_bm25s_to_the_last_bit(corpus: list[list[int]], k1: float, b: float) -> None:
+def test_scores_are_those_of_bm25s_to_the_last_bit(corpus, k1, b):
     vocabulary = sorted({token for text in corpus for token in text})
     if not vocabulary:  # bm25s divides by the mean length
         return
@@ -100,7 +98,7 @@ def test_scores_are_those_of_bm25s_to_the_last_bit(corpus: list[list[int]], k1: 
         assert ours.scores(str(token)).tolist() == expected.tolist()
 
 
-def test_worked_example() -> None:
+def test_worked_example():
     # 2 texts of lengths 1 and 3, mean 2; "cat" is in both, "sat" in the second
     scores = BM25(["cat", "cat cat sat"], tokenise=str.split).scores("cat sat")
     cat, sat = math.log(1 + 0.5 / 2.5), math.log(1 + 1.5 / 1.5)
@@ -108,36 +106,36 @@ def test_worked_example() -> None:
     assert scores == pytest.approx([cat / (1 + short), cat * 2 / (2 + long) + sat / (1 + long)])
 
 
-def test_a_repeated_query_term_counts_as_often() -> None:
+def test_a_repeated_query_term_counts_as_often():
     index = BM25(["law of torts", "law of trusts", "equity"])
     np.testing.assert_allclose(index.scores("torts torts law"), 2 * index.scores("torts") + index.scores("law"))
 
 
-def test_words_meet_in_their_stem_and_stop_words_count_for_nothing() -> None:
+def test_words_meet_in_their_stem_and_stop_words_count_for_nothing():
     index = BM25(["The courts applied the limitation", "Nothing to see"])
     assert index.scores("Is a court applying limitations?")[0] > 0
     assert not index.scores("what is the").any()
 
 
 @pytest.mark.parametrize("query", ["", "the", "unheard"])
-def test_a_query_that_matches_nothing_scores_zero(query: str) -> None:
+def test_a_query_that_matches_nothing_scores_zero(query):
     scores = BM25(["one text", "another text", ""]).scores(query)
     assert scores.dtype == np.float64
     assert scores.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", "the"]])
-def test_a_corpus_without_terms_is_no_error(texts: list[str]) -> None:
+def test_a_corpus_without_terms_is_no_error(texts):
     index = BM25(texts)
     assert len(index) == len(texts)
     assert index.scores("anything").tolist() == [0] * len(texts)
 
 
-def test_even_a_term_of_every_text_scores() -> None:
+def test_even_a_term_of_every_text_scores():
     assert (BM25(["law one", "law two", "law three"]).scores("law") > 0).all()
 
 
-def published(domain: str) -> tuple[list[tuple[str, str]], list[tuple[str, set[str]]]]:
+def published(domain):
     """Chunks and questions with gold chunk ids, articles by file name."""
     folder = DATA / f"ragsmith_{domain}_10"
     if not folder.is_dir():
@@ -148,7 +146,7 @@ def published(domain: str) -> tuple[list[tuple[str, str]], list[tuple[str, set[s
     return chunks, [(item["question"], set(item["reranked_relative_chunk_ids"])) for item in items]
 
 
-def evaluated(ranking: list[str], gold: set[str]) -> tuple[float, float, float, float]:
+def evaluated(ranking, gold):
     return (
         recall_at(ranking, gold, 5),
         average_precision(ranking, gold),
@@ -161,7 +159,7 @@ def evaluated(ranking: list[str], gold: set[str]) -> tuple[float, float, float, 
     ("domain", "expected"),
     [("law", (0.808333, 0.716014, 0.761849, 0.831929)), ("finance", (0.735833, 0.668649, 0.711537, 0.816167))],
 )
-def test_the_published_baseline_is_reproduced(domain: str, expected: tuple[float, ...]) -> None:
+def test_the_published_baseline_is_reproduced(domain, expected):
     chunks, questions = published(domain)
     tokens = [re.findall(r"\b\w+\b", text.lower()) for _, text in chunks]
     okapi = BM25Okapi(tokens, k1=1.2, b=0.75, epsilon=0.25)
@@ -173,7 +171,7 @@ def test_the_published_baseline_is_reproduced(domain: str, expected: tuple[float
 
 
 @pytest.mark.parametrize(("domain", "recall"), [("law", 0.808333), ("finance", 0.735833)])
-def test_stems_without_stop_words_find_more_than_the_published_baseline(domain: str, recall: float) -> None:
+def test_stems_without_stop_words_find_more_than_the_published_baseline(domain, recall):
     chunks, questions = published(domain)
     index = BM25([text for _, text in chunks])
     found = [
@@ -183,7 +181,7 @@ def test_stems_without_stop_words_find_more_than_the_published_baseline(domain: 
     assert np.mean(found) > recall
 
 
-def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypatch):
     rng = random.Random(1)
     texts = [
         " ".join(rng.choices(["salt", "bell", "mud", "oath", "ferry", "toll"], k=rng.randrange(9))) for _ in range(60)
@@ -201,9 +199,7 @@ def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypa
     st.lists(st.sampled_from(["runs", "salt", "salts", "http", "zeppelin", "of", "42"]), max_size=6),
     st.data(),
 )
-def test_occurrences_are_those_of_a_search_over_the_terms(
-    corpus: list[list[str]], query: list[str], data: st.DataObject
-) -> None:
+def test_occurrences_are_those_of_a_search_over_the_terms(corpus, query, data):
     texts, asked = [" ".join(words) for words in corpus], " ".join(query)
     positions = data.draw(st.lists(st.sampled_from(range(len(texts))), max_size=8)) if texts else []
     found = BM25(texts).occurrences(asked, np.array(positions, dtype=np.int64))
@@ -222,7 +218,7 @@ def test_occurrences_are_those_of_a_search_over_the_terms(
     assert list(zip(*numbers, strict=True)) == expected
 
 
-def test_occurrences_in_texts_that_were_put_together() -> None:
+def test_occurrences_in_texts_that_were_put_together():
     joined = BM25(["salt", "mud", "bell salt"]).joined(np.array([1, 0, 0]))
     found = joined.occurrences("salt bell", np.array([0, 1]))
     assert [(text, found.terms[term]) for text, term in zip(found.text, found.term, strict=True)] == [
@@ -232,7 +228,7 @@ def test_occurrences_in_texts_that_were_put_together() -> None:
     ]
 
 
-def test_occurrences_are_looked_up_in_what_there_is_without_a_copy_of_it() -> None:
+def test_occurrences_are_looked_up_in_what_there_is_without_a_copy_of_it():
     """Positions of another type would have the numbers of all texts copied to that type, for each query."""
     index, texts, length = BM25(["salt bell"]), 40_000, 100
     vars(index).update(_size=texts, _tokens=np.zeros(texts * length, dtype=np.int32))

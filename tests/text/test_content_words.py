@@ -1,7 +1,5 @@
 """How a text is read to be compared: words, numbers, denials."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +26,7 @@ from ragsmith.text.content_words import denies, numbers, read
         ("no number, not even anyone", set()),
     ],
 )
-def test_numbers_have_their_values_however_they_are_written(text: str, values: set[str]) -> None:
+def test_numbers_have_their_values_however_they_are_written(text, values):
     assert numbers(text) == values
 
 
@@ -51,16 +49,16 @@ def test_numbers_have_their_values_however_they_are_written(text: str, values: s
         "Neither of them came.",
     ],
 )
-def test_what_denies(text: str) -> None:
+def test_what_denies(text):
     assert denies(text)
 
 
 @pytest.mark.parametrize("text", ["It rains.", "A knot.", "The north.", "It failed.", "Everyone except Ann came.", ""])
-def test_what_does_not(text: str) -> None:
+def test_what_does_not(text):
     assert not denies(text)
 
 
-def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape() -> None:
+def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape():
     reading = read("The 12 guilds do not sell E14. Salt stays.")
     assert reading.items == [".", "12", "guild", "sell", "e14", ".", "salt", "stay", "."]
     assert reading.shapes == [".", "#", "guild", "sell", "e14", ".", "salt", "stay", "."]
@@ -72,17 +70,17 @@ def test_a_denial_has_a_place_among_the_words_and_numbers_have_one_shape() -> No
     ("text", "verdict"),
     [("Yes; it is.", "yes"), ("No.", "no"), ("Not yet: wait.", "no"), ("No one came.", ""), ("Yesterday.", "")],
 )
-def test_an_answer_may_open_with_a_verdict(text: str, verdict: str) -> None:
+def test_an_answer_may_open_with_a_verdict(text, verdict):
     assert read(text).verdict == verdict
 
 
-def test_neither_nor_denies_once() -> None:
+def test_neither_nor_denies_once():
     assert len(read("It is neither red nor green.").denied) == 1
 
 
 @given(st.text(alphabet="no t'one.hundred and 7,5\n", max_size=60))
 @settings(max_examples=200)
-def test_every_text_can_be_read(text: str) -> None:
+def test_every_text_can_be_read(text):
     reading = read(text)
     assert len(reading.items) == len(reading.shapes)
     assert all(0 < at < len(reading.items) for at in [*reading.numbers, *reading.denied])

@@ -1,9 +1,6 @@
 """Text files are read exactly, or refused with a reason and a line."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +9,7 @@ from hypothesis import strategies as st
 from ragsmith.text.files import TextError, decode, line_at, read_bytes, read_text, shown, size
 
 
-def test_line_ends_are_kept(tmp_path: Path) -> None:
+def test_line_ends_are_kept(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\r\ntwo\rthree\n")
     assert read_text(path, limit=100) == "one\r\ntwo\rthree\n"
@@ -29,17 +26,17 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (b"\xed\xa0\x80", 1, "byte 0xed at offset 0 is not UTF-8; save the file as UTF-8"),
     ],
 )
-def test_refuses_what_is_not_clean_text(data: bytes, line: int, reason: str) -> None:
+def test_refuses_what_is_not_clean_text(data, line, reason):
     with pytest.raises(TextError) as refusal:
         decode(data)
     assert (refusal.value.line, refusal.value.reason) == (line, reason)
 
 
-def test_tabs_form_feeds_and_unicode_line_ends_are_text() -> None:
+def test_tabs_form_feeds_and_unicode_line_ends_are_text():
     assert decode("a\tb\fc\x85d\u2028e".encode()) == "a\tb\fc\x85d\u2028e"
 
 
-def test_the_limit_is_in_bytes_and_inclusive(tmp_path: Path) -> None:
+def test_the_limit_is_in_bytes_and_inclusive(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("éé".encode())
     assert read_text(path, limit=4) == "éé"
@@ -47,7 +44,7 @@ def test_the_limit_is_in_bytes_and_inclusive(tmp_path: Path) -> None:
         read_text(path, limit=3)
 
 
-def test_links_are_followed_only_on_request(tmp_path: Path) -> None:
+def test_links_are_followed_only_on_request(tmp_path):
     (tmp_path / "real.txt").write_text("a")
     link = tmp_path / "link.txt"
     link.symlink_to("real.txt")
@@ -56,13 +53,13 @@ def test_links_are_followed_only_on_request(tmp_path: Path) -> None:
         read_text(link, limit=9)
 
 
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TextError, match="is not a regular file"):
         read_text(tmp_path / "pipe", limit=9)
 
 
-def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path: Path) -> None:
+def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(b"\xff\x00\r\n")
     assert read_bytes(path, limit=4) == b"\xff\x00\r\n"
@@ -75,17 +72,17 @@ def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 bytes"), (1024, "1 KiB"), (16 << 20, "16 MiB"), (1500, "1500 bytes")]
 )
-def test_sizes_for_people(count: int, text: str) -> None:
+def test_sizes_for_people(count, text):
     assert size(count) == text
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text("ab\n", max_size=30), st.data())
-def test_line_numbers_agree_with_splitting(text: str, data: st.DataObject) -> None:
+def test_line_numbers_agree_with_splitting(text, data):
     offset = data.draw(st.integers(0, len(text)))
     assert line_at(text, offset) == len(text[:offset].split("\n"))
 
 
-def test_values_are_shown_on_one_short_line() -> None:
+def test_values_are_shown_on_one_short_line():
     assert shown("a\nb") == r"'a\nb'"
     assert len(shown("x" * 1000)) == 60

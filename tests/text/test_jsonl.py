@@ -1,14 +1,12 @@
 """One JSON object a line, parsed strictly."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import key_problems, kind, parse_record, text_problems
 
 
-def test_a_good_line() -> None:
+def test_a_good_line():
     assert parse_record('{"a": [1, {"b": "é"}], "c": null}') == {"a": [1, {"b": "é"}], "c": None}
 
 
@@ -22,13 +20,13 @@ def test_a_good_line() -> None:
         ('{"a": 1} {"b": 2}', "not valid JSON: Extra data at column 10; mend it"),
     ],
 )
-def test_refusals(line: str, reason: str) -> None:
+def test_refusals(line, reason):
     with pytest.raises(TextError) as refusal:
         parse_record(line)
     assert refusal.value.reason == reason
 
 
-def test_problems_of_keys_and_texts() -> None:
+def test_problems_of_keys_and_texts():
     record = {"a": "x", "b": " ", "c": 3, "zz": None}
     assert list(key_problems(record, required=("a", "d"), optional=("b", "c"))) == [
         "the key 'd' is missing; add it",
@@ -41,5 +39,5 @@ def test_problems_of_keys_and_texts() -> None:
 
 
 @pytest.mark.parametrize(("value", "name"), [(True, "a boolean"), (1, "an integer"), (None, "null"), ({}, "an object")])
-def test_kinds(value: object, name: str) -> None:
+def test_kinds(value, name):
     assert kind(value) == name

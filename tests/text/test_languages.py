@@ -1,7 +1,5 @@
 """Which language a text is in, and what is done with words of other languages than English."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import pairwise
 
@@ -29,7 +27,7 @@ MIXED = st.lists(
     [*((code, " ".join(texts)) for code, texts in PASSAGES.items()), *PARAGRAPHS.items()],
     ids=[*PASSAGES, *PARAGRAPHS],
 )
-def test_a_paragraph_says_its_language(language: str, text: str) -> None:
+def test_a_paragraph_says_its_language(language, text):
     assert detect(text) == language
     assert detect(unicodedata.normalize("NFD", text)) == language
 
@@ -45,17 +43,17 @@ def test_a_paragraph_says_its_language(language: str, text: str) -> None:
         "(no text)",
     ],
 )
-def test_tables_code_and_nothing_are_in_no_language(text: str) -> None:
+def test_tables_code_and_nothing_are_in_no_language(text):
     assert detect(text) == "und"
 
 
 @settings(max_examples=50, deadline=None)
 @given(MIXED)
-def test_any_text_has_a_language_that_is_known_or_none(text: str) -> None:
+def test_any_text_has_a_language_that_is_known_or_none(text):
     assert detect(text) in {*LANGUAGES, "und"}
 
 
-def test_a_few_foreign_words_change_nothing() -> None:
+def test_a_few_foreign_words_change_nothing():
     assert detect(f"{PARAGRAPHS['en']} He calls it „die Miete“, and in Chinese it is 租金.") == "en"
     assert detect(f"{PASSAGES['zh'][0]} See chapter 4, Payment of Rent.") == "zh"
 
@@ -75,19 +73,19 @@ def test_a_few_foreign_words_change_nothing() -> None:
         ("", None),
     ],
 )
-def test_languages_are_named_by_codes_and_in_english(name: str, code: str | None) -> None:
+def test_languages_are_named_by_codes_and_in_english(name, code):
     assert language_code(name) == code
 
 
 @pytest.mark.parametrize(("language", "query", "place"), [(code, *found) for code in EXACT for found in EXACT[code]])
-def test_bm25_finds_words_as_they_are(language: str, query: str, place: int) -> None:
+def test_bm25_finds_words_as_they_are(language, query, place):
     assert best(language, query) == place
 
 
 @pytest.mark.parametrize(
     ("language", "query", "place"), [(code, *found) for code in INFLECTED for found in INFLECTED[code]]
 )
-def test_bm25_finds_other_forms_of_a_word_where_there_is_a_stemmer(language: str, query: str, place: int) -> None:
+def test_bm25_finds_other_forms_of_a_word_where_there_is_a_stemmer(language, query, place):
     assert has_stemmer(language)
     assert best(language, query) == place
     plain = [word for text in PASSAGES[language] for word in runs(text)]
@@ -95,12 +93,12 @@ def test_bm25_finds_other_forms_of_a_word_where_there_is_a_stemmer(language: str
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
-def test_languages_without_a_stemmer_keep_their_words(language: str) -> None:
+def test_languages_without_a_stemmer_keep_their_words(language):
     assert not has_stemmer(language)
     assert stem("過濾器", language) == "過濾器"
 
 
-def best(language: str, query: str) -> int:
+def best(language, query):
     """The passage that has the highest score for a query; none but it has it."""
     texts = PASSAGES[language]
     scores = BM25(texts, languages=[language] * len(texts)).scores(query)
@@ -109,21 +107,21 @@ def best(language: str, query: str) -> int:
     return int(np.argmax(scores))
 
 
-def test_a_corpus_of_several_languages_is_asked_in_any_of_them() -> None:
+def test_a_corpus_of_several_languages_is_asked_in_any_of_them():
     texts = [*PASSAGES["de"], *PASSAGES["tr"], *PASSAGES["zh"], PARAGRAPHS["en"]]
     bm25 = BM25(texts, languages=[*["de"] * 4, *["tr"] * 4, *["zh"] * 4, "en"])
     asked = {"Urlaubstag der Angestellter": 1, "filtre temizliği": 6, "无理由退货": 11, "landlords receipts": 12}
     assert {query: int(np.argmax(bm25.scores(query))) for query in asked} == asked
 
 
-def test_a_question_counts_a_term_once_however_many_languages_have_it() -> None:
+def test_a_question_counts_a_term_once_however_many_languages_have_it():
     asked = terms_among(["de", "en"])("Rabatt rabatt Mieten")
     assert sorted(asked) == sorted(["rabatt", "rabatt", stem("mieten", "de"), stem("mieten", "en")])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=40))
-def test_english_alone_is_read_as_if_no_language_was_given(text: str) -> None:
+def test_english_alone_is_read_as_if_no_language_was_given(text):
     assert terms_among(["en", "en"])(text) == terms_among([])(text) == terms(text)
     texts = [text, "The courts applied the limitation", "Nothing to see"]
     given_none, given_english = BM25(texts), BM25(texts, languages=["en"] * 3)
@@ -148,12 +146,12 @@ def test_english_alone_is_read_as_if_no_language_was_given(text: str) -> None:
         ("e\u0301te\u0301", "fr", "été"),
     ],
 )
-def test_words_of_other_languages(text: str, language: str, expected: str) -> None:
+def test_words_of_other_languages(text, language, expected):
     assert words(text, language) == unicodedata.normalize("NFC", expected).split()
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "tr", "hi", "ar"])
-def test_words_do_not_depend_on_how_letters_and_accents_are_put_together(language: str) -> None:
+def test_words_do_not_depend_on_how_letters_and_accents_are_put_together(language):
     for text in ("Café Müller İzmir Ştefan", *PASSAGES.get(language, ())):
         composed, apart = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
         assert words(composed, language) == words(apart, language)
@@ -162,20 +160,20 @@ def test_words_do_not_depend_on_how_letters_and_accents_are_put_together(languag
 
 @settings(max_examples=100, deadline=None)
 @given(MIXED, st.sampled_from(["de", "tr", "hi", "zh", "ja", "th", "ar", "xx"]))
-def test_there_is_a_spelling_for_each_term_in_every_language(text: str, language: str) -> None:
+def test_there_is_a_spelling_for_each_term_in_every_language(text, language):
     assert len(spellings(text, language)) == len(terms(text, language))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text("合同期限为三年のビス", min_size=2, max_size=12))
-def test_a_stretch_without_blanks_gives_its_overlapping_pairs(text: str) -> None:
+def test_a_stretch_without_blanks_gives_its_overlapping_pairs(text):
     assert runs(text) == [one + other for one, other in pairwise(text)]
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_stop_words_are_words_of_their_language(language: str) -> None:
+def test_stop_words_are_words_of_their_language(language):
     assert all(words(word, language) == [word] for word in stop_words(language))
 
 
-def test_content_words_leave_out_the_function_words_of_the_language() -> None:
+def test_content_words_leave_out_the_function_words_of_the_language():
     assert content_words("Wann zahlt der Mieter die Miete?", "de") == ["zahlt", "mieter", "miete"]

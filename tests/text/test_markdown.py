@@ -1,17 +1,15 @@
 """Blocks of a Markdown text."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragsmith.text.markdown import BlockType, blocks, title
 
 
-def shape(text: str) -> list[tuple[str, str]]:
+def shape(text):
     return [(block.kind.name, text[block.start : block.end]) for block in blocks(text)]
 
 
-def test_headings_paragraphs_lists_tables_and_code() -> None:
+def test_headings_paragraphs_lists_tables_and_code():
     text = (
         "# Title\n\nA paragraph\nof two lines.\n- item one\n- item two\n\n  more of two\n\n- item three\n\nAfter.\n"
         "## Table ##\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\n# not a heading\n\nx = 1\n```\nEnd"
@@ -39,13 +37,13 @@ def test_headings_paragraphs_lists_tables_and_code() -> None:
         ("# #x", 1, "#x"),
     ],
 )
-def test_atx_headings(line: str, level: int, heading: str) -> None:
+def test_atx_headings(line, level, heading):
     (block,) = blocks(line)
     assert (block.kind, block.level, block.heading) == (BlockType.HEADING, level, heading)
 
 
 @pytest.mark.parametrize("line", ["#A", "####### A", "    # A", "a # b", "== A ==", "#"])
-def test_what_is_no_heading(line: str) -> None:
+def test_what_is_no_heading(line):
     assert [block.kind for block in blocks(line)] == [BlockType.PROSE]
 
 
@@ -59,20 +57,20 @@ def test_what_is_no_heading(line: str) -> None:
         "```\n# never closed",
     ],
 )
-def test_no_heading_inside_fenced_code(text: str) -> None:
+def test_no_heading_inside_fenced_code(text):
     assert BlockType.HEADING not in [block.kind for block in blocks(text)]
 
 
-def test_inline_code_is_not_a_fence() -> None:
+def test_inline_code_is_not_a_fence():
     assert shape("```x``` y\n# A")[1] == ("HEADING", "# A")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_all_line_ends(end: str) -> None:
+def test_all_line_ends(end):
     assert shape(f"# A{end}{end}b{end}{end}c") == [("HEADING", "# A"), ("PROSE", "b"), ("PROSE", "c")]
 
 
-def test_the_title_is_the_first_heading_of_level_one() -> None:
+def test_the_title_is_the_first_heading_of_level_one():
     assert title("## No\n\n```\n# no\n```\n# Yes\n# Later") == "Yes"
     assert title("plain") is None
 
@@ -80,7 +78,7 @@ def test_the_title_is_the_first_heading_of_level_one() -> None:
 @pytest.mark.parametrize(
     "line", ["# a" + " " * 200_000 + "b", " " * 200_000 + "|", "`" * 200_000, "-" * 200_000 + "|x", "| - " * 50_000]
 )
-def test_hostile_lines_do_not_hang(line: str) -> None:
+def test_hostile_lines_do_not_hang(line):
     text = f"a | b\n{line}\n{line}"
     visible = sum(len(text[block.start : block.end].replace("\n", "").replace(" ", "")) for block in blocks(text))
     assert visible == len(text.replace("\n", "").replace(" ", ""))

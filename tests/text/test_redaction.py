@@ -1,7 +1,5 @@
 """What is hidden in messages, and what is left."""
 
-from __future__ import annotations
-
 import logging
 import sys
 
@@ -34,11 +32,11 @@ KEY = "a1b2c3d4e5f6"
         ("http://host/a@b", "http://host/a@b"),
     ],
 )
-def test_credentials_are_hidden(text: str, shown: str) -> None:
+def test_credentials_are_hidden(text, shown):
     assert redacted(text) == shown
 
 
-def test_keys_of_the_environment_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_the_environment_are_hidden(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", KEY)
     monkeypatch.setenv("KEYBOARD", "qwertyuiop")
     monkeypatch.setenv("LLM_KEY", "ollama")
@@ -46,29 +44,29 @@ def test_keys_of_the_environment_are_hidden(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("form", ["tést/{}+x", "tést%2F{}%2Bx".replace("é", "%C3%A9"), "t\\u00e9st/{}+x"])
-def test_a_remembered_secret_is_hidden_in_every_form(form: str) -> None:
+def test_a_remembered_secret_is_hidden_in_every_form(form):
     remember_secret(f"tést/{KEY}+x")
     assert redacted(f"<{form.format(KEY)}>") == "<***>"
 
 
-def test_a_short_value_is_no_secret() -> None:
+def test_a_short_value_is_no_secret():
     remember_secret("none")
     assert redacted("none of it") == "none of it"
 
 
 @given(text=st.text(alphabet="key=:&?/@ Bearer\"'xyz-*", max_size=60))
 @settings(max_examples=60)
-def test_redacting_twice_changes_nothing(text: str) -> None:
+def test_redacting_twice_changes_nothing(text):
     assert redacted(redacted(text)) == redacted(text)
 
 
-def test_a_log_says_no_secret() -> None:
+def test_a_log_says_no_secret():
     record = logging.LogRecord("httpx", logging.INFO, "", 1, "POST %s?key=%s", ("http://host", KEY), None)
     assert Redacting().filter(record)
     assert record.getMessage() == "POST http://host?key=***"
 
 
-def test_a_traceback_in_a_log_says_no_secret() -> None:
+def test_a_traceback_in_a_log_says_no_secret():
     remember_secret(KEY)
     try:
         raise ValueError(KEY)
@@ -79,7 +77,7 @@ def test_a_traceback_in_a_log_says_no_secret() -> None:
     assert record.exc_info is None
 
 
-def test_what_a_model_wrote_loses_known_values_only() -> None:
+def test_what_a_model_wrote_loses_known_values_only():
     remember_secret(KEY)
     text = "Send it to http://host/v1?key=yours, with password: hunter2."
     assert without_known(f"{text} {KEY}") == f"{text} ***"

@@ -1,9 +1,6 @@
 """The strict YAML loader: YAML 1.2 scalars, line numbers, and one sentence for everything it refuses."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -40,14 +37,14 @@ from ragsmith.text.strict_yaml import MAX_BYTES, YamlError, parse_yaml, read_yam
         ("NaN", "NaN"),
     ],
 )
-def test_scalars_follow_yaml_1_2(written: str, value: object) -> None:
+def test_scalars_follow_yaml_1_2(written, value):
     read = parse_yaml(f"key: {written}", "space.yaml").data
     assert read == {"key": value}
     assert isinstance(read, dict)
     assert type(read["key"]) is type(value)
 
 
-def test_every_value_knows_its_line() -> None:
+def test_every_value_knows_its_line():
     tree = parse_yaml("name: a\n\nfamilies:\n  reranking:\n    - none\n    - depth: 20\n      model: x\n", "space.yaml")
     assert tree.data == {"name": "a", "families": {"reranking": ["none", {"depth": 20, "model": "x"}]}}
     assert tree.line() == 1
@@ -57,7 +54,7 @@ def test_every_value_knows_its_line() -> None:
     assert tree.where("families", "reranking") == "space.yaml:4"
 
 
-def test_the_line_of_something_missing_is_that_of_its_parent() -> None:
+def test_the_line_of_something_missing_is_that_of_its_parent():
     tree = parse_yaml("a: 1\nb:\n  c: 2\n", "f.yaml")
     assert tree.line("b", "missing", 3) == 2
 
@@ -95,7 +92,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED, ids=[message[7:50] for _, message in REFUSED])
-def test_refuses_with_file_line_and_one_sentence(text: str, message: str) -> None:
+def test_refuses_with_file_line_and_one_sentence(text, message):
     with pytest.raises(YamlError) as refusal:
         parse_yaml(text, "f.yaml")
     assert str(refusal.value).startswith(message)
@@ -103,17 +100,17 @@ def test_refuses_with_file_line_and_one_sentence(text: str, message: str) -> Non
     assert len(str(refusal.value)) < 200
 
 
-def test_depth_of_twenty_is_allowed() -> None:
+def test_depth_of_twenty_is_allowed():
     parse_yaml("[" * 20 + "]" * 20, "f.yaml")
 
 
-def test_bombs_are_refused_before_they_unfold() -> None:
+def test_bombs_are_refused_before_they_unfold():
     aliases = "a: &a [x, x]\n" + "".join(f"{n}: &{n} [*{p}, *{p}]\n" for p, n in zip("abcdef", "bcdefg", strict=True))
     with pytest.raises(YamlError, match="the anchor 'a' is not allowed"):
         parse_yaml(aliases, "f.yaml")
 
 
-def test_reads_a_file_and_names_it(tmp_path: Path) -> None:
+def test_reads_a_file_and_names_it(tmp_path):
     path = tmp_path / "space.yaml"
     path.write_bytes("name: Prüfung\n".encode())
     assert read_yaml(path).data == {"name": "Prüfung"}
@@ -125,7 +122,7 @@ def test_reads_a_file_and_names_it(tmp_path: Path) -> None:
         read_yaml(tmp_path / "none.yaml")
 
 
-def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+def test_a_large_file_is_not_read(tmp_path):
     path = tmp_path / "large.yaml"
     with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
@@ -133,18 +130,18 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
         read_yaml(path)
 
 
-def test_an_unknown_key_is_answered_with_a_near_one() -> None:
+def test_an_unknown_key_is_answered_with_a_near_one():
     message = unknown_key_message("licens", ["name", "licence"])
     assert message == "unknown key 'licens'; did you mean 'licence'? known: licence, name"
     assert unknown_key_message("zzz", ["name"]) == "unknown key 'zzz'; known: name"
 
 
-def test_a_mapping_is_given_or_refused_with_its_line() -> None:
+def test_a_mapping_is_given_or_refused_with_its_line():
     tree = parse_yaml("a: {b: 1}\nc: 2\nd:\n", "f.yaml", SpaceError)
     assert tree.mapping(known=("a", "c", "d"))["a"] == tree.mapping(("a",), known=("b",)) == {"b": 1}
     assert tree.mapping(("e",), optional=True) == {}
 
-    def refusal(*path: str, form: str = "") -> str:
+    def refusal(*path, form=""):
         with pytest.raises(SpaceError) as refused:
             tree.mapping(path, known=("bb",), form=form)
         return str(refused.value)
@@ -155,11 +152,11 @@ def test_a_mapping_is_given_or_refused_with_its_line() -> None:
     assert refusal("a", "e") == "f.yaml:1: 'e' is missing"
 
 
-def test_yaml_errors_are_usage_errors() -> None:
+def test_yaml_errors_are_usage_errors():
     assert issubclass(YamlError, UsageError)
 
 
-def refusal_of(text: str) -> str | None:
+def refusal_of(text):
     """Return why a text is refused, if it is."""
     try:
         parse_yaml(text, "f.yaml")
@@ -170,7 +167,7 @@ def refusal_of(text: str) -> str | None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab1:-?[]{}&*!|>'\"%@`#,. \n\t\\U<~\x85\u2028é"), max_size=60))
-def test_any_text_is_a_tree_or_a_yaml_error(text: str) -> None:
+def test_any_text_is_a_tree_or_a_yaml_error(text):
     outcome = refusal_of(text)
     assert outcome is None or (outcome.startswith("f.yaml:") and "\n" not in outcome)
 
@@ -185,6 +182,6 @@ plain = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(plain)
-def test_json_is_read_as_json(value: object) -> None:
+def test_json_is_read_as_json(value):
 
     assert parse_yaml(json.dumps({"value": value}, ensure_ascii=False), "f.yaml").data == {"value": value}

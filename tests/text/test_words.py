@@ -12,19 +12,19 @@ from ragsmith.text.words import STOP_WORDS, normalise_answer, sentences, spellin
 MARKS = st.text(st.sampled_from("aB1. \n!?。\"')[]=|-\t…,v"), max_size=80)
 
 
-def split(text: str) -> list[str]:
+def split(text):
     return [text[start:end] for start, end in sentences(text)]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60) | st.text("aB_é9 "))
-def test_words_are_runs_of_letters_and_digits_in_lower_case(text: str) -> None:
+def test_words_are_runs_of_letters_and_digits_in_lower_case(text):
     assert words(text) == re.findall(r"\b\w+\b", normalize("NFC", text).lower().replace("_", " "))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.from_regex(r"\w+|\W+", fullmatch=True).map(str.capitalize) | st.text() | st.just("UNESCO")))
-def test_prose_has_the_terms_that_it_had_before_identifiers_were_taken_apart(pieces: list[str]) -> None:
+def test_prose_has_the_terms_that_it_had_before_identifiers_were_taken_apart(pieces):
     text = normalize("NFC", " ".join(pieces).replace("_", " "))
     text = re.sub(r"(?<=\w)[A-Z](?=\w*[a-z])|(?<=[a-z0-9])[A-Z]", lambda inner: inner[0].lower(), text)
     former = [stem(word) for word in re.findall(r"\w+", text.lower()) if word not in STOP_WORDS]
@@ -45,24 +45,24 @@ def test_prose_has_the_terms_that_it_had_before_identifiers_were_taken_apart(pie
         ("__init__ ____ _", "init"),
     ],
 )
-def test_an_identifier_stands_for_itself_and_for_its_parts(identifier: str, expected: str) -> None:
+def test_an_identifier_stands_for_itself_and_for_its_parts(identifier, expected):
     assert spellings(identifier) == expected.split()
     assert terms(identifier) == tuple(stem(word.lower()) for word in expected.split())
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60) | st.text("aBc_é9 İ"))
-def test_there_is_a_spelling_for_each_term(text: str) -> None:
+def test_there_is_a_spelling_for_each_term(text):
     assert tuple(stem(words(form)[0]) for form in spellings(text)) == terms(text)
 
 
-def test_terms_drop_stop_words_and_inflection() -> None:
+def test_terms_drop_stop_words_and_inflection():
     assert terms("The courts were NOT applying these limitations!") == ("court", "appli", "limit")
     assert terms("When is it, and who?") == ()
     assert terms("He doesn't; they're; I'd") == ()
 
 
-def test_stop_words_are_lower_case_words() -> None:
+def test_stop_words_are_lower_case_words():
     assert all(words(word) == [word] for word in STOP_WORDS)
 
 
@@ -76,7 +76,7 @@ def test_stop_words_are_lower_case_words() -> None:
         ("  The ", ""),
     ],
 )
-def test_answers_are_normalised_as_squad_does(text: str, normal: str) -> None:
+def test_answers_are_normalised_as_squad_does(text, normal):
     assert normalise_answer(text) == normal
 
 
@@ -95,11 +95,11 @@ def test_answers_are_normalised_as_squad_does(text: str, normal: str) -> None:
         ["Some vote.", "12 people left.", "1. Read this.", "2. Do that."],
     ],
 )
-def test_sentences_end_where_a_reader_ends_them(expected: list[str]) -> None:
+def test_sentences_end_where_a_reader_ends_them(expected):
     assert split(" ".join(expected)) == expected
 
 
-def test_lists_tables_and_headings_are_split_at_line_breaks() -> None:
+def test_lists_tables_and_headings_are_split_at_line_breaks():
     lines = [
         "# Costs of the year under review in detail",
         "- rent and other fixed costs of the business, paid",
@@ -116,7 +116,7 @@ def test_lists_tables_and_headings_are_split_at_line_breaks() -> None:
     assert split("\n".join(lines)) == lines
 
 
-def test_a_line_break_inside_wrapped_prose_is_not_an_end() -> None:
+def test_a_line_break_inside_wrapped_prose_is_not_an_end():
     first = (
         "The treaty was signed by the delegates of the United\nStates and those of the Kingdom of Norway, cf.\nArt. 5."
     )
@@ -125,7 +125,7 @@ def test_a_line_break_inside_wrapped_prose_is_not_an_end() -> None:
     assert split("A line of more than forty characters of text\n\nand a new paragraph")[1] == "and a new paragraph"
 
 
-def test_inline_wiki_headings_are_sentences() -> None:
+def test_inline_wiki_headings_are_sentences():
     assert split("A crime. == Act == === Origin === The act is a = b.") == [
         "A crime.",
         "== Act ==",
@@ -134,21 +134,21 @@ def test_inline_wiki_headings_are_sentences() -> None:
     ]
 
 
-def test_tokenised_lower_case_text_ends_at_its_spaced_full_stops() -> None:
+def test_tokenised_lower_case_text_ends_at_its_spaced_full_stops():
     assert split("a wing was tested .\nthe lift was larger .") == ["a wing was tested .", "the lift was larger ."]
 
 
-def test_scripts_without_spaces_or_capitals() -> None:
+def test_scripts_without_spaces_or_capitals():
     assert split("これは文です。次の文！最後") == ["これは文です。", "次の文！", "最後"]
 
 
-def test_no_text_has_no_sentence() -> None:
+def test_no_text_has_no_sentence():
     assert sentences("") == sentences(" \n ") == []
 
 
 @settings(max_examples=200, deadline=None)
 @given(MARKS | st.text(max_size=60))
-def test_every_visible_character_lies_in_exactly_one_trimmed_sentence(text: str) -> None:
+def test_every_visible_character_lies_in_exactly_one_trimmed_sentence(text):
     spans = sentences(text)
     assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
@@ -156,19 +156,19 @@ def test_every_visible_character_lies_in_exactly_one_trimmed_sentence(text: str)
 
 
 @pytest.mark.parametrize("unit", [".", " ", ". ", "\n", "== ", "=", "[1]", "a.\n", "|\n", "("])
-def test_long_runs_of_marks_do_not_take_quadratic_time(unit: str) -> None:
+def test_long_runs_of_marks_do_not_take_quadratic_time(unit):
     text = unit * (200_000 // len(unit))  # quadratic time would take minutes here, not milliseconds
     assert "".join("".join(split(text)).split()) == "".join(text.split())
 
 
-def test_the_caller_may_change_the_lists() -> None:
+def test_the_caller_may_change_the_lists():
     sentences("One. Two.").clear()
     words("one two").clear()
     assert split("One. Two.") == ["One.", "Two."]
     assert words("one two") == ["one", "two"]
 
 
-def test_rows_of_a_loaded_table_are_sentences_of_their_own() -> None:
+def test_rows_of_a_loaded_table_are_sentences_of_their_own():
     rows = [
         "part: DX-1; name: brass impeller; price: 12.50",
         "part: DX-2; name: steel impeller; price: 9.00; note: for salt water. Rinse.",

@@ -2,7 +2,6 @@
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
@@ -10,13 +9,13 @@ from ragsmith.errors import Notice, UsageError
 from ragsmith.text.writing import write_file
 
 
-def test_a_file_is_written_with_its_folder_and_its_line_ends(tmp_path: Path) -> None:
+def test_a_file_is_written_with_its_folder_and_its_line_ends(tmp_path):
     written = write_file("one\ntwo\r\n", tmp_path / "new" / "a.txt")
     assert written.read_bytes() == b"one\ntwo\r\n"
     assert [path.name for path in written.parent.iterdir()] == ["a.txt"]
 
 
-def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("before")
     with pytest.raises(UnicodeEncodeError):
@@ -25,7 +24,7 @@ def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> N
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"file/a\.txt") as caught:
         write_file("text", tmp_path / "file" / "a.txt")
@@ -33,12 +32,12 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     assert caught.value.errno in (errno.ENOTDIR, errno.EEXIST)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageError, match="is a folder: name a file in it"):
         write_file("text", tmp_path)
 
 
-def test_something_else_that_is_replaced_is_told(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_something_else_that_is_replaced_is_told(tmp_path, recwarn):
     path = tmp_path / "a.txt"
     write_file("one", path, telling=True)
     write_file("one", path, telling=True)
@@ -49,7 +48,7 @@ def test_something_else_that_is_replaced_is_told(tmp_path: Path, recwarn: pytest
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of Unix")
-def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+def test_a_file_keeps_its_permissions(tmp_path):
     path = write_file("one", tmp_path / "a.txt")
     path.chmod(0o640)
     write_file("two", path)

@@ -1,7 +1,5 @@
 """The alignment of a quotation has the least edit distance of all parts of the text."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from ragsmith.datasets.anchoring.alignment import align
 
 
-def distance(one: list[int], other: list[int]) -> int:
+def distance(one, other):
     """Levenshtein's distance, cell by cell."""
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -23,7 +21,7 @@ words = st.lists(st.integers(0, 3), min_size=1, max_size=8)
 
 
 @given(wanted=words, text=words)
-def test_no_stretch_needs_fewer_edits(wanted: list[int], text: list[int]) -> None:
+def test_no_stretch_needs_fewer_edits(wanted, text):
     found = align(np.array(wanted), np.array(text))
     best = min(distance(wanted, text[a:b]) for a in range(len(text) + 1) for b in range(a, len(text) + 1))
     if found is None:
@@ -32,6 +30,6 @@ def test_no_stretch_needs_fewer_edits(wanted: list[int], text: list[int]) -> Non
     assert found.edits == distance(wanted, text[found.start : found.end]) == best
 
 
-def test_an_empty_text_has_no_place() -> None:
+def test_an_empty_text_has_no_place():
     assert align(np.array([], dtype=np.int64), np.array([1, 2])) is None
     assert align(np.array([1, 2]), np.array([], dtype=np.int64)) is None

@@ -1,9 +1,5 @@
 """The sentence or row behind an answer is found, and two equally likely ones are ambiguous."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from ragsmith.datasets.anchoring.answers import AnswerFinder
@@ -36,7 +32,7 @@ DOCUMENTS = (Document("ferries", "Ferries", FERRIES), Document("storms", "Storms
 
 
 @pytest.fixture(scope="module")
-def answers() -> AnswerFinder:
+def answers():
     return AnswerFinder(DOCUMENTS)
 
 
@@ -54,9 +50,7 @@ def answers() -> AnswerFinder:
         ),
     ],
 )
-def test_the_part_that_both_fit_is_the_likeliest(
-    answers: AnswerFinder, question: str, answer: str, how: MatchType, begins: str
-) -> None:
+def test_the_part_that_both_fit_is_the_likeliest(answers, question, answer, how, begins):
     found = answers.find(question, answer, at_least=0.5)
     assert isinstance(found, EvidenceMatch)
     text = {document.id: document.text for document in DOCUMENTS}[found.span.doc]
@@ -64,7 +58,7 @@ def test_the_part_that_both_fit_is_the_likeliest(
     assert 0.5 <= found.score <= 1
 
 
-def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> None:
+def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates():
     text = "The gate closes at noon on Monday.\n\nThe museum has rooms.\n\nThe gate closes at noon on Friday.\n"
     found = AnswerFinder([Document("gate", "Gate", text)]).find("When does the gate close?", "At noon")
     assert isinstance(found, NoMatch)
@@ -73,26 +67,26 @@ def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> N
     assert texts == ["The gate closes at noon on Monday.", "The gate closes at noon on Friday."]
 
 
-def test_what_shares_no_word_is_not_found(answers: AnswerFinder) -> None:
+def test_what_shares_no_word_is_not_found(answers):
     found = answers.find("Quel animal vit là?", "Zèbre")
     assert isinstance(found, NoMatch)
     assert (found.status, found.candidates) == (NoMatchReason.NOT_FOUND, ())
 
 
-def test_documents_that_are_not_named_are_not_looked_at(answers: AnswerFinder) -> None:
+def test_documents_that_are_not_named_are_not_looked_at(answers):
     found = answers.find("In which year did a storm take the roof?", "1987", {"ferries"}, at_least=0.01)
     assert isinstance(found, EvidenceMatch)
     assert found.span.doc == "ferries"
 
 
-def test_a_heading_is_never_evidence() -> None:
+def test_a_heading_is_never_evidence():
     text = "# Opening hours of the archive\n\nFrom nine to five.\n"
     found = AnswerFinder([Document("a", "A", text)]).find("What are the opening hours of the archive?", "Nine to five")
     places = [found] if isinstance(found, EvidenceMatch) else found.candidates
     assert {text[place.span.start : place.span.end] for place in places} == {"From nine to five."}
 
 
-def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: Path) -> None:
+def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder):
     data = load_dataset(tiny_folder)
     answers = AnswerFinder(data.documents)
     found = {e.id: answers.find(e.question, e.answer) for e in data.examples}
@@ -123,9 +117,7 @@ def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: 
         ),
     ],
 )
-def test_words_are_compared_in_the_language_of_the_documents(
-    language: str, text: str, question: str, answer: str, stands: str
-) -> None:
+def test_words_are_compared_in_the_language_of_the_documents(language, text, question, answer, stands):
     found = AnswerFinder([Document("d", "D", text, language=language)]).find(question, answer, at_least=0.5)
     assert isinstance(found, EvidenceMatch)
     assert text[found.span.start : found.span.end] == stands

@@ -1,12 +1,8 @@
 """Lists of questions are read in several formats, their columns recognised, and mistakes reported."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
-from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import openpyxl
@@ -16,7 +12,7 @@ from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvi
 from ragsmith.errors import DatasetError, MissingExtra
 
 
-def write(folder: Path, name: str, text: str) -> Path:
+def write(folder, name, text):
     path = folder / name
     path.write_bytes(text.encode())
     return path
@@ -25,12 +21,12 @@ def write(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     "head", ["question,answer", "Query,Ground Truth", "user_input,reference", " Q , EXPECTED_ANSWER "]
 )
-def test_columns_are_known_by_their_usual_names(tmp_path: Path, head: str) -> None:
+def test_columns_are_known_by_their_usual_names(tmp_path, head):
     path = write(tmp_path, "list.csv", f"{head}\nHow far?,A mile.\n")
     assert read_question_list(path) == [ListedQuestion(2, "q001", "How far?", "A mile.")]
 
 
-def test_all_formats_say_the_same(tmp_path: Path) -> None:
+def test_all_formats_say_the_same(tmp_path):
     expected = [
         ListedQuestion(2, "a", "How far?", "1 mile; or two", "plain", (QuotedEvidence("It is a mile."),), ("roads.md",))
     ]
@@ -58,7 +54,7 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
         ] == (expected), path.name
 
 
-def test_numbers_of_a_workbook_are_read_as_they_are_seen(tmp_path: Path) -> None:
+def test_numbers_of_a_workbook_are_read_as_they_are_seen(tmp_path):
     book = openpyxl.Workbook()
     book.active.append(["Question", "Answer"])
     book.active.append(["How many?", 28])
@@ -67,7 +63,7 @@ def test_numbers_of_a_workbook_are_read_as_they_are_seen(tmp_path: Path) -> None
     assert [asked.answer for asked in read_question_list(tmp_path / "list.xlsx")] == ["28", "2.5"]
 
 
-def workbook(path: Path, *rows: list[object]) -> Path:
+def workbook(path, *rows):
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
@@ -75,7 +71,7 @@ def workbook(path: Path, *rows: list[object]) -> Path:
     return path
 
 
-def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path):
     whole = workbook(tmp_path / "whole.xlsx", ["question", "answer"], ["How many?", 28])
     with ZipFile(whole) as given, ZipFile(tmp_path / "list.xlsx", "w") as cut:
         for name in given.namelist():
@@ -91,19 +87,19 @@ def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path: Path) -> None:
         ("workbook.MAX_CELLS", "has more than 3 cells in the sheet 'Sheet'; split it"),
     ],
 )
-def test_a_workbook_has_limits(tmp_path: Path, monkeypatch: Any, limit: str, said: str) -> None:
+def test_a_workbook_has_limits(tmp_path, monkeypatch, limit, said):
     monkeypatch.setattr(f"ragsmith.datasets.ingest.readers.{limit}", 3)
     with pytest.raises(DatasetError, match=said):
         read_question_list(workbook(tmp_path / "list.xlsx", ["question", "answer"], ["How many?", 28]))
 
 
-def test_a_cell_may_be_long(tmp_path: Path) -> None:
+def test_a_cell_may_be_long(tmp_path):
     csv.field_size_limit(131_072)  # as it is before anything has read a table
     path = write(tmp_path, "list.csv", f"question,answer\nWhat?,{'word ' * 40_000}\n")
     assert len(read_question_list(path)[0].answer) == 199_999
 
 
-def test_a_cell_says_whether_a_question_can_be_answered(tmp_path: Path) -> None:
+def test_a_cell_says_whether_a_question_can_be_answered(tmp_path):
     cells = {"true": True, "": True, "Yes": True, "1": True, "FALSE": False, " no ": False, "0": False}
     text = "".join(f"What?,That.,{cell}\n" for cell in cells)
     path = write(tmp_path, "list.csv", f"question,answer,Answerable\n{text}")
@@ -112,7 +108,7 @@ def test_a_cell_says_whether_a_question_can_be_answered(tmp_path: Path) -> None:
     assert [asked.answerable for asked in read_question_list(book)] == [False, True]
 
 
-def test_a_cell_may_hold_several_quotations(tmp_path: Path) -> None:
+def test_a_cell_may_hold_several_quotations(tmp_path):
     rows = [
         ["q", "contexts"],
         ["How far?", "['A mile.', \"It's far.\"]"],
@@ -125,7 +121,7 @@ def test_a_cell_may_hold_several_quotations(tmp_path: Path) -> None:
     assert texts == [("A mile.", "It's far."), ("Here.",), ("[sic] he",)]
 
 
-def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
+def test_columns_with_other_names_can_be_named(tmp_path):
     path = write(tmp_path, "list.csv", "answer,was gefragt wird,question\nA,How far?,hidden\n")
     [found] = read_question_list(path, {"question": "was gefragt wird"})
     assert (found.question, found.answer) == ("How far?", "A")
@@ -159,25 +155,25 @@ def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
         ("list.csv", "question,answer,answerable\na,b,perhaps\n", "'answerable' must be true or false, not 'perhaps'"),
     ],
 )
-def test_what_cannot_be_read_is_said_where_it_is(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_what_cannot_be_read_is_said_where_it_is(tmp_path, name, text, said):
     with pytest.raises(DatasetError) as caught:
         read_question_list(write(tmp_path, name, text))
     assert said in str(caught.value)
 
 
-def test_all_mistakes_are_listed_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_listed_at_once(tmp_path):
     with pytest.raises(DatasetError) as caught:
         read_question_list(write(tmp_path, "list.csv", "id,question,answer,split\n1,,a,\n2,b,c,no\n3,d,e,\n3,f,g,\n"))
     assert [mistake.split(": ")[0] for mistake in caught.value.mistakes] == ["list.csv:2", "list.csv:3", "list.csv:5"]
 
 
-def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_text_in_another_encoding_is_refused(tmp_path):
     (tmp_path / "list.csv").write_bytes("question,answer\nWo?,Café\n".encode("latin-1"))
     with pytest.raises(DatasetError, match="byte 0xe9 at offset 23 is not UTF-8"):
         read_question_list(tmp_path / "list.csv")
 
 
-def test_a_workbook_without_the_package_names_the_extra(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_workbook_without_the_package_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"openpyxl is not installed: run  pip install 'ragsmith\[documents\]'"):
         read_question_list(write(tmp_path, "list.xlsx", ""))

@@ -1,7 +1,5 @@
 """Quotations are matched exactly, normalised and with edits; two matches are ambiguous."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -31,11 +29,11 @@ DOCUMENTS = (Document("harbour", "The harbour", HARBOUR), Document("museum", "Th
 
 
 @pytest.fixture(scope="module")
-def quotations() -> QuotationFinder:
+def quotations():
     return QuotationFinder(DOCUMENTS)
 
 
-def text_of(place: EvidenceMatch) -> str:
+def text_of(place):
     text = {document.id: document.text for document in DOCUMENTS}[place.span.doc]
     return text[place.span.start : place.span.end]
 
@@ -62,16 +60,14 @@ def text_of(place: EvidenceMatch) -> str:
         ),
     ],
 )
-def test_a_quotation_is_found_as_surely_as_can_be(
-    quotations: QuotationFinder, wanted: str, how: MatchType, stands: str
-) -> None:
+def test_a_quotation_is_found_as_surely_as_can_be(quotations, wanted, how, stands):
     found = quotations.find(wanted)
     assert isinstance(found, EvidenceMatch)
     assert (found.how, text_of(found)) == (how, stands)
     assert found.score == 1 if how is not MatchType.FUZZY else 0.7 <= found.score < 1
 
 
-def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations: QuotationFinder) -> None:
+def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations):
     twice = quotations.find("Dogs stay on board.")
     assert isinstance(twice, NoMatch)
     assert (twice.status, twice.reason) == (NoMatchReason.AMBIGUOUS, "the quotation occurs 2 times")
@@ -81,7 +77,7 @@ def test_what_stands_twice_is_ambiguous_unless_its_document_is_known(quotations:
     assert once.span.doc == "museum"
 
 
-def test_two_places_that_are_nearly_as_like_are_ambiguous() -> None:
+def test_two_places_that_are_nearly_as_like_are_ambiguous():
     text = "The crane lifts nine tons of coal a day.\n\nThe crane lifts five tons of coal a day.\n"
     found = QuotationFinder([Document("quay", "Quay", text)]).find("The crane lifts six tons of coal a day.")
     assert isinstance(found, NoMatch)
@@ -90,7 +86,7 @@ def test_two_places_that_are_nearly_as_like_are_ambiguous() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["", " … ", "Cats sleep", "The council meets on the first Monday of every month."])
-def test_what_stands_nowhere_is_not_found(quotations: QuotationFinder, wanted: str) -> None:
+def test_what_stands_nowhere_is_not_found(quotations, wanted):
     found = quotations.find(wanted)
     assert isinstance(found, NoMatch)
     assert found.status is NoMatchReason.NOT_FOUND
@@ -100,9 +96,9 @@ VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi"
 
 
 @given(seed=st.integers(0, 10_000), edits=st.integers(0, 3))
-def test_a_sentence_with_few_words_changed_is_found_where_it_stood(seed: int, edits: int) -> None:
+def test_a_sentence_with_few_words_changed_is_found_where_it_stood(seed, edits):
     draw = random.Random(seed)
-    sentences = [" ".join(draw.choices(VOCABULARY, k=14)).capitalize() + "." for _ in range(30)]
+    sentences = [" ".join(draw.sample(VOCABULARY, 14)).capitalize() + "." for _ in range(30)]
     text = "\n\n".join(sentences)
     wanted = draw.choice(sentences)
     words = wanted.removesuffix(".").split()

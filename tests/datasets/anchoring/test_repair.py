@@ -1,7 +1,5 @@
 """Evidence is relocated after random edits, exactly if it was not edited, and never to another text."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -15,22 +13,22 @@ from ragsmith.types import Document, Span
 VOCABULARY = [f"{a}{b}" for a in ("bo", "ka", "li", "mu", "ne", "ro", "ta", "vi") for b in ("lam", "dor", "nis", "pek")]
 
 
-def sentence(draw: random.Random) -> str:
+def sentence(draw):
     return f"{' '.join(draw.choices(VOCABULARY, k=draw.randint(6, 14))).capitalize()}."
 
 
-def stood(doc: str, text: str, wanted: str) -> OldEvidence:
+def stood(doc, text, wanted):
     start = text.index(wanted)
     return OldEvidence(Span(doc, start, start + len(wanted)), wanted)
 
 
-def repaired(texts: dict[str, str], *pieces: OldEvidence) -> list[RepairedEvidence | NoMatch]:
+def repaired(texts, *pieces):
     found = EvidenceRepair([Document(id_, id_, text) for id_, text in texts.items()]).repair(pieces)
     return [found[piece] for piece in pieces]
 
 
 @given(seed=st.integers(0, 100_000))
-def test_what_was_not_changed_itself_is_found_to_the_letter(seed: int) -> None:
+def test_what_was_not_changed_itself_is_found_to_the_letter(seed):
     draw = random.Random(seed)
     sentences = [sentence(draw) for _ in range(24)]
     before = "\n\n".join(sentences)
@@ -54,7 +52,7 @@ def test_what_was_not_changed_itself_is_found_to_the_letter(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 100_000))
-def test_a_text_with_a_word_changed_is_found_where_it_is(seed: int) -> None:
+def test_a_text_with_a_word_changed_is_found_where_it_is(seed):
     draw = random.Random(seed)
     sentences = [sentence(draw) for _ in range(12)]
     before = "\n\n".join(sentences)
@@ -80,19 +78,19 @@ LAMPS = (
 BELLS = "Bells ring at noon on every day but Friday."
 
 
-def test_evidence_that_stands_is_left_alone() -> None:
+def test_evidence_that_stands_is_left_alone():
     [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, OldEvidence(Span("d", 0, 36), LAMPS[:36]))
     assert isinstance(outcome, RepairedEvidence)
     assert [place.how for place in outcome.places] == [MatchType.GIVEN]
 
 
-def test_a_text_that_now_stands_twice_is_not_chosen_between() -> None:
+def test_a_text_that_now_stands_twice_is_not_chosen_between():
     [outcome] = repaired({"d": f"New.\n\n{BELLS}\n\n{LAMPS}\n\n{BELLS}"}, stood("d", f"{LAMPS}\n\n{BELLS}", BELLS))
     assert isinstance(outcome, NoMatch)
     assert (outcome.status, len(outcome.candidates)) == (NoMatchReason.AMBIGUOUS, 2)
 
 
-def test_the_evidence_beside_it_tells_which_of_two_it_is() -> None:
+def test_the_evidence_beside_it_tells_which_of_two_it_is():
     before = f"{BELLS}\n\n{LAMPS}\n\n{BELLS}"
     last = OldEvidence(Span("d", before.rindex("Bells"), len(before)), BELLS)
     bells, lamps = repaired({"d": f"A line that is new.\n\n{before}"}, last, stood("d", before, LAMPS))
@@ -102,13 +100,13 @@ def test_the_evidence_beside_it_tells_which_of_two_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["Noon.", "Lamps"])
-def test_a_word_or_two_elsewhere_are_not_taken_for_the_same(text: str) -> None:
+def test_a_word_or_two_elsewhere_are_not_taken_for_the_same(text):
     [outcome] = repaired({"d": f"{LAMPS} Noon."}, OldEvidence(Span("d", 300, 300 + len(text)), text))
     assert isinstance(outcome, NoMatch)
     assert outcome.status is NoMatchReason.AMBIGUOUS
 
 
-def test_a_text_whose_form_is_like_it_is_not_the_same() -> None:
+def test_a_text_whose_form_is_like_it_is_not_the_same():
     gone = "The fund held 53 shares of Alder at the end of 2019 and 68 shares at the end of 2018."
     like = "The fund held 15 shares of Birch at the end of 2019 and 8 shares at the end of 2018."
     [outcome] = repaired({"d": like}, stood("d", f"{gone} {like}", gone))
@@ -116,7 +114,7 @@ def test_a_text_whose_form_is_like_it_is_not_the_same() -> None:
     assert outcome.status is NoMatchReason.NOT_FOUND
 
 
-def test_a_text_is_followed_into_another_document() -> None:
+def test_a_text_is_followed_into_another_document():
     [outcome] = repaired({"d": LAMPS, "e": f"# Bells\n\n{BELLS}"}, stood("d", f"{LAMPS} {BELLS}", BELLS))
     assert isinstance(outcome, RepairedEvidence)
     assert outcome.places[0].span == Span("e", 9, 9 + len(BELLS))
@@ -124,7 +122,7 @@ def test_a_text_is_followed_into_another_document() -> None:
     assert isinstance(outcome, RepairedEvidence)
 
 
-def test_sentences_that_were_torn_apart_are_two_places() -> None:
+def test_sentences_that_were_torn_apart_are_two_places():
     one, two, three = LAMPS.split(". ")
     filler = "\n\n".join(
         f"The quay has {n} bollards of iron and a crane of wood, and {n + 1} ladders." for n in range(9)
@@ -136,7 +134,7 @@ def test_sentences_that_were_torn_apart_are_two_places() -> None:
     assert [text[p.span.start : p.span.end] for p in outcome.places] == [f"{one}. {two}.", three]
 
 
-def test_punctuation_around_the_words_stays_with_them() -> None:
+def test_punctuation_around_the_words_stays_with_them():
     row = "| Oslo | 210 euros | from 2024 on |"
     text = f"New.\n\n| City | Rate | Since |\n| --- | --- | --- |\n{row.replace('210', '215')}\n"
     [outcome] = repaired({"d": text}, stood("d", f"{LAMPS}\n{row}", row))

@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +10,13 @@ from ragsmith.techniques.acceptance import fit_threshold
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.passage_filter.sscc import observe, solve, sscc
 from ragsmith.testing import example_chunks, hits_of
-from ragsmith.types import Chunks, Fitted, Gold, Question, Scale
+from ragsmith.types import Fitted, Gold, Question, Scale
 
 QUESTION = Question("?")
 OBJECTIVES = ("balanced_accuracy", "f_beta", "recall")
 
 
-def value(passing: Sequence[bool], dropped: Sequence[bool], objective: str) -> float:
+def value(passing, dropped, objective):
     """What a cut is worth, from the textbook definitions."""
     tp, fp, fn, tn = sum(passing), passing.count(False), sum(dropped), dropped.count(False)
     if objective == "balanced_accuracy":
@@ -31,9 +27,9 @@ def value(passing: Sequence[bool], dropped: Sequence[bool], objective: str) -> f
     return 5 * precision * recall / (4 * precision + recall) if tp else 0.0
 
 
-def brute_force(scored: Sequence[tuple[float, bool]], objective: str) -> list[bool]:
+def brute_force(scored, objective):
     """Which of the scores the best of all cuts keeps: the lowest of equal ones, and for recall the highest."""
-    best: tuple[float, float] | None = None
+    best = None
     for cut in sorted({score for score, _ in scored}):
         passing = [relevant for score, relevant in scored if score >= cut]
         worth = round(value(passing, [r for s, r in scored if s < cut], objective), 12)
@@ -51,7 +47,7 @@ def brute_force(scored: Sequence[tuple[float, bool]], objective: str) -> list[bo
     st.sampled_from(OBJECTIVES),
 )
 @settings(max_examples=150)
-def test_finds_the_best_of_all_cuts(scored: list[tuple[float, bool]], objective: str) -> None:
+def test_finds_the_best_of_all_cuts(scored, objective):
     tau = fit_threshold(scored, objective)
     if len({relevant for _, relevant in scored}) < 2:
         assert tau is None
@@ -60,14 +56,14 @@ def test_finds_the_best_of_all_cuts(scored: list[tuple[float, bool]], objective:
     assert kept == brute_force(scored, objective)
 
 
-def test_a_threshold_lies_midway_between_two_scores() -> None:
+def test_a_threshold_lies_midway_between_two_scores():
     scored = [(0.1, False), (0.2, False), (0.6, True), (0.9, True)]
     assert fit_threshold(scored, "balanced_accuracy") == pytest.approx(0.4)
     assert fit_threshold(scored, "f_beta") == pytest.approx(0.4)
     assert fit_threshold(scored, "recall") == pytest.approx(0.4)
 
 
-def test_objectives_differ_in_what_they_give_up() -> None:
+def test_objectives_differ_in_what_they_give_up():
     # one relevant score among the low ones, nineteen high up
     scored = [(0.0, True)] + [(0.1, False)] * 4 + [(0.5, True)] * 19 + [(0.3, False)] * 40
     assert fit_threshold(scored, "recall") == pytest.approx(0.4)  # 19 of 20 are 95 %
@@ -77,12 +73,12 @@ def test_objectives_differ_in_what_they_give_up() -> None:
     assert fit_threshold(many, "recall") is None
 
 
-def test_of_equal_thresholds_the_lowest_is_taken() -> None:
+def test_of_equal_thresholds_the_lowest_is_taken():
     scored = [(1.0, False), (2.0, True), (3.0, False), (4.0, True)]
     assert fit_threshold(scored, "balanced_accuracy") == 1.5  # 3.5 is worth as much
 
 
-def test_neighbouring_floats_are_told_apart() -> None:
+def test_neighbouring_floats_are_told_apart():
     low, high = 0.1, 0.1 + 2**-56
     assert low < high
     tau = fit_threshold([(low, False), (high, True)], "balanced_accuracy")
@@ -90,7 +86,7 @@ def test_neighbouring_floats_are_told_apart() -> None:
     assert low < tau <= high
 
 
-def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks: Chunks) -> None:
+def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks):
     numbers = solve([[["bm25", 3.0, True], ["bm25", 9.0, True]], []], objective="balanced_accuracy")
     assert numbers == {"thresholds": {}}
     for scale in (Scale.BM25, Scale.COSINE):
@@ -98,14 +94,14 @@ def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks: Chunks) ->
         assert sscc(QUESTION, hits, fitted=Fitted(numbers)) == hits
 
 
-def test_a_useless_score_gives_no_threshold() -> None:
+def test_a_useless_score_gives_no_threshold():
     assert fit_threshold([(1.0, True), (2.0, False)], "balanced_accuracy") is None
 
 
 # --- what is observed, and how the numbers are used ------------------------------------------------------------------
 
 
-def test_observations_are_plain(chunks: Chunks) -> None:
+def test_observations_are_plain(chunks):
     hits = hits_of(chunks, [2.0, 8.0, 4.0], Scale.BM25)
     gold = Gold(frozenset({chunks[1].id}))
     seen = observe(QUESTION, hits, gold=gold, per_scale=True)
@@ -116,7 +112,7 @@ def test_observations_are_plain(chunks: Chunks) -> None:
     assert observe(QUESTION, (), gold=gold, per_scale=True) == []
 
 
-def test_each_scale_is_cut_at_its_own_threshold(chunks: Chunks) -> None:
+def test_each_scale_is_cut_at_its_own_threshold(chunks):
     fitted = Fitted({"thresholds": {"cosine": 0.5, "bm25": 7.0}})
     scores = [9.0, 7.0, 6.9, 0.6]
     assert len(sscc(QUESTION, hits_of(chunks, scores, Scale.BM25), fitted=fitted)) == 2
@@ -124,7 +120,7 @@ def test_each_scale_is_cut_at_its_own_threshold(chunks: Chunks) -> None:
     assert len(sscc(QUESTION, hits_of(chunks, scores, Scale.RRF), fitted=fitted)) == 4
 
 
-def test_one_threshold_within_the_list(chunks: Chunks) -> None:
+def test_one_threshold_within_the_list(chunks):
     fitted = Fitted({"thresholds": {"minmax": 0.5}})
     for scale, scores in ((Scale.BM25, [40.0, 22.0, 21.0, 2.0]), (Scale.COSINE, [0.9, 0.81, 0.8, 0.7])):
         assert len(sscc(QUESTION, hits_of(chunks, scores, scale), fitted=fitted, per_scale=False)) == 3
@@ -132,7 +128,7 @@ def test_one_threshold_within_the_list(chunks: Chunks) -> None:
 
 @given(st.lists(st.integers(-9, 9), max_size=10), st.integers(-10, 10), st.integers(1, 4))
 @settings(max_examples=60)
-def test_never_fewer_than_asked_for_and_always_the_head(scores: list[int], tau: int, least: int) -> None:
+def test_never_fewer_than_asked_for_and_always_the_head(scores, tau, least):
     hits = hits_of(example_chunks(), sorted(scores, reverse=True), Scale.CROSS_ENCODER)
     kept = sscc(QUESTION, hits, fitted=Fitted({"thresholds": {"cross_encoder": float(tau)}}), min_keep=least)
     passing = [score for score in scores if score >= tau]
@@ -140,11 +136,11 @@ def test_never_fewer_than_asked_for_and_always_the_head(scores: list[int], tau: 
     assert [hit.score for hit in kept] == sorted(map(float, scores), reverse=True)[: len(kept)]
 
 
-def test_no_more_than_asked_for(chunks: Chunks) -> None:
+def test_no_more_than_asked_for(chunks):
     assert len(sscc(QUESTION, hits_of(chunks, [0.5] * 8), fitted=Fitted({"thresholds": {}}), keep_at_most=3)) == 3
 
 
-def test_refuses_mixed_scales_and_wrong_bounds(chunks: Chunks) -> None:
+def test_refuses_mixed_scales_and_wrong_bounds(chunks):
     fitted = Fitted({"thresholds": {}})
     mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
     with pytest.raises(ScaleError):
@@ -154,7 +150,7 @@ def test_refuses_mixed_scales_and_wrong_bounds(chunks: Chunks) -> None:
             sscc(QUESTION, (), fitted=fitted, **wrong)
 
 
-def test_the_published_constants_need_no_questions(chunks: Chunks) -> None:
+def test_the_published_constants_need_no_questions(chunks):
     technique = passage_filter["sscc"]
     assert technique.learns(technique.defaults)
     assert not technique.learns(technique.resolved({"objective": "published"}))
@@ -172,7 +168,7 @@ def test_the_published_constants_need_no_questions(chunks: Chunks) -> None:
 # --- two scales: when thresholds of their own pay --------------------------------------------------------------------
 
 
-def pool(shift: float, stretch: float, questions: int = 60) -> list[list[list[Any]]]:
+def pool(shift, stretch, questions=60):
     """Every other question is scored on a second scale; relevant candidates score 1 more, plus noise."""
     draw = random.Random(7)
     seen = []
@@ -183,14 +179,14 @@ def pool(shift: float, stretch: float, questions: int = 60) -> list[list[list[An
     return seen
 
 
-def accuracy(seen: Sequence[Sequence[Sequence[Any]]], thresholds: dict[str, float]) -> float:
+def accuracy(seen, thresholds):
     rows = [row for observation in seen for row in observation]
     passing = [label for scale, score, label in rows if score >= thresholds[scale]]
     dropped = [label for scale, score, label in rows if score < thresholds[scale]]
     return value(passing, dropped, "balanced_accuracy")
 
 
-def both_ways(seen: Sequence[Sequence[Sequence[Any]]]) -> tuple[float, float]:
+def both_ways(seen):
     """Balanced accuracy with a threshold for each scale, and with one for all raw scores."""
     apart = solve(seen, objective="balanced_accuracy")["thresholds"]
     as_one = [[["any", score, label] for _, score, label in observation] for observation in seen]
@@ -198,18 +194,18 @@ def both_ways(seen: Sequence[Sequence[Sequence[Any]]]) -> tuple[float, float]:
     return accuracy(seen, apart), accuracy(seen, {"cosine": together, "bm25": together})
 
 
-def test_thresholds_of_their_own_beat_one_where_scales_differ() -> None:
+def test_thresholds_of_their_own_beat_one_where_scales_differ():
     apart, together = both_ways(pool(shift=5.0, stretch=10.0))
     assert apart > together + 0.1
 
 
-def test_thresholds_of_their_own_gain_nothing_where_scales_agree() -> None:
+def test_thresholds_of_their_own_gain_nothing_where_scales_agree():
     apart, together = both_ways(pool(shift=0.0, stretch=1.0))
     assert 0 <= apart - together < 0.03  # what two numbers overfit more than one
 
 
-def test_scaling_within_the_list_needs_no_second_threshold(chunks: Chunks) -> None:
-    def observed(stretch: float) -> list[list[Any]]:
+def test_scaling_within_the_list_needs_no_second_threshold(chunks):
+    def observed(stretch):
         hits = hits_of(chunks, [stretch * s for s in (9, 8, 3, 2, 1)], Scale.BM25)
         return observe(QUESTION, hits, gold=Gold(frozenset({chunks[0].id, chunks[1].id})), per_scale=False)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.post_generation.abstain import HELD, abstain
 from ragsmith.testing import ScriptedModel
 from ragsmith.text.blocks import numbered
@@ -14,33 +13,33 @@ QUESTION = Question("Who paid for the new sea wall?")
 DRAFT = Answer("The guild of coopers.", (0,))
 
 
-def prompt(*texts: str) -> Prompt:
+def prompt(*texts):
     return Prompt(numbered(texts), tuple(Passage(text, (), 1.0) for text in texts))
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_draft_stands_or_falls_with_the_passages(held: bool) -> None:
+def test_a_draft_stands_or_falls_with_the_passages(held):
     model = ScriptedModel({"answer_held": [held]})
     found = abstain(QUESTION, prompt(WALL), DRAFT, language_model=model)
     assert found == (DRAFT if held else Answer(NOT_FOUND))
     assert declines(found.text) is not held
 
 
-def test_nothing_is_asked_where_there_is_nothing_to_decide() -> None:
+def test_nothing_is_asked_where_there_is_nothing_to_decide():
     unasked = ScriptedModel()
     declined = Answer(NOT_FOUND)
     assert abstain(QUESTION, prompt(WALL), declined, language_model=unasked) is declined
     assert abstain(QUESTION, Prompt("", ()), DRAFT, language_model=unasked) is DRAFT
 
 
-def test_the_embedded_model_wants_one_sentence_that_fits(extractive: ExtractiveModel) -> None:
+def test_the_embedded_model_wants_one_sentence_that_fits(extractive):
     passages = prompt(WALL, "Eels are caught at night, with lanterns.")
     assert abstain(QUESTION, passages, DRAFT, language_model=extractive) == DRAFT
     other = Question("Which insurance covers a broken telescope?")
     assert abstain(other, passages, DRAFT, language_model=extractive) == Answer(NOT_FOUND)
 
 
-def test_the_more_is_wanted_the_more_is_declined(extractive: ExtractiveModel) -> None:
+def test_the_more_is_wanted_the_more_is_declined(extractive):
     asked = Question("Who mended the sea wall after the storm of 1922?")
     found = [abstain(asked, prompt(WALL), DRAFT, language_model=extractive, least=n / 20) for n in range(21)]
     kept = [answer == DRAFT for answer in found]
@@ -51,11 +50,11 @@ def test_the_more_is_wanted_the_more_is_declined(extractive: ExtractiveModel) ->
 @pytest.mark.parametrize(
     ("reply", "held"), [("Sufficient", True), ("Insufficient.", False), ("**Insufficient**", False)]
 )
-def test_a_chat_models_verdict_is_read(reply: str, held: bool) -> None:
+def test_a_chat_models_verdict_is_read(reply, held):
     assert HELD.parse(reply) is held
 
 
 @pytest.mark.parametrize("reply", ["", "Perhaps.", "Sufficient\nInsufficient"])
-def test_what_is_no_verdict_is_a_failure(reply: str) -> None:
+def test_what_is_no_verdict_is_a_failure(reply):
     with pytest.raises(ValueError, match="cannot be read"):
         HELD.parse(reply)

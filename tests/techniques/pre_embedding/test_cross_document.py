@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +7,9 @@ from hypothesis import strategies as st
 
 from ragsmith.digest import digest
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.protocols import Vectors
-from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter
 from ragsmith.techniques.pre_embedding.cross_document import cross_document
-from ragsmith.types import Chunk, Chunks, Span
+from ragsmith.types import Chunk, Span
 
 every_partition = pytest.mark.parametrize("partition", ["anchors", "mixture"])
 
@@ -26,7 +19,7 @@ class Joining:
 
     id = "joining"
 
-    def run(self, task: Task[str], *, sample: int = 0, **inputs: Input) -> str:
+    def run(self, task, *, sample=0, **inputs):
         task.render(inputs)
         passages = inputs["passages"]
         assert isinstance(passages, tuple)
@@ -38,17 +31,17 @@ class Letters:
 
     id = "letters"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         rows = np.zeros((len(texts), 26), dtype=np.float32)
         for row, text in enumerate(texts):
             for letter in text:
                 if "a" <= letter <= "z":
                     rows[row, ord(letter) - 97] += 1
-        lengths: Vectors = np.linalg.norm(rows, axis=1, keepdims=True)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.maximum(lengths, 1e-9)
 
 
-def corpus(documents: Sequence[Sequence[str]]) -> Chunks:
+def corpus(documents):
     return tuple(
         Chunk(f"d{d}#{i}", f"d{d}", i, 100 * i, 100 * i + 50, text)
         for d, texts in enumerate(documents)
@@ -56,28 +49,28 @@ def corpus(documents: Sequence[Sequence[str]]) -> Chunks:
     )
 
 
-def tier(chunks: Chunks, gateway: Gateway | None = None, **parameters: str | int | float) -> dict[str, Chunk]:
+def tier(chunks, gateway=None, **parameters):
     through = gateway or Gateway()
     entries = cross_document(
         chunks,
         language_model=through.language_model(Joining(), Meter()),
         embedder=Letters(),
-        **parameters,  # type: ignore[arg-type]
+        **parameters,
     )
     assert tuple(entry.chunk for entry in entries[: len(chunks)]) == chunks
     assert all(entry.keys == (entry.chunk.text,) for entry in entries)
     return {entry.chunk.id: entry.chunk for entry in entries[len(chunks) :]}
 
 
-def is_anchor(text: str, size: int) -> bool:
+def is_anchor(text, size):
     return int(digest(text), 16) / 2**128 < 1 / size
 
 
-def texts_by_anchor(chunks: Chunks, size: int, least: float) -> dict[str, set[str]]:
+def texts_by_anchor(chunks, size, least):
     """The rule, text by text."""
     texts = sorted({chunk.text for chunk in chunks}, key=digest)
     vectors = dict(zip(texts, Letters().embed(texts).astype(float), strict=True))
-    joined: dict[str, set[str]] = {}
+    joined = {}
     for text in texts:
         cosines = [(-round(float(vectors[text] @ vectors[a]), 6), digest(a), a) for a in texts if is_anchor(a, size)]
         if cosines and -min(cosines)[0] >= least:
@@ -95,9 +88,7 @@ documents_of_texts = st.lists(
 
 @settings(max_examples=50, deadline=None)
 @given(documents_of_texts, st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 0.5, 0.9]))
-def test_nodes_are_the_clusters_around_anchors_that_span_two_documents(
-    documents: list[list[str]], size: int, least: float
-) -> None:
+def test_nodes_are_the_clusters_around_anchors_that_span_two_documents(documents, size, least):
     chunks = corpus(documents)
     expected = set()
     for texts in texts_by_anchor(chunks, size, least).values():
@@ -112,7 +103,7 @@ def test_nodes_are_the_clusters_around_anchors_that_span_two_documents(
 
 @settings(max_examples=50, deadline=None)
 @given(documents_of_texts, st.lists(st.text("abcde", min_size=1, max_size=4), min_size=1, max_size=3))
-def test_a_new_document_leaves_clusters_that_it_does_not_touch(documents: list[list[str]], added: list[str]) -> None:
+def test_a_new_document_leaves_clusters_that_it_does_not_touch(documents, added):
     before, after = corpus(documents), corpus([*documents, added])
     old, new = texts_by_anchor(before, 2, 0.5), texts_by_anchor(after, 2, 0.5)
     nodes = set(tier(after, size=2, min_cosine=0.5).values())
@@ -125,7 +116,7 @@ def test_a_new_document_leaves_clusters_that_it_does_not_touch(documents: list[l
         assert all(old[anchor] <= new[anchor] <= old[anchor] | set(added) for anchor in old)
 
 
-def test_a_document_about_something_else_costs_no_call() -> None:
+def test_a_document_about_something_else_costs_no_call():
     words = ["a" * n + "b" for n in range(4, 40)]
     anchor = next(word for word in words if is_anchor(word, 4))
     plain = [word for word in words if not is_anchor(word, 4)]
@@ -148,9 +139,7 @@ def test_a_document_about_something_else_costs_no_call() -> None:
 @every_partition
 @settings(max_examples=30, deadline=None)
 @given(documents=documents_of_texts, data=st.data())
-def test_an_addition_gives_what_a_rebuild_gives_and_computes_only_new_nodes(
-    partition: str, documents: list[list[str]], data: st.DataObject
-) -> None:
+def test_an_addition_gives_what_a_rebuild_gives_and_computes_only_new_nodes(partition, documents, data):
     added = data.draw(st.lists(st.text("abcde", min_size=1, max_size=4), min_size=1, max_size=3))
     gateway = Gateway()
     before = tier(corpus(documents), gateway, partition=partition, size=2)
@@ -165,9 +154,7 @@ def test_an_addition_gives_what_a_rebuild_gives_and_computes_only_new_nodes(
 @every_partition
 @settings(max_examples=30, deadline=None)
 @given(documents=documents_of_texts, data=st.data())
-def test_the_order_and_names_of_documents_do_not_matter(
-    partition: str, documents: list[list[str]], data: st.DataObject
-) -> None:
+def test_the_order_and_names_of_documents_do_not_matter(partition, documents, data):
     chunks = corpus(documents)
     shuffled = tuple(data.draw(st.permutations(chunks)))
     assert tier(shuffled, partition=partition, size=2) == tier(chunks, partition=partition, size=2)
@@ -177,7 +164,7 @@ def test_the_order_and_names_of_documents_do_not_matter(
 
 
 @every_partition
-def test_what_one_document_says_is_left_to_its_own_tree(partition: str) -> None:
+def test_what_one_document_says_is_left_to_its_own_tree(partition):
     texts = [f"aaaa {letter}" for letter in "bcdefghijklm"]
     assert max(map(len, texts_by_anchor(corpus([texts]), 4, 0.0).values())) > 1
     assert tier(corpus([texts[::2], texts[1::2]]), partition=partition, size=4, min_cosine=0.0)
@@ -185,7 +172,7 @@ def test_what_one_document_says_is_left_to_its_own_tree(partition: str) -> None:
     assert tier(corpus([["same"], ["same"]]), partition=partition, size=1) == {}  # one text, twice: nothing to sum up
 
 
-def test_one_mixture_over_all_chunks_finds_topics_across_documents() -> None:
+def test_one_mixture_over_all_chunks_finds_topics_across_documents():
     documents = [["aaaaaab" + "ab"[d % 2], "mmmmmmn" + "mn"[d % 2], "yyyyyyz" + "yz"[d % 2]] for d in range(8)]
     spread = [[text * (1 + d) for text in texts] for d, texts in enumerate(documents)]
     made = tier(corpus(spread), partition="mixture")
@@ -193,7 +180,7 @@ def test_one_mixture_over_all_chunks_finds_topics_across_documents() -> None:
     assert all(len({span.doc for span in node.sources}) == 8 for node in made.values())
 
 
-def test_an_edit_makes_another_node() -> None:
+def test_an_edit_makes_another_node():
     before = tier(corpus([["aaab"], ["aaac"]]), partition="mixture")
     after = tier(corpus([["aaab"], ["aaad"]]), partition="mixture")
     assert len(before) == len(after) == 1
@@ -201,9 +188,7 @@ def test_an_edit_makes_another_node() -> None:
 
 
 @every_partition
-def test_on_the_embedded_models(
-    partition: str, chunks: Chunks, extractive: ExtractiveModel, embedder: WordLlamaEmbedder
-) -> None:
+def test_on_the_embedded_models(partition, chunks, extractive, embedder):
     made = cross_document(
         chunks, language_model=extractive, embedder=embedder, partition=partition, size=3, min_cosine=0.2
     )[len(chunks) :]

@@ -1,14 +1,10 @@
-from __future__ import annotations
-
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS, hype
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Chunks
 
 
-def test_keys_are_the_text_and_the_questions(chunks: Chunks) -> None:
+def test_keys_are_the_text_and_the_questions(chunks):
     model = ScriptedModel({"hypothetical_questions": [("Who dug it?", "When?"), ("Who rings?",)]})
     entries = hype(chunks[:2], language_model=model, n=2)
     assert [entry.keys for entry in entries] == [
@@ -19,17 +15,17 @@ def test_keys_are_the_text_and_the_questions(chunks: Chunks) -> None:
     assert model.calls[0].inputs == {"passage": chunks[0].text, "n": 2}
 
 
-def test_the_text_can_be_left_out_as_in_the_paper(chunks: Chunks) -> None:
+def test_the_text_can_be_left_out_as_in_the_paper(chunks):
     model = ScriptedModel({"hypothetical_questions": [("Who dug it?",)]})
     assert hype(chunks[:1], language_model=model, keep_text=False)[0].keys == ("Who dug it?",)
 
 
-def test_more_questions_than_asked_for_are_cut(chunks: Chunks) -> None:
+def test_more_questions_than_asked_for_are_cut(chunks):
     model = ScriptedModel({"hypothetical_questions": [("A?", "B?", "C?")]})
     assert hype(chunks[:1], language_model=model, n=1, keep_text=False)[0].keys == ("A?",)
 
 
-def test_talk_is_no_question() -> None:
+def test_talk_is_no_question():
     assert ASK_QUESTIONS.parse("Here are the questions:\n1. Who dug it?\n- When was it dug?\nHope this helps!") == (
         "Who dug it?",
         "When was it dug?",
@@ -37,7 +33,7 @@ def test_talk_is_no_question() -> None:
 
 
 @pytest.mark.parametrize("reply", ["", "I cannot do that.", "Questions:"])
-def test_a_reply_without_a_question_is_refused(reply: str) -> None:
+def test_a_reply_without_a_question_is_refused(reply):
     with pytest.raises(ValueError, match=r"blank|refusal|no question"):
         ASK_QUESTIONS.parse(reply)
 
@@ -57,13 +53,11 @@ def test_a_reply_without_a_question_is_refused(reply: str) -> None:
         ("Oswin Tarrel paid for black stone.", "What is said about oswin tarrel paid black stone?"),
     ],
 )
-def test_offline_questions_move_the_verb(extractive: ExtractiveModel, sentence: str, question: str) -> None:
+def test_offline_questions_move_the_verb(extractive, sentence, question):
     assert extractive.run(ASK_QUESTIONS, passage=sentence, n=1) == (question,)
 
 
-def test_offline_questions_are_different_and_their_terms_are_the_chunks_own(
-    extractive: ExtractiveModel, chunks: Chunks
-) -> None:
+def test_offline_questions_are_different_and_their_terms_are_the_chunks_own(extractive, chunks):
     scaffold = {"said", "mani", "much"}
     for chunk in chunks:
         made = extractive.run(ASK_QUESTIONS, passage=chunk.text, n=3)
@@ -75,5 +69,5 @@ def test_offline_questions_are_different_and_their_terms_are_the_chunks_own(
 
 
 @pytest.mark.parametrize("passage", ["", "the", "***"])
-def test_offline_there_is_a_question_about_anything(extractive: ExtractiveModel, passage: str) -> None:
+def test_offline_there_is_a_question_about_anything(extractive, passage):
     assert len(extractive.run(ASK_QUESTIONS, passage=passage, n=3)) == 1

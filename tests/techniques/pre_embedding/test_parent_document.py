@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,49 +7,48 @@ from hypothesis import strategies as st
 
 from ragsmith.techniques.pre_embedding.parent_document import parent_document
 from ragsmith.testing import example_chunks
-from ragsmith.types import Chunk, Chunks
 
 
-def chunk_of(text: str) -> Chunk:
+def chunk_of(text):
     return replace(example_chunks()[0], text=text)
 
 
-def keys(text: str, **parameters: object) -> tuple[str, ...]:
+def keys(text, **parameters):
     (entry,) = parent_document((chunk_of(text),), **parameters)
     return entry.keys
 
 
-def test_windows_of_two_sentences_share_one() -> None:
+def test_windows_of_two_sentences_share_one():
     assert keys("One is here. Two is here. Three is here.") == (
         "One is here. Two is here.",
         "Two is here. Three is here.",
     )
 
 
-def test_windows_of_one_sentence_do_not_overlap() -> None:
+def test_windows_of_one_sentence_do_not_overlap():
     assert keys("One is here. Two is here.", window=1) == ("One is here.", "Two is here.")
 
 
 @pytest.mark.parametrize("sentences", range(1, 9))
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
-def test_windows_cover_every_sentence_and_none_lies_in_another(sentences: int, window: int) -> None:
+def test_windows_cover_every_sentence_and_none_lies_in_another(sentences, window):
     text = " ".join(f"Sentence number {i} is here." for i in range(sentences))
     pieces = keys(text, window=window)
     assert all(any(f"number {i} " in piece for piece in pieces) for i in range(sentences))
     assert not any(a != b and a in b for a in pieces for b in pieces)
 
 
-def test_what_is_read_is_the_chunk(chunks: Chunks) -> None:
+def test_what_is_read_is_the_chunk(chunks):
     assert tuple(entry.chunk for entry in parent_document(chunks)) == chunks
 
 
-def test_equal_pieces_are_one_key() -> None:
+def test_equal_pieces_are_one_key():
     assert keys("Ja. Ja. Ja.", window=1) == ("Ja.",)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("abcdef", min_size=1, max_size=12), min_size=1, max_size=60), st.integers(5, 40))
-def test_pieces_of_characters_are_short_whole_words_in_order(words: list[str], size: int) -> None:
+def test_pieces_of_characters_are_short_whole_words_in_order(words, size):
     text = " ".join(words)
     pieces = keys(text, unit="characters", size=size)
     assert all(len(piece) <= size for piece in pieces)
@@ -60,17 +57,17 @@ def test_pieces_of_characters_are_short_whole_words_in_order(words: list[str], s
     assert text.startswith(pieces[0])
 
 
-def test_neighbouring_pieces_of_characters_overlap() -> None:
+def test_neighbouring_pieces_of_characters_overlap():
     text = " ".join(f"w{i:03}" for i in range(100))
     pieces = keys(text, unit="characters", size=50)
     for a, b in pairwise(pieces):
         assert set(a.split()) & set(b.split())
 
 
-def test_a_word_longer_than_a_piece_is_cut() -> None:
+def test_a_word_longer_than_a_piece_is_cut():
     assert "".join(keys("x" * 25 + "y", unit="characters", size=10)).endswith("y")
 
 
 @pytest.mark.parametrize("text", [" ", "\n", ""])
-def test_a_chunk_without_visible_text_still_has_a_key(text: str) -> None:
+def test_a_chunk_without_visible_text_still_has_a_key(text):
     assert len(keys(text)) == 1

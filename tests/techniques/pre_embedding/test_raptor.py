@@ -1,19 +1,12 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.index.index import Index
-from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, raptor, shared_out
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Chunk, Chunks, Entries, Span
+from ragsmith.types import Chunk, Span
 
 TASK = "summarise_cluster"
 
@@ -23,30 +16,30 @@ class Directions:
 
     id = "directions"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         rows = np.zeros((len(texts), 40), dtype=np.float32)
         for row, text in enumerate(texts):
             words = text.split()
             rows[row, int(words[1]) if words[0] == "topic" else 39] = 1
             rows[row, 10 + sum(text.encode()) % 29] += 0.05
-        lengths: Vectors = np.linalg.norm(rows, axis=1, keepdims=True)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / lengths
 
 
-def document(topics: Sequence[int], doc: str = "a") -> Chunks:
+def document(topics, doc="a"):
     texts = [f"topic {topic} sentence number {n}." for n, topic in enumerate(topics)]
     return tuple(Chunk(f"{doc}#{n}", doc, n, 100 * n, 100 * n + 50, text, "Title") for n, text in enumerate(texts))
 
 
-def summaries(n: int) -> ScriptedModel:
+def summaries(n):
     return ScriptedModel({TASK: [f"topic {i} in short" for i in range(n)]})
 
 
-def nodes(entries: Entries) -> list[Chunk]:
+def nodes(entries):
     return [entry.chunk for entry in entries if entry.chunk.level]
 
 
-def test_every_cluster_gets_a_summary_and_chunks_stay_as_they_are() -> None:
+def test_every_cluster_gets_a_summary_and_chunks_stay_as_they_are():
     chunks = document([1, 2, 3] * 8)
     model = summaries(3)
     entries = raptor(chunks, language_model=model, embedder=Directions())
@@ -63,13 +56,13 @@ def test_every_cluster_gets_a_summary_and_chunks_stay_as_they_are() -> None:
     assert model.left(TASK) == 0
 
 
-def test_a_document_that_is_one_cluster_gets_a_root() -> None:
+def test_a_document_that_is_one_cluster_gets_a_root():
     chunks = document([1] * 7)
     (root,) = nodes(raptor(chunks, language_model=summaries(1), embedder=Directions()))
     assert root.sources == tuple(chunk.span for chunk in chunks)
 
 
-def test_levels_are_built_while_they_shrink() -> None:
+def test_levels_are_built_while_they_shrink():
     chunks = document([1, 2, 3, 4, 5] * 8)
     made = nodes(raptor(chunks, language_model=summaries(6), embedder=Directions()))
     assert [node.level for node in made] == [1, 1, 1, 1, 1, 2]
@@ -80,11 +73,11 @@ def test_levels_are_built_while_they_shrink() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_a_document_of_so_few_chunks_has_no_tree(n: int) -> None:
+def test_a_document_of_so_few_chunks_has_no_tree(n):
     assert nodes(raptor(document([1] * n), language_model=summaries(0), embedder=Directions())) == []
 
 
-def test_documents_have_trees_of_their_own() -> None:
+def test_documents_have_trees_of_their_own():
     both = (*document([1] * 7, "a"), *document([1] * 7, "b"))
     made = nodes(raptor(both, language_model=summaries(2), embedder=Directions()))
     assert [{span.doc for span in node.sources} for node in made] == [{"a"}, {"b"}]
@@ -92,8 +85,8 @@ def test_documents_have_trees_of_their_own() -> None:
     assert alone == made[:1]
 
 
-def test_a_node_is_named_after_its_texts_not_their_order_or_ids() -> None:
-    def name(chunks: Chunks, model_id: str = "scripted", **parameters: int) -> str:
+def test_a_node_is_named_after_its_texts_not_their_order_or_ids():
+    def name(chunks, model_id="scripted", **parameters):
         model = summaries(1)
         model.id = model_id
         (node,) = nodes(raptor(chunks, language_model=model, embedder=Directions(), **parameters))
@@ -107,7 +100,7 @@ def test_a_node_is_named_after_its_texts_not_their_order_or_ids() -> None:
     assert len({name(chunks), *others}) == 4
 
 
-def test_a_cluster_of_one_goes_up_without_a_call() -> None:
+def test_a_cluster_of_one_goes_up_without_a_call():
     """One stray chunk among five topics: it is no cluster of one to be summarised, but joins the next level."""
     chunks = document([1, 2, 3, 4, 5] * 8)
     lone = Chunk("a#40", "a", 40, 4000, 4050, "topic 9 alone.", "Title")
@@ -117,7 +110,7 @@ def test_a_cluster_of_one_goes_up_without_a_call() -> None:
     assert any(lone.span in node.sources for node in made)
 
 
-def test_long_clusters_are_split_to_the_limit() -> None:
+def test_long_clusters_are_split_to_the_limit():
     vectors = np.random.default_rng(0).normal(size=(60, 20))
     sizes = [10] * 60
     for limit in (100, 200, 600):
@@ -127,7 +120,7 @@ def test_long_clusters_are_split_to_the_limit() -> None:
     assert clusters(vectors, sizes, 600, "diagonal") == [tuple(range(60))]
 
 
-def test_published_covariances_are_a_choice() -> None:
+def test_published_covariances_are_a_choice():
     chunks = document([0] * 20)
     made = {
         covariance: len(nodes(raptor(chunks, language_model=summaries(9), embedder=Random(), covariance=covariance)))
@@ -139,7 +132,7 @@ def test_published_covariances_are_a_choice() -> None:
 class Random:
     id = "random"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         rows = [np.random.default_rng(list(text.encode())).normal(size=64) for text in texts]
         return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
 
@@ -147,11 +140,11 @@ class Random:
 # --- a limit of tokens -----------------------------------------------------------------------------------------------
 
 
-def test_texts_that_fit_are_left_alone() -> None:
+def test_texts_that_fit_are_left_alone():
     assert shared_out(["a" * 40, "b" * 360], 100) == ("a" * 40, "b" * 360)
 
 
-def test_the_longest_are_cut_to_one_length_at_the_end_of_a_sentence() -> None:
+def test_the_longest_are_cut_to_one_length_at_the_end_of_a_sentence():
     long = "A sentence of thirty letters ok. " * 20
     short = "Short ones stay whole."
     cut = shared_out([long, short, long], 100)
@@ -159,14 +152,14 @@ def test_the_longest_are_cut_to_one_length_at_the_end_of_a_sentence() -> None:
     assert cut == ((long[: 5 * 33]).strip(), short, (long[: 5 * 33]).strip())
 
 
-def test_without_a_sentence_words_are_cut_and_without_words_letters() -> None:
+def test_without_a_sentence_words_are_cut_and_without_words_letters():
     assert shared_out(["one two three four five six"], 3) == ("one two",)
     assert shared_out(["x" * 100], 3) == ("x" * 12,)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("ab .", min_size=1, max_size=60).filter(str.strip), max_size=8), st.integers(1, 40))
-def test_nothing_is_left_out_and_the_limit_is_kept(texts: list[str], limit: int) -> None:
+def test_nothing_is_left_out_and_the_limit_is_kept(texts, limit):
     cut = shared_out(texts, limit)
     assert len(cut) == len(texts)
     assert all(text.startswith(part) and part for part, text in zip(cut, texts, strict=True))
@@ -176,14 +169,14 @@ def test_nothing_is_left_out_and_the_limit_is_kept(texts: list[str], limit: int)
 # --- the task --------------------------------------------------------------------------------------------------------
 
 
-def test_a_reply_is_a_summary() -> None:
+def test_a_reply_is_a_summary():
     assert SUMMARISE.parse("Summary: The dues are doubled.") == "The dues are doubled."
     for reply in ("", "I'm sorry, I cannot help with that."):
         with pytest.raises(ValueError, match=r"blank|refusal"):
             SUMMARISE.parse(reply)
 
 
-def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive: ExtractiveModel) -> None:
+def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive):
     passages = (
         "The Salt Guild sells grey salt. The Salt Guild owns the salt pans.",
         "Grey salt comes from the salt pans of the Guild. A cat slept.",
@@ -196,7 +189,7 @@ def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive: Extr
     assert len(made.split()) <= 20
 
 
-def test_on_the_embedded_models(chunks: Chunks, extractive: ExtractiveModel, embedder: WordLlamaEmbedder) -> None:
+def test_on_the_embedded_models(chunks, extractive, embedder):
     entries = raptor(chunks, language_model=extractive, embedder=embedder, max_words=30)
     (node,) = nodes(entries)  # of the three documents, one has four chunks
     assert node.doc == "harbour"

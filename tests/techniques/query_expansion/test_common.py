@@ -1,10 +1,5 @@
 """What query expansions that search with the replies of a language model have in common."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.techniques.query_expansion.decomposition import decomposition
@@ -16,36 +11,30 @@ from ragsmith.techniques.query_expansion.query_rewriting import query_rewriting
 from ragsmith.techniques.query_expansion.rag_fusion import rag_fusion
 from ragsmith.techniques.query_expansion.step_back import step_back
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Hits, Question
+from ragsmith.types import Question
 
 QUESTION = Question("Who pays?")
-EXPANSIONS: tuple[Callable[..., Hits], ...] = (
-    *(decomposition, dual_path, hyde, multi_prose, multi_query, query_rewriting, rag_fusion, step_back),
-)
+EXPANSIONS = (*(decomposition, dual_path, hyde, multi_prose, multi_query, query_rewriting, rag_fusion, step_back),)
 
 every_expansion = pytest.mark.parametrize("expand", EXPANSIONS)
 
 
-def replying(reply: str) -> ScriptedModel:
+def replying(reply):
     """A model that always replies with the same text."""
-    one: dict[str, list[Any]] = {
-        name: [(reply,)] for name in ("sub_questions", "paraphrase_question", "related_questions")
-    }
+    one = {name: [(reply,)] for name in ("sub_questions", "paraphrase_question", "related_questions")}
     one |= {name: [reply] for name in ("imagine_passage", "rewrite_query", "broader_question")}
     return ScriptedModel(one | {"imagine_framed_passage": [reply] * 3})
 
 
 @every_expansion
-def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits], expand: Any) -> None:
+def test_the_fused_list_is_cut(search, hits, expand):
     found = search(hits(range(9, 0, -1)))
     assert len(expand(QUESTION, found, language_model=replying("Who owes?"), depth=4)) == 4
     assert "Who owes?" in found.queries
 
 
 @every_expansion
-def test_a_reply_that_repeats_the_question_changes_nothing(
-    search: Callable[..., Any], hits: Callable[..., Hits], expand: Any
-) -> None:
+def test_a_reply_that_repeats_the_question_changes_nothing(search, hits, expand):
     found = search(hits([0.9, 0.5]))
     assert expand(QUESTION, found, language_model=replying(QUESTION.text)) == hits([0.9, 0.5])
     assert found.queries == (QUESTION.text,)

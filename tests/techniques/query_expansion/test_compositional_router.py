@@ -1,15 +1,10 @@
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
     lexical,
@@ -21,12 +16,12 @@ from ragsmith.techniques.query_expansion.compositional_router import (
 )
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Fitted, Gold, Question, Scale
+from ragsmith.types import Fitted, Gold, Question, Scale
 
 QUESTION = Question("Who rings the bell of Velmouth?")
 
 
-def seen(number: int, draw: np.random.Generator) -> dict[str, Any]:
+def seen(number, draw):
     """An observation where long questions want dual_path, and all others the plain search."""
     long = bool(number % 2)
     features = [0.0] * 26
@@ -35,7 +30,7 @@ def seen(number: int, draw: np.random.Generator) -> dict[str, Any]:
     return {"lexical": features, "embedding": draw.normal(size=12).round(6).tolist(), "ndcg": ndcg}
 
 
-def observations(n: int = 40) -> list[dict[str, Any]]:
+def observations(n=40):
     draw = np.random.default_rng(3)
     return [seen(number, draw) for number in range(n)]
 
@@ -43,7 +38,7 @@ def observations(n: int = 40) -> list[dict[str, Any]]:
 # --- features --------------------------------------------------------------------------------------------------------
 
 
-def test_lexical_features() -> None:
+def test_lexical_features():
     found = lexical("Which is older, the guild of Oswin Tarrel or Velmouth harbour?", [0.5, 0.3, 1.0])
     assert len(found) == 26
     assert [i for i, value in enumerate(found[:14]) if value] == [4]
@@ -52,7 +47,7 @@ def test_lexical_features() -> None:
     assert found[20:] == pytest.approx((0.3, 0.6, 0.7, np.std([0.5, 0.3, 1.0]), 0.2, 0.5))
 
 
-def test_features_of_almost_nothing() -> None:
+def test_features_of_almost_nothing():
     assert lexical("", ()) == (0.0,) * 19 + (1.0,) + (0.0,) * 6
     assert lexical("Compare both", [0.4])[14:] == (0, 1, 1, 0, 2, 1, 0.4, 0.4, 0, 0, 0, 1)
     assert lexical("x", [0.0, 0.0])[20:] == (0.0,) * 6
@@ -64,7 +59,7 @@ def test_features_of_almost_nothing() -> None:
 
 @given(st.integers(2, 12), st.integers(1, 6), st.sampled_from([0.1, 1.0, 10.0]))
 @settings(max_examples=30)
-def test_ridge_minimises_its_loss(rows: int, columns: int, alpha: float) -> None:
+def test_ridge_minimises_its_loss(rows, columns, alpha):
     draw = np.random.default_rng(rows * 10 + columns)
     design, targets = draw.normal(size=(rows, columns)), draw.normal(size=(rows, 3))
     slopes = ridge(design, targets, alpha)
@@ -74,7 +69,7 @@ def test_ridge_minimises_its_loss(rows: int, columns: int, alpha: float) -> None
     assert slopes == pytest.approx(wanted)
 
 
-def test_principal_components_are_those_of_the_covariance() -> None:
+def test_principal_components_are_those_of_the_covariance():
     rows = np.random.default_rng(1).normal(size=(30, 12)) * np.arange(1, 13)
     centred = rows - rows.mean(axis=0)
     found = principal_components(centred)
@@ -86,7 +81,7 @@ def test_principal_components_are_those_of_the_covariance() -> None:
     assert principal_components(centred[:1] - centred[:1]).shape == (0, 12)
 
 
-def test_the_map_is_that_of_standardising_projecting_and_regressing() -> None:
+def test_the_map_is_that_of_standardising_projecting_and_regressing():
     data = observations()
     draw = np.random.default_rng(5)
     for observation in data:
@@ -106,7 +101,7 @@ def test_the_map_is_that_of_standardising_projecting_and_regressing() -> None:
         assert predicted == pytest.approx(wanted[:, i])
 
 
-def test_learns_what_a_question_s_length_says() -> None:
+def test_learns_what_a_question_s_length_says():
     data = observations()
     numbers = solve(data, alpha=1.0)
     assert json.loads(json.dumps(numbers)) == numbers
@@ -115,7 +110,7 @@ def test_learns_what_a_question_s_length_says() -> None:
     assert numbers["order"] == ["semantic", "dual_path", "step_back"] == list(STRATEGIES)  # 0.55, 0.55, 0.1
 
 
-def test_ties_go_to_the_best_on_average() -> None:
+def test_ties_go_to_the_best_on_average():
     flat = {name: {"intercept": 0.5, "weights": [0.0, 0.0]} for name in STRATEGIES}
     for best in STRATEGIES:
         order = [best, *(name for name in STRATEGIES if name != best)]
@@ -126,7 +121,7 @@ def test_ties_go_to_the_best_on_average() -> None:
     assert predicted_best(numbers, [0.0] * 38) == "step_back"
 
 
-def test_questions_without_gold_teach_nothing() -> None:
+def test_questions_without_gold_teach_nothing():
     data = observations(10)
     blank = {**data[0], "ndcg": []}
     assert solve([*data, blank], alpha=1.0) == solve(data, alpha=1.0)
@@ -134,12 +129,12 @@ def test_questions_without_gold_teach_nothing() -> None:
         solve([blank], alpha=1.0)
 
 
-def test_one_question_is_enough_to_run() -> None:
+def test_one_question_is_enough_to_run():
     numbers = solve(observations(1), alpha=1.0)
     assert predicted_best(numbers, [1.0] * 38) == "semantic"
 
 
-def test_another_embedder_is_noticed() -> None:
+def test_another_embedder_is_noticed():
     with pytest.raises(ValueError, match="fitted on 38 features and a question has 282; fit it again"):
         predicted_best(solve(observations(4), alpha=1.0), [0.0] * 282)
 
@@ -148,7 +143,7 @@ def test_another_embedder_is_noticed() -> None:
 
 
 @pytest.fixture
-def found(search: Callable[..., Any], chunks: Chunks) -> Any:
+def found(search, chunks):
     return search(
         {
             QUESTION.text: hits_of(chunks[:3], [0.9, 0.8, 0.7]),
@@ -158,14 +153,12 @@ def found(search: Callable[..., Any], chunks: Chunks) -> Any:
     )
 
 
-def model() -> ScriptedModel:
+def model():
     return ScriptedModel({"imagine_passage": ["A passage."], "broader_question": ["The town?"]})
 
 
-def test_observes_features_and_what_each_strategy_scores(
-    found: Any, chunks: Chunks, embedder: WordLlamaEmbedder
-) -> None:
-    def watch(*relevant: str) -> dict[str, Any]:
+def test_observes_features_and_what_each_strategy_scores(found, chunks, embedder):
+    def watch(*relevant):
         gold = Gold(frozenset(relevant))
         return observe(QUESTION, found, language_model=model(), embedder=embedder, gold=gold, depth=20)
 
@@ -177,7 +170,7 @@ def test_observes_features_and_what_each_strategy_scores(
     assert watch()["ndcg"] == []
 
 
-def test_searches_as_predicted(found: Any, embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
+def test_searches_as_predicted(found, embedder, chunks):
     scales = dict(zip(STRATEGIES, (Scale.COSINE, Scale.RRF, Scale.CONVEX), strict=True))
     for wanted in STRATEGIES:
         models = {name: {"intercept": float(name == wanted), "weights": [0.0] * 282} for name in STRATEGIES}
@@ -188,7 +181,7 @@ def test_searches_as_predicted(found: Any, embedder: WordLlamaEmbedder, chunks: 
         assert len(asked.calls) == (wanted != "semantic")
 
 
-def test_nothing_found_is_no_error(search: Callable[..., Any], embedder: WordLlamaEmbedder) -> None:
+def test_nothing_found_is_no_error(search, embedder):
     gold = Gold(frozenset({"x"}))
     observation = observe(QUESTION, search(()), language_model=model(), embedder=embedder, gold=gold, depth=20)
     assert observation["ndcg"] == [0.0, 0.0, 0.0]

@@ -1,42 +1,36 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, crag, observe, score, solve
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Fitted, Gold, Hits, Question, Scale
+from ragsmith.types import Fitted, Gold, Question, Scale
 
 QUESTION = Question("Who pays?")
 UNFITTED = Fitted({})
 
 
-def scripted(*scores: float) -> ScriptedModel:
+def scripted(*scores):
     return ScriptedModel({"judge_evidence": scores, "rewrite_query": ["dues payer"]})
 
 
 @pytest.fixture
-def old(chunks: Chunks) -> Hits:
+def old(chunks):
     return hits_of(chunks[:3], [0.9, 0.5, 0.1])
 
 
 @pytest.fixture
-def new(chunks: Chunks) -> Hits:
+def new(chunks):
     return hits_of((chunks[4], chunks[1]), [0.8, 0.7])
 
 
 @pytest.mark.parametrize("verdict", [25, 40, 100])
-def test_good_evidence_is_handed_on_as_it_is(search: Callable[..., Any], old: Hits, verdict: float) -> None:
+def test_good_evidence_is_handed_on_as_it_is(search, old, verdict):
     model, found = scripted(verdict), search(old)
     assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, depth=2) == old[:2]
     assert found.calls == [("Who pays?",)]
     assert len(model.calls) == 1
 
 
-def test_the_judge_reads_the_beginnings_of_the_first_hits(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_the_judge_reads_the_beginnings_of_the_first_hits(search, chunks):
     model = scripted(99)
     crag(QUESTION, search(hits_of(chunks, [9, 8, 7, 6])), language_model=model, fitted=UNFITTED, max_characters=60)
     shown = model.calls[0].inputs["passages"]
@@ -48,9 +42,7 @@ def test_the_judge_reads_the_beginnings_of_the_first_hits(search: Callable[..., 
 @pytest.mark.parametrize(
     ("scores", "best"), [((10, 20, 30), "merged"), ((10, 30, 20), "new"), ((20, 10, 15), "old"), ((20, 20, 20), "old")]
 )
-def test_weak_evidence_is_searched_again_and_the_best_list_kept(
-    search: Callable[..., Any], chunks: Chunks, old: Hits, new: Hits, scores: tuple[float, ...], best: str
-) -> None:
+def test_weak_evidence_is_searched_again_and_the_best_list_kept(search, chunks, old, new, scores, best):
     model, found = scripted(*scores), search({"Who pays?": old, "dues payer": new})
     result = crag(QUESTION, found, language_model=model, fitted=UNFITTED)
     assert found.calls == [("Who pays?",), ("dues payer",)]
@@ -64,28 +56,26 @@ def test_weak_evidence_is_searched_again_and_the_best_list_kept(
     assert {hit.scale for hit in result} == {Scale.RRF}
 
 
-def test_replace_takes_the_new_list_unseen(search: Callable[..., Any], old: Hits, new: Hits) -> None:
+def test_replace_takes_the_new_list_unseen(search, old, new):
     model, found = scripted(24), search({"Who pays?": old, "dues payer": new})
     assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, on_low="replace") == new
     assert len(model.calls) == 2
 
 
-def test_the_threshold_can_be_raised(search: Callable[..., Any], old: Hits, new: Hits) -> None:
+def test_the_threshold_can_be_raised(search, old, new):
     model, found = scripted(59), search({"Who pays?": old, "dues payer": new})
     assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, lower=60, on_low="replace") == new
 
 
 @pytest.mark.parametrize(("learned", "again"), [(59, False), (59.5, True)])
-def test_the_threshold_can_be_learned(
-    search: Callable[..., Any], old: Hits, new: Hits, learned: float, again: bool
-) -> None:
+def test_the_threshold_can_be_learned(search, old, new, learned, again):
     found, fitted = search({"Who pays?": old, "dues payer": new}), Fitted({"lower": learned})
     result = crag(QUESTION, found, language_model=scripted(59), fitted=fitted, threshold="fitted", on_low="replace")
     assert result == (new if again else old)
 
 
-def test_it_is_learned_from_what_the_judge_saw(search: Callable[..., Any], old: Hits, chunks: Chunks) -> None:
-    def observed(*relevant: str) -> list[Any]:
+def test_it_is_learned_from_what_the_judge_saw(search, old, chunks):
+    def observed(*relevant):
         gold = Gold(frozenset(relevant))
         common = {"snippets": 2, "max_characters": 60, "depth": 3}
         return observe(QUESTION, search(old), language_model=scripted(40), gold=gold, **common)
@@ -95,7 +85,7 @@ def test_it_is_learned_from_what_the_judge_saw(search: Callable[..., Any], old: 
     assert observed() == []
 
 
-def test_the_threshold_is_where_scores_tell_best() -> None:
+def test_the_threshold_is_where_scores_tell_best():
     assert solve([[10, False], [30, False], [40, True], [], [90, True]]) == {"lower": 35}
     assert solve([[10, False], [60, True], [40, False], [80, True], [20, True]]) == {"lower": 50}
     assert solve([[10, True], [30, True]]) == {"lower": 1}  # never again
@@ -106,19 +96,19 @@ def test_the_threshold_is_where_scores_tell_best() -> None:
 
 
 @pytest.mark.parametrize("on_low", ["merge_rerank", "replace"])
-def test_nothing_found_goes_straight_to_the_rewriting(search: Callable[..., Any], new: Hits, on_low: str) -> None:
+def test_nothing_found_goes_straight_to_the_rewriting(search, new, on_low):
     model, found = scripted(), search({"dues payer": new})
     assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, on_low=on_low) == new
     assert [call.task for call in model.calls] == ["rewrite_query"]
 
 
-def test_a_rewriting_that_finds_nothing_changes_nothing(search: Callable[..., Any], old: Hits) -> None:
+def test_a_rewriting_that_finds_nothing_changes_nothing(search, old):
     model, found = scripted(1), search({"Who pays?": old})
     assert crag(QUESTION, found, language_model=model, fitted=UNFITTED) == old
     assert crag(QUESTION, search({}), language_model=scripted(), fitted=UNFITTED) == ()
 
 
-def test_a_rewriting_that_finds_the_same_passages_is_not_judged_again(search: Callable[..., Any], old: Hits) -> None:
+def test_a_rewriting_that_finds_the_same_passages_is_not_judged_again(search, old):
     model = scripted(10)
     assert crag(QUESTION, search(old), language_model=model, fitted=UNFITTED) == old
     assert model.count("judge_evidence") == 1
@@ -136,18 +126,18 @@ def test_a_rewriting_that_finds_the_same_passages_is_not_judged_again(search: Ca
         ("They are about dues.\nScore: 30", 30),
     ],
 )
-def test_a_score_is_read(reply: str, expected: float) -> None:
+def test_a_score_is_read(reply, expected):
     assert score(reply) == expected
 
 
 @pytest.mark.parametrize("reply", ["", "good", "0", "101", "-5", "20 or 30", "20-30", "Score: 20\nScore: 30"])
-def test_anything_but_one_score_from_1_to_100_is_refused(reply: str) -> None:
+def test_anything_but_one_score_from_1_to_100_is_refused(reply):
     with pytest.raises(ValueError, match="from 1 to 100"):
         score(reply)
 
 
-def test_offline_the_score_grows_with_what_the_best_passage_says(extractive: ExtractiveModel, chunks: Chunks) -> None:
-    def judged(*passages: str) -> float:
+def test_offline_the_score_grows_with_what_the_best_passage_says(extractive, chunks):
+    def judged(*passages):
         return extractive.run(JUDGE_EVIDENCE, question="Who rings the bell of the Tide Tower?", passages=passages)
 
     good, related, other = chunks[1].text, chunks[5].text, "The bakery opens at six."

@@ -1,23 +1,17 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE, decomposition
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question
+from ragsmith.types import Question
 
 QUESTION = Question("Who pays and when?")
 
 
-def scripted(*parts: str) -> ScriptedModel:
+def scripted(*parts):
     return ScriptedModel({"sub_questions": [parts]})
 
 
-def test_question_and_parts_are_searched_and_weighed(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_question_and_parts_are_searched_and_weighed(search, chunks):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search(
         {QUESTION.text: hits_of((a, b), [9, 1]), "Who?": hits_of((b, c), [5, 4]), "When?": hits_of((c,), [7])}
@@ -27,7 +21,7 @@ def test_question_and_parts_are_searched_and_weighed(search: Callable[..., Any],
     assert {hit.chunk.id: hit.score for hit in fused} == pytest.approx({a.id: 0.5, b.id: 0.25, c.id: 0.25})
 
 
-def test_a_simple_question_is_searched_as_it_is(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+def test_a_simple_question_is_searched_as_it_is(search, hits):
     found = search(hits([0.9, 0.4, 0.1]))
     assert decomposition(QUESTION, found, language_model=scripted(QUESTION.text), depth=2) == hits([0.9, 0.4])
     assert found.queries == (QUESTION.text,)
@@ -66,7 +60,7 @@ def test_a_simple_question_is_searched_as_it_is(search: Callable[..., Any], hits
         ),
     ],
 )
-def test_offline_clauses_are_split(extractive: ExtractiveModel, question: str, parts: tuple[str, ...]) -> None:
+def test_offline_clauses_are_split(extractive, question, parts):
     assert extractive.run(DECOMPOSE, question=question, n=3) == parts
 
 
@@ -79,5 +73,5 @@ def test_offline_clauses_are_split(extractive: ExtractiveModel, question: str, p
         "",
     ],
 )
-def test_offline_one_clause_yields_itself(extractive: ExtractiveModel, question: str) -> None:
+def test_offline_one_clause_yields_itself(extractive, question):
     assert extractive.run(DECOMPOSE, question=question, n=3) == (question,)

@@ -1,24 +1,19 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.hyde import hyde
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Question, Scale
+from ragsmith.types import Question, Scale
 
 QUESTION = Question("Who pays?")
 
 
-def scripted(passage: str) -> ScriptedModel:
+def scripted(passage):
     return ScriptedModel({"imagine_passage": [passage]})
 
 
 @pytest.mark.parametrize("constant", [60, 10])
-def test_both_paths_are_fused_by_reciprocal_rank(search: Callable[..., Any], chunks: Chunks, constant: int) -> None:
+def test_both_paths_are_fused_by_reciprocal_rank(search, chunks, constant):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search({"Who pays?": hits_of((a, b), [9, 1]), "P.": hits_of((b, c), [5, 4])})
     fused = dual_path(QUESTION, found, language_model=scripted("P."), constant=constant)
@@ -29,7 +24,7 @@ def test_both_paths_are_fused_by_reciprocal_rank(search: Callable[..., Any], chu
     assert found.calls == [("Who pays?", "P.")]
 
 
-def test_it_is_hyde_that_keeps_the_question(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_it_is_hyde_that_keeps_the_question(search, chunks):
     found = search({"Who pays?": hits_of(chunks[:5], [5, 4, 3, 2, 1]), "P.": hits_of(chunks[3:], [4, 3, 2, 1])})
     plain = hyde(QUESTION, found, language_model=scripted("P."), keep_question=True)
     assert dual_path(QUESTION, found, language_model=scripted("P.")) == plain

@@ -1,16 +1,10 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.query_expansion.entropy_router import (
     distances,
     entropy_router,
@@ -20,7 +14,7 @@ from ragsmith.techniques.query_expansion.entropy_router import (
     solve,
 )
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunk, Fitted, Gold, Hits, Question
+from ragsmith.types import Chunk, Fitted, Gold, Question
 
 QUESTION = Question("0")
 
@@ -30,23 +24,21 @@ class AngleEmbedder:
 
     id = "angle"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         angles = np.radians([float(text) for text in texts])
         return np.column_stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
 
 
-def at(*angles: float) -> Hits:
+def at(*angles):
     chunks = tuple(Chunk(f"c{i:02}", "d", i, 0, 1, str(angle)) for i, angle in enumerate(angles))
     return hits_of(chunks, [1 - i / 100 for i in range(len(angles))])
 
 
-def model() -> ScriptedModel:
+def model():
     return ScriptedModel({"imagine_passage": ["10"], "broader_question": ["20"], "sub_questions": [("30",)]})
 
 
-def went(
-    search: Any, numbers: Mapping[str, float] | None = None, question: Question = QUESTION, **parameters: Any
-) -> str:
+def went(search, numbers=None, question=QUESTION, **parameters):
     asked = model()
     fitted = Fitted(numbers or {})
     entropy_router(question, search, language_model=asked, embedder=AngleEmbedder(), fitted=fitted, **parameters)
@@ -56,7 +48,7 @@ def went(
 # --- the entropy -----------------------------------------------------------------------------------------------------
 
 
-def test_limits_of_the_entropy() -> None:
+def test_limits_of_the_entropy():
     assert softmax_entropy([0.7] * 20, 0.05) == pytest.approx(math.log(20))
     assert softmax_entropy([0.1, *[1.9] * 19], 0.02) == 0
     assert softmax_entropy([0.4], 1.0) == 0
@@ -67,7 +59,7 @@ def test_limits_of_the_entropy() -> None:
 
 @given(st.lists(st.floats(0, 4), min_size=1, max_size=20), st.sampled_from([0.02, 0.05, 1.0]))
 @settings(max_examples=80)
-def test_the_entropy_is_that_of_the_softmax(values: list[float], temperature: float) -> None:
+def test_the_entropy_is_that_of_the_softmax(values, temperature):
     p = np.exp(-np.array(values) / temperature)
     if p.sum() > 1e-280:  # below, the textbook formula loses digits
         p = p[p > 0] / p.sum()
@@ -76,7 +68,7 @@ def test_the_entropy_is_that_of_the_softmax(values: list[float], temperature: fl
     assert softmax_entropy(values, temperature) <= softmax_entropy(values, 2 * temperature) + 1e-8
 
 
-def test_distances_are_squared_euclidean() -> None:
+def test_distances_are_squared_euclidean():
     found = distances(QUESTION, at(0, 90, 180, 60), AngleEmbedder())
     assert found == pytest.approx((0.0, 2.0, 4.0, 1.0))
     assert distances(QUESTION, (), AngleEmbedder()) == ()
@@ -85,31 +77,31 @@ def test_distances_are_squared_euclidean() -> None:
 # --- the routes ------------------------------------------------------------------------------------------------------
 
 
-def test_one_near_hit_few_and_many(search: Callable[..., Any]) -> None:
+def test_one_near_hit_few_and_many(search):
     far = [100.0] * 16
     assert went(search(at(1, *far))) == "plain"
     assert went(search(at(*[1.0] * 9, *far))) == "imagine_passage"  # log 9 = 2.2
     assert went(search(at(*[1.0] * 20))) == "broader_question"  # log 20 = 3.0
 
 
-def test_the_thresholds_are_half_open(search: Callable[..., Any]) -> None:
+def test_the_thresholds_are_half_open(search):
     two = softmax_entropy([1.0, 1.0], 1.0)
     assert went(search(at(5, 5)), low=two, high=two + 1) == "imagine_passage"
     assert went(search(at(5, 5)), low=0.0, high=two) == "broader_question"
 
 
-def test_at_the_published_temperature_everything_is_undecided(search: Callable[..., Any]) -> None:
+def test_at_the_published_temperature_everything_is_undecided(search):
     found = at(*(25 + 2 * i for i in range(20)))  # distances from 0.19 to 1.1, wider than the paper's
     assert went(search(found), temperature=1.0) == "broader_question"
     assert softmax_entropy(distances(QUESTION, found, AngleEmbedder()), 1.0) > 2.9
     assert went(search(found)) != "broader_question"
 
 
-def test_only_the_nearest_count(search: Callable[..., Any]) -> None:
+def test_only_the_nearest_count(search):
     assert went(search(at(*[1.0] * 20)), nearest=4) == "plain"
 
 
-def test_the_plain_hits_are_searched_once_and_cut(search: Callable[..., Any]) -> None:
+def test_the_plain_hits_are_searched_once_and_cut(search):
     results = search(at(1, *[100.0] * 9))
     kept = entropy_router(
         QUESTION, results, language_model=model(), embedder=AngleEmbedder(), fitted=Fitted({}), depth=3
@@ -118,18 +110,18 @@ def test_the_plain_hits_are_searched_once_and_cut(search: Callable[..., Any]) ->
     assert results.calls == [("0",)]
 
 
-def test_a_search_without_hits_is_broadened(search: Callable[..., Any]) -> None:
+def test_a_search_without_hits_is_broadened(search):
     assert went(search({"20": at(3)})) == "broader_question"
     assert went(search(())) == "broader_question"
 
 
-def test_wrong_parameters_are_refused(search: Callable[..., Any]) -> None:
+def test_wrong_parameters_are_refused(search):
     for wrong in ({"temperature": 0.0}, {"low": 3.0}, {"nearest": 0}):
         with pytest.raises(ValueError, match="give a temperature above 0, low up to high"):
             went(search(()), **wrong)
 
 
-def test_with_the_embedded_embedder(search: Callable[..., Any], hits: Any, embedder: WordLlamaEmbedder) -> None:
+def test_with_the_embedded_embedder(search, hits, embedder):
     found = hits([1 - i / 10 for i in range(10)])
     values = distances(Question("Who rings the bell?"), found, embedder)
     assert all(0 <= value <= 4 for value in values)
@@ -151,18 +143,18 @@ def test_with_the_embedded_embedder(search: Callable[..., Any], hits: Any, embed
         ("Is Al in LA?", False),  # of two letters
     ],
 )
-def test_what_has_several_hops(text: str, several: bool) -> None:
+def test_what_has_several_hops(text, several):
     assert several_hops(text) is several
 
 
-def test_an_undecided_question_of_several_hops_is_decomposed(search: Callable[..., Any]) -> None:
+def test_an_undecided_question_of_several_hops_is_decomposed(search):
     class Anywhere(AngleEmbedder):
         """Text that is no number lies at 0 degrees."""
 
-        def embed(self, texts: Sequence[str]) -> Vectors:
+        def embed(self, texts):
             return super().embed([text if text[-1].isdigit() else "0" for text in texts])
 
-    def asked_for(text: str, multi_hop: bool) -> str:
+    def asked_for(text, multi_hop):
         asked = model()
         given = {"language_model": asked, "embedder": Anywhere(), "fitted": Fitted({}), "multi_hop": multi_hop}
         entropy_router(Question(text), search(at(*[1.0] * 20)), **given)
@@ -176,11 +168,11 @@ def test_an_undecided_question_of_several_hops_is_decomposed(search: Callable[..
 # --- fitted thresholds -----------------------------------------------------------------------------------------------
 
 
-def routed(entropy: float, low: float, high: float) -> int:
+def routed(entropy, low, high):
     return 0 if entropy < low else 1 if entropy < high else 2
 
 
-def worth(observed: Sequence[tuple[float, Sequence[float]]], low: float, high: float, thresholds: str) -> float:
+def worth(observed, low, high, thresholds):
     """What a pair of thresholds is worth, question by question."""
     total = 0.0
     for entropy, ndcg in observed:
@@ -202,7 +194,7 @@ observations = st.lists(
 
 @given(observations, st.sampled_from(["ndcg", "agreement"]))
 @settings(max_examples=120)
-def test_the_best_of_all_pairs_is_found(observed: list[tuple[float, tuple[float, ...]]], thresholds: str) -> None:
+def test_the_best_of_all_pairs_is_found(observed, thresholds):
     found = solve([{"entropy": h, "ndcg": list(n)} for h, n in observed], thresholds=thresholds, nearest=20)
     cuts = [0.0, *(h + 1e-6 for h, _ in observed), 9.0]
     pairs = {(low, high): worth(observed, low, high, thresholds) for low in cuts for high in cuts if low <= high}
@@ -218,7 +210,7 @@ def test_the_best_of_all_pairs_is_found(observed: list[tuple[float, tuple[float,
     assert (mine.count(0), -mine.count(2)) == (plain, broad)
 
 
-def test_fitted_thresholds_lie_midway_and_decide(search: Callable[..., Any]) -> None:
+def test_fitted_thresholds_lie_midway_and_decide(search):
     better = [(0.5, [1.0, 0.0, 0.0]), (1.0, [0.0, 1.0, 0.0]), (2.0, [0.0, 0.0, 1.0])]
     found = solve([{"entropy": h, "ndcg": n} for h, n in better], thresholds="ndcg", nearest=20)
     assert found == {"low": 0.75, "high": 1.5}
@@ -228,7 +220,7 @@ def test_fitted_thresholds_lie_midway_and_decide(search: Callable[..., Any]) -> 
     assert went(two, {"low": 0.1, "high": 0.2}, temperature=1.0) == "plain"  # those given hold
 
 
-def test_agreement_and_ndcg_differ_where_one_question_is_worth_many() -> None:
+def test_agreement_and_ndcg_differ_where_one_question_is_worth_many():
     observed = [(1.0, [0.0, 0.1, 0.0])] * 3 + [(1.0, [1.0, 0.0, 0.0])]
     plain = [{"entropy": h, "ndcg": n} for h, n in observed]
     assert solve(plain, thresholds="ndcg", nearest=20)["low"] > 1.0
@@ -239,7 +231,7 @@ def test_agreement_and_ndcg_differ_where_one_question_is_worth_many() -> None:
     )
 
 
-def test_what_is_observed(search: Callable[..., Any]) -> None:
+def test_what_is_observed(search):
     hits = at(5, 5)
     asked = {"language_model": model(), "embedder": AngleEmbedder(), "temperature": 1.0}
     rest = {"multi_hop": False, "nearest": 20, "depth": 20}

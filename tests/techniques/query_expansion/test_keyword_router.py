@@ -1,13 +1,8 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.techniques.query_expansion.keyword_router import as_printed, correct, keyword_router
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question, Scale
+from ragsmith.types import Question, Scale
 
 
 @pytest.mark.parametrize(
@@ -23,7 +18,7 @@ from ragsmith.types import Chunks, Hits, Question, Scale
         ("What are the main causes of the flood?", "step_back"),  # breadth wins over the question
     ],
 )
-def test_the_printed_rule(text: str, strategy: str) -> None:
+def test_the_printed_rule(text, strategy):
     assert as_printed(text) == strategy
 
 
@@ -54,17 +49,17 @@ def test_the_printed_rule(text: str, strategy: str) -> None:
         ("  ?! ", "semantic"),
     ],
 )
-def test_the_corrected_rule(text: str, strategy: str) -> None:
+def test_the_corrected_rule(text, strategy):
     assert correct(text) == strategy
 
 
-def test_a_question_mark_decides_nothing() -> None:
+def test_a_question_mark_decides_nothing():
     for text in ("Who rings the bell", "Why was the wall not repaired", "Compare the two towns", "The bell"):
         assert correct(text) == correct(text + "?")
 
 
-def test_each_strategy_is_carried_out(search: Callable[..., Any], chunks: Chunks) -> None:
-    def found(text: str, rule: str) -> tuple[Hits, ScriptedModel]:
+def test_each_strategy_is_carried_out(search, chunks):
+    def found(text, rule):
         model = ScriptedModel({"imagine_passage": ["A passage."], "broader_question": ["The town?"]})
         results = search(
             {

@@ -1,31 +1,25 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE, multi_query
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question, Scale
+from ragsmith.types import Question, Scale
 
 QUESTION = Question("Who pays?")
 
 
-def scripted(*variants: str) -> ScriptedModel:
+def scripted(*variants):
     return ScriptedModel({"paraphrase_question": [variants]})
 
 
-def test_question_and_paraphrases_are_searched_together(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+def test_question_and_paraphrases_are_searched_together(search, hits):
     model, found = scripted("A?", "B?"), search(hits([3, 2, 1]))
     multi_query(QUESTION, found, language_model=model, n=2)
     assert found.calls == [("Who pays?", "A?", "B?")]
     assert model.calls[0].inputs == {"question": "Who pays?", "n": 2}
 
 
-def test_the_question_keeps_its_share_of_the_score(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_the_question_keeps_its_share_of_the_score(search, chunks):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search({"Who pays?": hits_of((a, b), [9, 1]), "A?": hits_of((b, c), [5, 4]), "B?": hits_of((c, a), [7, 2])})
     fused = multi_query(QUESTION, found, language_model=scripted("A?", "B?"), weight=0.6)
@@ -35,7 +29,7 @@ def test_the_question_keeps_its_share_of_the_score(search: Callable[..., Any], c
     assert {hit.scale for hit in fused} == {Scale.CONVEX}
 
 
-def test_lists_may_be_fused_by_votes_as_published(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_lists_may_be_fused_by_votes_as_published(search, chunks):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search({"Who pays?": hits_of((a, b), [9, 1]), "A?": hits_of((c, b), [5, 4])})
     fused = multi_query(QUESTION, found, language_model=scripted("A?"), fusion="borda")
@@ -44,15 +38,13 @@ def test_lists_may_be_fused_by_votes_as_published(search: Callable[..., Any], ch
     assert {hit.scale for hit in fused} == {Scale.BORDA}
 
 
-def test_more_paraphrases_than_asked_for_are_not_searched(
-    search: Callable[..., Any], hits: Callable[..., Hits]
-) -> None:
+def test_more_paraphrases_than_asked_for_are_not_searched(search, hits):
     found = search(hits([1]))
     multi_query(QUESTION, found, language_model=scripted("A?", "B?", "C?"), n=1)
     assert found.queries == ("Who pays?", "A?")
 
 
-def test_offline_each_variant_replaces_its_own_words_and_keeps_names_and_numbers(embedder: Embedder) -> None:
+def test_offline_each_variant_replaces_its_own_words_and_keeps_names_and_numbers(embedder):
     model = ExtractiveModel(
         ["The lawyer wrote.", "The physician healed the child.", "The automobile is red."], embedder
     )
@@ -67,11 +59,11 @@ def test_offline_each_variant_replaces_its_own_words_and_keeps_names_and_numbers
     )
 
 
-def test_offline_a_variant_after_all_words_takes_the_next_nearest(extractive: ExtractiveModel) -> None:
+def test_offline_a_variant_after_all_words_takes_the_next_nearest(extractive):
     first, second = extractive.related("money", 2)
     assert extractive.run(PARAPHRASE, question="What is money?", n=5) == (f"What is {first}?", f"What is {second}?")
 
 
-def test_offline_a_question_without_related_words_stays(extractive: ExtractiveModel) -> None:
+def test_offline_a_question_without_related_words_stays(extractive):
     assert extractive.run(PARAPHRASE, question="Who is it?", n=3) == ("Who is it?",)
     assert extractive.run(PARAPHRASE, question="", n=3) == ("",)

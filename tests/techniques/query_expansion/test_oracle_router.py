@@ -1,24 +1,19 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.oracle_router import oracle_router
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Gold, Hits, Question, Scale
+from ragsmith.types import Gold, Question, Scale
 
 QUESTION = Question("Who?")
 
 
-def model() -> ScriptedModel:
+def model():
     return ScriptedModel({"imagine_passage": ["A passage."], "broader_question": ["The town?"]})
 
 
 @pytest.fixture
-def found(search: Callable[..., Any], chunks: Chunks) -> Any:
+def found(search, chunks):
     return search(
         {
             "Who?": hits_of(chunks[:3], [0.9, 0.8, 0.7]),
@@ -28,17 +23,17 @@ def found(search: Callable[..., Any], chunks: Chunks) -> Any:
     )
 
 
-def route(found: Any, *relevant: str, **parameters: Any) -> Hits:
+def route(found, *relevant, **parameters):
     return oracle_router(QUESTION, found, language_model=model(), gold=Gold(frozenset(relevant)), **parameters)
 
 
-def test_takes_the_strategy_that_scores_best(found: Any, chunks: Chunks) -> None:
+def test_takes_the_strategy_that_scores_best(found, chunks):
     assert {hit.scale for hit in route(found, chunks[0].id)} == {Scale.COSINE}
     assert {hit.scale for hit in route(found, chunks[2].id)} == {Scale.RRF}
     assert {hit.scale for hit in route(found, chunks[6].id)} == {Scale.CONVEX}
 
 
-def test_another_metric_may_choose_another_strategy(found: Any, chunks: Chunks) -> None:
+def test_another_metric_may_choose_another_strategy(found, chunks):
     relevant = (chunks[0].id, chunks[6].id)
     assert {hit.scale for hit in route(found, *relevant, metric="recall")} == {Scale.CONVEX}
     assert {hit.scale for hit in route(found, *relevant, metric="success")} == {Scale.COSINE}
@@ -46,7 +41,7 @@ def test_another_metric_may_choose_another_strategy(found: Any, chunks: Chunks) 
         assert route(found, *relevant, metric=metric)
 
 
-def test_ties_go_where_they_are_told_to(found: Any, chunks: Chunks) -> None:
+def test_ties_go_where_they_are_told_to(found, chunks):
     for ties, scale in (("semantic", Scale.COSINE), ("dual_path", Scale.RRF), ("step_back", Scale.CONVEX)):
         assert {hit.scale for hit in route(found, "elsewhere", ties=ties)} == {scale}  # all find nothing
         assert {hit.scale for hit in route(found, ties=ties)} == {scale}  # nothing to find
@@ -56,7 +51,7 @@ def test_ties_go_where_they_are_told_to(found: Any, chunks: Chunks) -> None:
     assert {hit.scale for hit in route(found, chunks[2].id, metric="recall")} == {Scale.COSINE}
 
 
-def test_is_at_least_as_good_as_each_strategy(found: Any, chunks: Chunks) -> None:
+def test_is_at_least_as_good_as_each_strategy(found, chunks):
     for chunk in chunks:
         best = [hit.chunk.id for hit in route(found, chunk.id, metric="reciprocal_rank")]
         rank = best.index(chunk.id) if chunk.id in best else 99
@@ -64,5 +59,5 @@ def test_is_at_least_as_good_as_each_strategy(found: Any, chunks: Chunks) -> Non
         assert rank <= (plain.index(chunk.id) if chunk.id in plain else 99)
 
 
-def test_is_for_analysis_only() -> None:
+def test_is_for_analysis_only():
     assert query_expansion["oracle_router"].analysis_only

@@ -1,18 +1,12 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE, query_rewriting
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Hits, Question
+from ragsmith.types import Question
 
 
-def test_only_the_rewritten_query_is_searched(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+def test_only_the_rewritten_query_is_searched(search, hits):
     model = ScriptedModel({"rewrite_query": ["harbour dues payer"]})
     found = search({"harbour dues payer": hits([0.9, 0.5, 0.1])})
     assert query_rewriting(Question("Who pays, please?"), found, language_model=model, depth=2) == hits([0.9, 0.5])
@@ -20,7 +14,7 @@ def test_only_the_rewritten_query_is_searched(search: Callable[..., Any], hits: 
     assert model.count("rewrite_query") == 1
 
 
-def test_offline_keeps_content_words_and_adds_the_feedbacks(extractive: ExtractiveModel) -> None:
+def test_offline_keeps_content_words_and_adds_the_feedbacks(extractive):
     question = "Could you please tell me who rings the bell of the Tide Tower?"
     rewritten = extractive.run(REWRITE, question=question)
     assert rewritten == extractive.run(REWRITE, question=question)
@@ -29,7 +23,7 @@ def test_offline_keeps_content_words_and_adds_the_feedbacks(extractive: Extracti
     assert set(extractive.expansion_terms(question, 5)) <= set(rewritten.split())
 
 
-def test_offline_a_word_the_corpus_lacks_becomes_its_nearest_one(embedder: Embedder) -> None:
+def test_offline_a_word_the_corpus_lacks_becomes_its_nearest_one(embedder):
     model = ExtractiveModel(
         ["The lawyer wrote.", "The physician healed the child.", "The automobile is red."], embedder
     )
@@ -42,5 +36,5 @@ def test_offline_a_word_the_corpus_lacks_becomes_its_nearest_one(embedder: Embed
 
 
 @pytest.mark.parametrize("question", ["", "Who is it?"])
-def test_offline_a_question_without_content_words_stays(extractive: ExtractiveModel, question: str) -> None:
+def test_offline_a_question_without_content_words_stays(extractive, question):
     assert extractive.run(REWRITE, question=question) == question

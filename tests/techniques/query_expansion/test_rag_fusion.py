@@ -1,23 +1,17 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.rag_fusion import RELATE, TERMS, rag_fusion
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question, Scale
+from ragsmith.types import Question, Scale
 
 QUESTION = Question("Who pays?")
 
 
-def scripted(*queries: str) -> ScriptedModel:
+def scripted(*queries):
     return ScriptedModel({"related_questions": [queries]})
 
 
-def test_rankings_are_fused_by_reciprocal_rank(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_rankings_are_fused_by_reciprocal_rank(search, chunks):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search({"Who pays?": hits_of((a, b), [9, 1]), "A?": hits_of((b, c), [5, 4])})
     fused = rag_fusion(QUESTION, found, language_model=scripted("A?"), constant=10)
@@ -27,20 +21,18 @@ def test_rankings_are_fused_by_reciprocal_rank(search: Callable[..., Any], chunk
     assert found.calls == [("Who pays?", "A?")]
 
 
-def test_the_fused_list_is_cut_and_surplus_queries_are_dropped(
-    search: Callable[..., Any], hits: Callable[..., Hits]
-) -> None:
+def test_the_fused_list_is_cut_and_surplus_queries_are_dropped(search, hits):
     found = search(hits(range(9, 0, -1)))
     assert len(rag_fusion(QUESTION, found, language_model=scripted("A?", "B?"), n=1, depth=3)) == 3
     assert found.queries == ("Who pays?", "A?")
 
 
-def test_offline_each_query_has_the_terms_of_another_passage(extractive: ExtractiveModel) -> None:
+def test_offline_each_query_has_the_terms_of_another_passage(extractive):
     question = "Why was the sea wall broken?"
     queries = extractive.run(RELATE, question=question, n=3)
     passages = extractive.feedback(question, 3)
     assert len(queries) == len(passages)
-    seen: set[str] = set(extractive.terms(question))
+    seen = set(extractive.terms(question))
     for query, passage in zip(queries, passages, strict=True):
         added = extractive.terms(query.removeprefix(question))
         assert 1 <= len(added) <= TERMS
@@ -49,5 +41,5 @@ def test_offline_each_query_has_the_terms_of_another_passage(extractive: Extract
         seen.update(added)
 
 
-def test_offline_without_feedback_there_is_only_the_question(extractive: ExtractiveModel) -> None:
+def test_offline_without_feedback_there_is_only_the_question(extractive):
     assert extractive.run(RELATE, question="xylophone?", n=3) == ("xylophone?",)

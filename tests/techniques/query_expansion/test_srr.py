@@ -1,12 +1,7 @@
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.srr import (
     CONTROL,
     REFORMULATE,
@@ -17,15 +12,14 @@ from ragsmith.techniques.query_expansion.srr import (
     solve,
     srr,
 )
-from ragsmith.techniques.reflection import Candidates
 from ragsmith.testing import ScriptedModel, example_chunks, hits_of
-from ragsmith.types import Chunks, Fitted, Gold, Hits, Question
+from ragsmith.types import Fitted, Gold, Question
 
 QUESTION = Question("Who pays?")
 CHUNKS = example_chunks()
 
 
-def ranked_from(start: int, scores: Sequence[float] = (0.9, 0.5, 0.1)) -> Hits:
+def ranked_from(start, scores=(0.9, 0.5, 0.1)):
     """Hits on as many chunks as there are scores, from the chunk ``start``."""
     return hits_of(CHUNKS[start:], scores)
 
@@ -33,21 +27,21 @@ def ranked_from(start: int, scores: Sequence[float] = (0.9, 0.5, 0.1)) -> Hits:
 UNFITTED = Fitted({})
 
 
-def scripted(verdicts: Sequence[float], *sampled_candidates: Candidates, task: str = "reformulations") -> ScriptedModel:
+def scripted(verdicts, *sampled_candidates, task="reformulations"):
     return ScriptedModel({"evidence_sufficient": verdicts, task: sampled_candidates})
 
 
 # --- the technique ---------------------------------------------------------------------------------------------------
 
 
-def test_one_call_where_the_first_search_suffices(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+def test_one_call_where_the_first_search_suffices(search, hits):
     model, found = scripted([True]), search(hits([0.9, 0.5, 0.1]))
     assert srr(QUESTION, found, language_model=model, fitted=UNFITTED, depth=2) == hits([0.9, 0.5])
     assert found.calls == [("Who pays?",)]
     assert [call.task for call in model.calls] == ["evidence_sufficient"]
 
 
-def test_the_most_probable_candidate_is_searched_next(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_the_most_probable_candidate_is_searched_next(search, chunks):
     model = scripted([False, True], (("A?", 0.2), ("B?", 0.6), ("C?", 0.6)))
     found = search({"Who pays?": ranked_from(0), "B?": ranked_from(2)})
     assert srr(QUESTION, found, language_model=model, fitted=UNFITTED, snippets=2, max_characters=60) == ranked_from(2)
@@ -62,8 +56,8 @@ def test_the_most_probable_candidate_is_searched_next(search: Callable[..., Any]
     assert max(map(len, shown)) <= 60
 
 
-def test_at_most_seven_calls(search: Callable[..., Any]) -> None:
-    proposals: list[Candidates] = [((f"{n}?", 0.5),) for n in range(9)]
+def test_at_most_seven_calls(search):
+    proposals = [((f"{n}?", 0.5),) for n in range(9)]
     model = scripted([False] * 9, *proposals)
     found = search({"Who pays?": ranked_from(0), **{f"{n}?": ranked_from(n + 1) for n in range(9)}})
     srr(QUESTION, found, language_model=model, fitted=UNFITTED)
@@ -71,7 +65,7 @@ def test_at_most_seven_calls(search: Callable[..., Any]) -> None:
     assert found.queries == ("Who pays?", "0?", "1?", "2?")
 
 
-def test_sub_questions_are_sampled_once(search: Callable[..., Any]) -> None:
+def test_sub_questions_are_sampled_once(search):
     model = scripted([False] * 4, (("A?", 0.9), ("B?", 0.5), ("C?", 0.7)), task="sub_queries")
     found = search({"Who pays?": ranked_from(0), "A?": ranked_from(1), "C?": ranked_from(2), "B?": ranked_from(3)})
     last = srr(QUESTION, found, language_model=model, fitted=UNFITTED, candidates="decompose", keep="last")
@@ -80,7 +74,7 @@ def test_sub_questions_are_sampled_once(search: Callable[..., Any]) -> None:
     assert model.count("sub_queries") == 1
 
 
-def test_nothing_found_is_not_sufficient_without_asking(search: Callable[..., Any]) -> None:
+def test_nothing_found_is_not_sufficient_without_asking(search):
     model = scripted([], (("Who pays? ", 0.9),))
     assert srr(QUESTION, search({}), language_model=model, fitted=UNFITTED) == ()
     assert model.count("evidence_sufficient") == 0
@@ -90,16 +84,16 @@ def test_nothing_found_is_not_sufficient_without_asking(search: Callable[..., An
 
 
 @pytest.mark.parametrize(("word", "searches"), [(0.49, 2), (0.5, 1)])
-def test_what_suffices_is_given(search: Callable[..., Any], word: float, searches: int) -> None:
+def test_what_suffices_is_given(search, word, searches):
     found = search({"Who pays?": ranked_from(0), "A?": ranked_from(3)})
     srr(QUESTION, found, language_model=scripted([word, 1], (("A?", 0.9),)), fitted=UNFITTED)
     assert len(found.queries) == searches
 
 
-def test_what_suffices_and_what_settles_is_learned(search: Callable[..., Any]) -> None:
+def test_what_suffices_and_what_settles_is_learned(search):
     found = search({"Who pays?": ranked_from(0), "A?": ranked_from(3), "B?": ranked_from(0)})
 
-    def queries(numbers: dict[str, float]) -> int:
+    def queries(numbers):
         found.calls.clear()
         model = scripted([0.7] * 3, (("A?", 0.9),), (("B?", 0.9),), ())
         srr(QUESTION, found, language_model=model, fitted=Fitted(numbers), controller="fitted", sufficient=0.0)
@@ -110,7 +104,7 @@ def test_what_suffices_and_what_settles_is_learned(search: Callable[..., Any]) -
     assert queries({"sufficient": 0.71, "tau": 1.1}) == 2  # no hit was there before: the change is 1
 
 
-def observed(found: Any, relevant: set[str], *words: float, snippets: int = 2, reformulations: int = 3) -> Any:
+def observed(found, relevant, *words, snippets=2, reformulations=3):
     model = scripted(words, (("A?", 0.9),), (("B?", 0.9),), (("C?", 0.9),))
     return observe(
         QUESTION,
@@ -127,7 +121,7 @@ def observed(found: Any, relevant: set[str], *words: float, snippets: int = 2, r
     )
 
 
-def test_what_each_reason_to_stop_looks_at_is_observed(search: Callable[..., Any]) -> None:
+def test_what_each_reason_to_stop_looks_at_is_observed(search):
     found = search({"Who pays?": ranked_from(0), "A?": ranked_from(1), "B?": ranked_from(1), "C?": ranked_from(3)})
     first, second, third, fourth, last = (CHUNKS[i].id for i in (0, 1, 2, 3, 5))
     assert observed(found, {first, second}, 0.6)["evidence"] == [0.6, True]
@@ -140,8 +134,8 @@ def test_what_each_reason_to_stop_looks_at_is_observed(search: Callable[..., Any
     assert observed(found, set()) == {"evidence": [], "changes": []}
 
 
-def test_the_controller_is_believed_from_where_it_tells_best() -> None:
-    def seen(word: float, right: bool, *changes: tuple[float, bool]) -> dict[str, Any]:
+def test_the_controller_is_believed_from_where_it_tells_best():
+    def seen(word, right, *changes):
         return {"evidence": [word, right], "changes": [list(change) for change in changes]}
 
     observations = [
@@ -173,23 +167,23 @@ def test_the_controller_is_believed_from_where_it_tells_best() -> None:
         ("No. Insufficient.", False),
     ],
 )
-def test_the_first_of_the_two_words_is_the_verdict(reply: str, expected: bool) -> None:
+def test_the_first_of_the_two_words_is_the_verdict(reply, expected):
     assert read_decision(reply) is expected
 
 
 @pytest.mark.parametrize("reply", ["", "Yes", "sufficiently so", "That is not insufficient.", "<think>Sufficient"])
-def test_a_verdict_that_cannot_be_read_is_refused(reply: str) -> None:
+def test_a_verdict_that_cannot_be_read_is_refused(reply):
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
         read_decision(reply)
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
         CONTROL.parse(reply)
 
 
-def test_a_chat_model_is_sure_or_not() -> None:
+def test_a_chat_model_is_sure_or_not():
     assert (CONTROL.parse("Sufficient"), CONTROL.parse("Insufficient")) == (1.0, 0.0)
 
 
-def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped() -> None:
+def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped():
     reply = """Here they are:
     <query>"Who pays
       the dues?"</query>
@@ -203,7 +197,7 @@ def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped() -> No
 
 
 @pytest.mark.parametrize("reply", ["", "I cannot do that.", "<query>A?</query>", "<query> </query><probability>1"])
-def test_a_reply_without_any_candidate_is_refused(reply: str) -> None:
+def test_a_reply_without_any_candidate_is_refused(reply):
     with pytest.raises(ValueError, match="expected tagged blocks"):
         parse_candidates(reply)
 
@@ -211,15 +205,13 @@ def test_a_reply_without_any_candidate_is_refused(reply: str) -> None:
 # --- offline ---------------------------------------------------------------------------------------------------------
 
 
-def test_offline_the_verdict_grows_with_what_the_passages_say(extractive: ExtractiveModel, chunks: Chunks) -> None:
+def test_offline_the_verdict_grows_with_what_the_passages_say(extractive, chunks):
     run = partial(extractive.run, CONTROL, question="Who rings the bell of the Tide Tower?", query="bell")
     assert run(passages=()) == 0 <= run(passages=(chunks[4].text,)) < run(passages=(chunks[1].text,)) <= 1
     assert run(passages=(chunks[4].text, chunks[1].text)) >= run(passages=(chunks[1].text,))
 
 
-def test_offline_candidates_differ_from_the_question_and_ask_for_what_is_missing(
-    extractive: ExtractiveModel, chunks: Chunks
-) -> None:
+def test_offline_candidates_differ_from_the_question_and_ask_for_what_is_missing(extractive, chunks):
     question = "Which warden paid for the sea wall after the flood?"
     passages = (chunks[0].text,)
     found = extractive.run(REFORMULATE, question=question, query=question, passages=passages, n=5)
@@ -230,17 +222,17 @@ def test_offline_candidates_differ_from_the_question_and_ask_for_what_is_missing
     assert {"warden", "wall", "flood"} <= set(found[0][0].split())
 
 
-def test_offline_the_last_query_changes_the_candidates(extractive: ExtractiveModel, chunks: Chunks) -> None:
+def test_offline_the_last_query_changes_the_candidates(extractive, chunks):
     run = partial(extractive.run, REFORMULATE, question="Who paid for the sea wall?", passages=(chunks[0].text,), n=5)
     assert run(query="sea wall loan") != run(query="salt pans oath")
 
 
-def test_offline_sub_questions_are_the_clauses(extractive: ExtractiveModel) -> None:
+def test_offline_sub_questions_are_the_clauses(extractive):
     question = "How are harbour dues raised and when was the Salt Guild founded?"
     found = extractive.run(SUB_QUERIES, question=question, n=5)
     assert [query for query, _ in found] == ["How are harbour dues raised?", "When was the Salt Guild founded?"]
     assert extractive.run(SUB_QUERIES, question="Who rings the bell?", n=5) == ()
 
 
-def test_offline_a_question_without_words_has_no_candidate(extractive: ExtractiveModel) -> None:
+def test_offline_a_question_without_words_has_no_candidate(extractive):
     assert extractive.run(REFORMULATE, question="?", query="?", passages=(), n=5) == ()

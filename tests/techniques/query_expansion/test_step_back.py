@@ -1,23 +1,17 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK, step_back
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Question
+from ragsmith.types import Question
 
 QUESTION = Question("Did Tarrel pay in 1650?")
 
 
-def scripted(broader: str) -> ScriptedModel:
+def scripted(broader):
     return ScriptedModel({"broader_question": [broader]})
 
 
-def test_both_lists_count_by_their_shares_whatever_their_scores(search: Callable[..., Any], chunks: Chunks) -> None:
+def test_both_lists_count_by_their_shares_whatever_their_scores(search, chunks):
     a, b, c = chunks[0], chunks[1], chunks[2]
     found = search({QUESTION.text: hits_of((a, b), [0.2, 0.1]), "Who pays?": hits_of((c, b), [900, 100])})
     fused = step_back(QUESTION, found, language_model=scripted("Who pays?"), weight=0.7)
@@ -26,7 +20,7 @@ def test_both_lists_count_by_their_shares_whatever_their_scores(search: Callable
     assert found.calls == [(QUESTION.text, "Who pays?")]
 
 
-def test_offline_names_numbers_and_rare_words_go_and_shared_words_come(extractive: ExtractiveModel) -> None:
+def test_offline_names_numbers_and_rare_words_go_and_shared_words_come(extractive):
     question = "Did Oswin Tarrel repair the sea wall of the harbour with black stone in 1651?"
     broader = extractive.run(STEP_BACK, question=question).split()
     assert broader == extractive.run(STEP_BACK, question=question).split()
@@ -39,5 +33,5 @@ def test_offline_names_numbers_and_rare_words_go_and_shared_words_come(extractiv
 
 
 @pytest.mark.parametrize("question", ["Who?", "", "Xylophone 17?"])
-def test_offline_what_cannot_be_broadened_stays(extractive: ExtractiveModel, question: str) -> None:
+def test_offline_what_cannot_be_broadened_stays(extractive, question):
     assert extractive.run(STEP_BACK, question=question) in {question, "xylophone"}

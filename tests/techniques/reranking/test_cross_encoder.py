@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import pytest
 
 from ragsmith.techniques.reranking.cross_encoder import cross_encoder
@@ -14,11 +12,11 @@ class Scorer:
 
     id = "scorer"
 
-    def __init__(self, *scores: float) -> None:
+    def __init__(self, *scores):
         self.scores = scores
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.asked = []
 
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    def score(self, query, texts):
         self.asked.append((query, tuple(texts)))
         return self.scores[: len(texts)]
 

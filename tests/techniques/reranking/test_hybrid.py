@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import pytest
 
 from ragsmith.techniques.reranking.hybrid import hybrid
@@ -12,10 +10,10 @@ QUESTION = Question("Who rings the bell?")
 class Scorer:
     id = "scorer"
 
-    def __init__(self, *scores: float) -> None:
+    def __init__(self, *scores):
         self.scores = scores
 
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    def score(self, query, texts):
         return self.scores[: len(texts)]
 
 

@@ -1,9 +1,6 @@
 """Learned reranking: five hits by hand, and what the cross-encoder is asked."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -11,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragsmith.techniques.reranking.listnet import SIGNALS, listnet, observe, signals
 from ragsmith.testing import example_chunks, hits_of
-from ragsmith.types import Chunk, Chunks, Fitted, Gold, Hits, Question, Scale
+from ragsmith.types import Chunk, Fitted, Gold, Question, Scale
 
 QUESTION = Question("Who pays the harbour dues of 1620?")  # read as: pay, harbour, due, 1620
 
@@ -21,16 +18,16 @@ class Scorer:
 
     id = "scorer"
 
-    def __init__(self, *scores: float) -> None:
+    def __init__(self, *scores):
         self.scores = scores
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.asked = []
 
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    def score(self, query, texts):
         self.asked.append((query, tuple(texts)))
         return self.scores or tuple(len(text) / 10 for text in texts)
 
 
-def chunk(number: int, text: str, title: str = "", headings: tuple[str, ...] = ()) -> Chunk:
+def chunk(number, text, title="", headings=()):
     return Chunk(f"d:{number}", f"doc {number}", 0, 0, len(text), text, title, headings)
 
 
@@ -43,26 +40,26 @@ FIVE = (
 )
 
 
-def standard(values: Sequence[float]) -> list[float]:
+def standard(values):
     mean = sum(values) / len(values)
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
     return [(value - mean) / spread for value in values]
 
 
-def hits_in(chunks: Chunks, *scores: float, scale: Scale = Scale.RRF) -> Hits:
+def hits_in(chunks, *scores, scale=Scale.RRF):
     return hits_of(chunks, scores, scale)
 
 
-def reranked(hits: Hits, scorer: Scorer, *, depth: int = 20, **weights: float) -> Hits:
+def reranked(hits, scorer, *, depth=20, **weights):
     fitted = Fitted({"weights": {**dict.fromkeys(SIGNALS, 0.0), **weights}})
     return listnet(QUESTION, hits, cross_encoder=scorer, fitted=fitted, depth=depth)
 
 
-def ids(hits: Hits) -> list[str]:
+def ids(hits):
     return [hit.chunk.id for hit in hits]
 
 
-def test_signals_of_five_hits_by_hand() -> None:
+def test_signals_of_five_hits_by_hand():
     scores = (0.9, 0.8, 0.6, 0.5, 0.1)
     rows = signals(QUESTION, hits_in(FIVE, *scores), cross_encoder=Scorer(3, -1, 4, 1, 5), depth=20)
     expected = {
@@ -83,7 +80,7 @@ def test_signals_of_five_hits_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_weight_orders_by_its_signal(name: str) -> None:
+def test_a_weight_orders_by_its_signal(name):
     hits = hits_in(FIVE, 0.9, 0.8, 0.6, 0.5, 0.1)
     rows = signals(QUESTION, hits, cross_encoder=Scorer(), depth=20)
     result = reranked(hits, Scorer(), **{name: -1.5})
@@ -92,7 +89,7 @@ def test_a_weight_orders_by_its_signal(name: str) -> None:
     assert {hit.scale for hit in result} == {Scale.LEARNED}
 
 
-def test_the_cross_encoder_is_asked_once_with_texts_below_their_headings() -> None:
+def test_the_cross_encoder_is_asked_once_with_texts_below_their_headings():
     scorer = Scorer()
     reranked(hits_in(FIVE, 5, 4, 3, 2, 1), scorer, cross_encoder=1.0)
     headed = (
@@ -105,7 +102,7 @@ def test_the_cross_encoder_is_asked_once_with_texts_below_their_headings() -> No
     assert scorer.asked == [(QUESTION.text, headed)]
 
 
-def test_the_best_are_scored_among_each_other_and_the_rest_is_dropped() -> None:
+def test_the_best_are_scored_among_each_other_and_the_rest_is_dropped():
     hits = hits_in(FIVE, 0.1, 0.5, 0.9, 0.3, 0.7)
     scorer = Scorer()
     result = reranked(hits, scorer, depth=3, length=1.0, cross_encoder=0.5)
@@ -114,7 +111,7 @@ def test_the_best_are_scored_among_each_other_and_the_rest_is_dropped() -> None:
     assert result == reranked(tuple(hits[n] for n in (2, 4, 1)), Scorer(), length=1.0, cross_encoder=0.5)
 
 
-def test_no_hit_and_one_hit() -> None:
+def test_no_hit_and_one_hit():
     scorer = Scorer()
     assert tuple(reranked((), scorer, cross_encoder=1.0)) == ()
     assert signals(QUESTION, (), cross_encoder=scorer, depth=5) == {}
@@ -126,7 +123,7 @@ def test_no_hit_and_one_hit() -> None:
 
 
 @given(st.sampled_from(list(Scale)), st.sampled_from([0.5, 2.0, 100.0]), st.integers(-5, 5))
-def test_only_the_order_and_the_proportions_of_the_stage_before_count(scale: Scale, stretch: float, shift: int) -> None:
+def test_only_the_order_and_the_proportions_of_the_stage_before_count(scale, stretch, shift):
     plain = reranked(hits_in(FIVE, 5, 4, 2, 1, 0), Scorer(), first_stage=1.0, first_stage_rank=0.5, length=0.2)
     moved = hits_in(FIVE, *(stretch * score + shift for score in (5, 4, 2, 1, 0)), scale=scale)
     again = reranked(moved, Scorer(), first_stage=1.0, first_stage_rank=0.5, length=0.2)
@@ -134,11 +131,11 @@ def test_only_the_order_and_the_proportions_of_the_stage_before_count(scale: Sca
     assert [hit.score for hit in again] == pytest.approx([hit.score for hit in plain], abs=5e-6)
 
 
-def test_where_all_weights_are_0_hits_stand_in_the_order_of_their_ids() -> None:
+def test_where_all_weights_are_0_hits_stand_in_the_order_of_their_ids():
     assert ids(reranked(hits_in(FIVE, 1, 5, 2, 4, 3), Scorer())) == [one.id for one in FIVE]
 
 
-def test_weights_of_other_signals_are_refused() -> None:
+def test_weights_of_other_signals_are_refused():
     for weights, without in (({"title": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "title")):
         with pytest.raises(ValueError, match="its weights are of the signals "):
             listnet(
@@ -150,7 +147,7 @@ def test_weights_of_other_signals_are_refused() -> None:
             )
 
 
-def test_what_is_observed_are_the_signals_and_which_hits_are_relevant() -> None:
+def test_what_is_observed_are_the_signals_and_which_hits_are_relevant():
     chunks = example_chunks()
     hits, gold = hits_in(chunks, 1, 2, 3, 4, 5), Gold(frozenset({chunks[1].id, chunks[4].id, chunks[9].id}))
     seen = observe(QUESTION, hits, cross_encoder=Scorer(), gold=gold, depth=4)

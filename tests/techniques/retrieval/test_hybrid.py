@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import pytest
 
-from ragsmith.index.index import Index
-from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.fusion import borda, convex_combination
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.hybrid import hybrid
@@ -13,9 +9,9 @@ from ragsmith.types import Scale
 QUERIES = ("What must a new member swear, and where?", "grey salt")
 
 
-def test_convex_is_the_weighted_mean_of_min_max_scores(index: Index, embedder: Embedder) -> None:
+def test_convex_is_the_weighted_mean_of_min_max_scores(index, embedder):
     hits = hybrid(index, QUERIES, embedder=embedder, weight=0.25)[0]
-    expected: dict[str, float] = {}
+    expected = {}
     for weight, side in ((0.25, vector(index, QUERIES, embedder=embedder)), (0.75, bm25(index, QUERIES))):
         scores = {hit.chunk.id: hit.score for hit in side[0]}
         low, high = min(scores.values()), max(scores.values())
@@ -25,7 +21,7 @@ def test_convex_is_the_weighted_mean_of_min_max_scores(index: Index, embedder: E
     assert {hit.scale for hit in hits} == {Scale.CONVEX}
 
 
-def test_rrf_adds_reciprocal_ranks(index: Index, embedder: Embedder) -> None:
+def test_rrf_adds_reciprocal_ranks(index, embedder):
     hits = hybrid(index, QUERIES, embedder=embedder, fusion="rrf")[1]
     sides = vector(index, QUERIES, embedder=embedder)[1], bm25(index, QUERIES)[1]
     ranks = [{hit.chunk.id: rank for rank, hit in enumerate(side, 1)} for side in sides]
@@ -34,7 +30,7 @@ def test_rrf_adds_reciprocal_ranks(index: Index, embedder: Embedder) -> None:
         assert hit.scale is Scale.RRF
 
 
-def test_borda_and_dbsf_fuse_the_same_two_sides(index: Index, embedder: Embedder) -> None:
+def test_borda_and_dbsf_fuse_the_same_two_sides(index, embedder):
     sides = vector(index, QUERIES, embedder=embedder, k=60)[0], bm25(index, QUERIES, k=60)[0]
     by_votes = hybrid(index, QUERIES, embedder=embedder, fusion="borda")[0]
     assert by_votes == borda(sides)[:20]
@@ -43,20 +39,20 @@ def test_borda_and_dbsf_fuse_the_same_two_sides(index: Index, embedder: Embedder
 
 
 @pytest.mark.parametrize(("weight", "single"), [(1.0, "vector"), (0.0, "bm25")])
-def test_a_weight_of_all_is_that_side_alone(index: Index, embedder: Embedder, weight: float, single: str) -> None:
+def test_a_weight_of_all_is_that_side_alone(index, embedder, weight, single):
     first = hybrid(index, QUERIES, embedder=embedder, weight=weight)[0][0].chunk
     alone = vector(index, QUERIES, embedder=embedder) if single == "vector" else bm25(index, QUERIES)
     assert first == alone[0][0].chunk
 
 
-def test_sides_are_read_deeper_than_what_is_returned(index: Index, embedder: Embedder) -> None:
+def test_sides_are_read_deeper_than_what_is_returned(index, embedder):
     full = hybrid(index, QUERIES, embedder=embedder, fusion="rrf", k=10)
     cut = hybrid(index, QUERIES, embedder=embedder, fusion="rrf", k=3)
     assert [hit.chunk.id for hit in cut[0]] == [hit.chunk.id for hit in full[0][:3]]
     assert [len(hits) for hits in hybrid(index, QUERIES, embedder=embedder, pool=1, k=8)] == [8, 8]
 
 
-def test_words_that_match_nothing_leave_the_vector_side(index: Index, embedder: Embedder) -> None:
+def test_words_that_match_nothing_leave_the_vector_side(index, embedder):
     found = hybrid(index, ("xylophone",), embedder=embedder, k=5)[0]
     assert [hit.chunk for hit in found] == [
         hit.chunk for hit in vector(index, ("xylophone",), embedder=embedder, k=5)[0]

@@ -1,10 +1,7 @@
 """Learned retrieval: signals against plain loops over the texts, and the order that weights make of them."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,16 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from passages import PASSAGES
 
 from ragsmith.index.index import Index
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
-from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.retrieval.listnet import SIGNALS, listnet, observe, signals
 from ragsmith.testing import example_chunks
 from ragsmith.text.words import terms
-from ragsmith.types import Chunk, Entries, Fitted, Gold, Hits, IndexEntry, LazyHits, Scale
+from ragsmith.types import Chunk, Fitted, Gold, IndexEntry, LazyHits, Scale
 
 
 class Words:
@@ -29,26 +23,25 @@ class Words:
 
     VOCABULARY = ("salt", "bell", "dues", "wall")
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.id = "words"
-        self.embedded: list[str] = []
+        self.embedded = []
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         self.embedded += texts
         rows = np.array([[float(word in text.lower()) for word in self.VOCABULARY] for text in texts], dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-        return vectors
+        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
 
 
 class Elsewhere:
     """Vectors that lie outside the index: they are asked for key by key, and compared one by one."""
 
-    def __init__(self, keys: Keys, make: MakeVectors) -> None:
+    def __init__(self, keys, make):
         self.keys = keys
         self.rows = [make(n, n + 1)[0].astype(np.float64) for n in range(keys.count)]
 
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+    def search(self, query_vectors, k):
         ends = [*self.keys.starts.tolist()[1:], self.keys.count]
         cosines = [
             [
@@ -61,36 +54,36 @@ class Elsewhere:
         return np.array(best), np.array([[row[n] for n in places] for row, places in zip(cosines, best, strict=True)])
 
 
-def chunk(doc: str, index: int, text: str, title: str = "", headings: tuple[str, ...] = (), **more: object) -> Chunk:
-    return replace(Chunk(f"{doc}:{index}", doc, index, 0, len(text), text, title, headings), **more)  # type: ignore[arg-type]
+def chunk(doc, index, text, title="", headings=(), **more):
+    return replace(Chunk(f"{doc}:{index}", doc, index, 0, len(text), text, title, headings), **more)
 
 
-def entries(*chunks: Chunk) -> Entries:
+def entries(*chunks):
     return tuple(IndexEntry((one.text,), one) for one in chunks)
 
 
-def found(index: Index, query: str, pool: int = 40) -> dict[str, dict[str, float]]:
+def found(index, query, pool=40):
     return {key: dict(row) for key, row in signals(index, (query,), embedder=Words(), pool=pool).items()}
 
 
-def ordered(index: Index, query: str, weights: Mapping[str, float], **parameters: int) -> Hits:
+def ordered(index, query, weights, **parameters):
     [hits] = listnet(index, (query,), embedder=Words(), fitted=weighted(**weights), **parameters)
     return hits
 
 
-def weighted(**weights: float) -> Fitted:
+def weighted(**weights):
     """These weights, and 0 for all other signals."""
     return Fitted({"weights": {**dict.fromkeys(SIGNALS, 0.0), **weights}})
 
 
-def ids(hits: Hits) -> list[str]:
+def ids(hits):
     return [hit.chunk.id for hit in hits]
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
 
-def by_hand(listed: Entries, query: str, pool: int) -> dict[str, dict[str, float]]:
+def by_hand(listed, query, pool):
     """The signals before they are standardised, as their descriptions say."""
     listed = tuple(sorted(listed, key=lambda entry: entry.chunk.id))
     language = listed[0].chunk.language
@@ -103,7 +96,7 @@ def by_hand(listed: Entries, query: str, pool: int) -> dict[str, dict[str, float
     idf = {term: math.log(1 + (len(keys) - n + 0.5) / (n + 0.5)) for term, n in held.items()}
     share = {term: value / sum(idf.values()) for term, value in idf.items()}
 
-    def gain(key: Sequence[str]) -> float:
+    def gain(key):
         return sum(
             idf[term] * key.count(term) / (key.count(term) + 1.2 * (0.25 + 0.75 * len(key) / mean))
             for term in asked
@@ -124,7 +117,7 @@ def by_hand(listed: Entries, query: str, pool: int) -> dict[str, dict[str, float
         if any(c.isdigit() for c in word) or (number and word[0].isupper()) or (len(word) > 1 and word.isupper()):
             named |= set(terms(word, language))
     pairs = set(pairwise(asked))
-    of_document: dict[str, list[int]] = {}
+    of_document = {}
     for n, entry in enumerate(listed):
         of_document.setdefault(entry.chunk.id if entry.chunk.level else f"whole {entry.chunk.doc}", []).append(n)
     rows = {}
@@ -155,7 +148,7 @@ def by_hand(listed: Entries, query: str, pool: int) -> dict[str, dict[str, float
     return rows
 
 
-def standard(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+def standard(rows):
     columns = {}
     for name in SIGNALS:
         values = [row[name] for row in rows.values()]
@@ -165,14 +158,14 @@ def standard(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, flo
     return {key: {name: columns[name][n] for name in SIGNALS} for n, key in enumerate(rows)}
 
 
-def agrees(listed: Entries, query: str, pool: int = 40) -> None:
+def agrees(listed, query, pool=40):
     expected, rows = standard(by_hand(listed, query, pool)), found(Index(listed), query, pool)
     assert rows.keys() == expected.keys()
     for key, row in rows.items():
         assert row == pytest.approx(expected[key], abs=2e-4), key
 
 
-def test_signals_of_four_chunks_as_numbers() -> None:
+def test_signals_of_four_chunks_as_numbers():
     listed = entries(
         chunk("a", 0, "salt", title="The salt", headings=("Salt", "Bell")),
         chunk("a", 1, "bell 1620", title="The salt"),
@@ -211,7 +204,7 @@ text = st.lists(st.sampled_from(["salt", "bell", "dues", "wall", "mud", "1620", 
 
 
 @st.composite
-def corpora(draw: st.DrawFn) -> Entries:
+def corpora(draw):
     made = []
     places = draw(st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), min_size=1, max_size=8))
     for doc, index in sorted(places):
@@ -223,18 +216,18 @@ def corpora(draw: st.DrawFn) -> Entries:
 
 @settings(max_examples=150)
 @given(corpora(), text, st.sampled_from([1, 3, 40]))
-def test_signals_are_what_their_descriptions_say(listed: Entries, query: str, pool: int) -> None:
+def test_signals_are_what_their_descriptions_say(listed, query, pool):
     if not any(terms(key) for entry in listed for key in entry.keys):  # there is no mean length to divide by
         return
     agrees(listed, query, pool)
 
 
 @pytest.mark.parametrize("query", ["Who rings the bell of the Tide Tower?", "How many crowns of dues in 1620?", "sea"])
-def test_signals_of_a_town(query: str) -> None:
+def test_signals_of_a_town(query):
     agrees(tuple(IndexEntry((f"{one.path}\n\n{one.text}",), one) for one in example_chunks()), query, 4)
 
 
-def test_of_several_keys_the_best_counts_for_each_signal() -> None:
+def test_of_several_keys_the_best_counts_for_each_signal():
     keys = ("mud salt bell", "1620", "dues")
     apart, plain = (IndexEntry(keys, chunk("a", 0, "x")), IndexEntry(("mud",), chunk("b", 0, "x")))
     rows = found(Index((apart, plain)), "salt bell 1620")
@@ -242,7 +235,7 @@ def test_of_several_keys_the_best_counts_for_each_signal() -> None:
         assert (rows["a:0"][name], rows["b:0"][name]) == (1, -1), name
 
 
-def test_a_summary_stands_alone() -> None:
+def test_a_summary_stands_alone():
     leaves = [chunk("a", n, word) for n, word in enumerate(("salt", "bell", "mud"))]
     summary = replace(chunk("a", 1, "wall"), id="summary", level=1)
     listed = entries(*leaves, summary)
@@ -258,7 +251,7 @@ def test_a_summary_stands_alone() -> None:
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-def test_a_weight_orders_by_its_signal(name: str) -> None:
+def test_a_weight_orders_by_its_signal(name):
     index = Index(entries(*example_chunks()))
     query = "Who rings the bell when the Harbour water falls in 1612?"
     rows, hits = found(index, query), ordered(index, query, {name: -2.0})
@@ -267,14 +260,14 @@ def test_a_weight_orders_by_its_signal(name: str) -> None:
     assert {hit.scale for hit in hits} == {Scale.LEARNED}
 
 
-def test_where_all_weights_are_0_candidates_stand_in_the_order_of_positions() -> None:
+def test_where_all_weights_are_0_candidates_stand_in_the_order_of_positions():
     index = Index(entries(*example_chunks()))
     hits = ordered(index, "bell", {}, k=4)
     assert ids(hits) == [one.id for one in index.chunks[:4]]
     assert {hit.score for hit in hits} == {0.0}
 
 
-def test_as_many_are_returned_as_asked_for_out_of_the_best_of_both_sides() -> None:
+def test_as_many_are_returned_as_asked_for_out_of_the_best_of_both_sides():
     index = Index(entries(*example_chunks()))
     query, weights = "salt dues of the guild", {"bm25": 1.0, "length": 0.3}
     full = ordered(index, query, weights, k=10)
@@ -285,21 +278,21 @@ def test_as_many_are_returned_as_asked_for_out_of_the_best_of_both_sides() -> No
     assert {*ids(ordered(index, query, weights, pool=2))} == {*ids(words), *ids(vectors)}
 
 
-def test_duplicate_texts_tie_but_for_where_they_stand() -> None:
+def test_duplicate_texts_tie_but_for_where_they_stand():
     index = Index(entries(*(chunk(doc, 0, "salt bell") for doc in "cab")))
     hits = ordered(index, "salt", {"bm25": 1.0, "document_bm25": 1.0, "length": 1.0, "shared_words": 1.0})
     assert ids(hits) == ["a:0", "b:0", "c:0"]
     assert {hit.score for hit in hits} == {0.0}
 
 
-def test_entries_of_one_chunk_are_candidates_of_their_own() -> None:
+def test_entries_of_one_chunk_are_candidates_of_their_own():
     twice = chunk("a", 0, "salt")
     index = Index((IndexEntry(("salt",), twice), IndexEntry(("bell",), twice), *entries(chunk("b", 0, "mud"))))
     hits = ordered(index, "salt bell", {"shared_words": 1.0})
     assert ids(hits) == ["a:0", "a:0", "b:0"]
 
 
-def test_there_is_one_ranking_for_each_query() -> None:
+def test_there_is_one_ranking_for_each_query():
     index, fitted = Index(entries(*example_chunks())), weighted(bm25=1.0, cosine=0.5)
     queries = ("bell", "salt", "bell")
     together = listnet(index, queries, embedder=Words(), fitted=fitted)
@@ -310,7 +303,7 @@ def test_there_is_one_ranking_for_each_query() -> None:
     assert listnet(index, (), embedder=Words(), fitted=fitted) == ()
 
 
-def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> None:
+def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it():
     index, embedder = Index(entries(*example_chunks())), Words()
     for weights in ({"bm25": 1.0}, {"cosine": 1.0}):
         listnet(index, (), embedder=embedder, fitted=weighted(**weights))
@@ -320,7 +313,7 @@ def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> N
 
 
 @pytest.mark.parametrize("query", ["zeppelin", "", "?!", "the of and"])
-def test_a_query_without_a_known_word_is_answered_by_vectors(query: str) -> None:
+def test_a_query_without_a_known_word_is_answered_by_vectors(query):
     listed = entries(*example_chunks())
     [by_vector] = Index(listed).by_vector([query], 3, Words())
     hits = ordered(Index(listed), query, {"cosine_rank": 1.0, "bm25": 1.0, "names": 1.0, "title": 1.0}, pool=3)
@@ -328,11 +321,11 @@ def test_a_query_without_a_known_word_is_answered_by_vectors(query: str) -> None
     assert all(row["bm25"] == row["names"] == row["document_bm25"] == 0 for row in found(Index(listed), query).values())
 
 
-def test_an_index_of_texts_without_words_is_searched() -> None:
+def test_an_index_of_texts_without_words_is_searched():
     assert len(ordered(Index(entries(chunk("a", 0, "!"), chunk("a", 1, "?"))), "salt", {"bm25": 1.0})) == 2
 
 
-def test_wherever_vectors_lie_the_same_is_found() -> None:
+def test_wherever_vectors_lie_the_same_is_found():
     listed = tuple(IndexEntry((one.text, one.title), one) for one in example_chunks())
     weights = {name: 1.0 + n for n, name in enumerate(SIGNALS)}
     for query in ("salt dues", "Who rings the bell?", "zeppelin"):
@@ -348,7 +341,7 @@ def test_wherever_vectors_lie_the_same_is_found() -> None:
 
 
 @pytest.mark.parametrize("language", ["de", "tr", "zh", "ar"])
-def test_other_languages_have_the_same_signals(language: str) -> None:
+def test_other_languages_have_the_same_signals(language):
     passages = [
         chunk("d", n, passage, title=passage[:20], headings=(passage[20:40],), language=language)
         for n, passage in enumerate(PASSAGES[language])
@@ -360,12 +353,12 @@ def test_other_languages_have_the_same_signals(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_words_that_a_query_repeats_stay_where_they_stand(language: str) -> None:
+def test_words_that_a_query_repeats_stay_where_they_stand(language):
     passages = (chunk("d", n, text, language=language) for n, text in enumerate(("Miete Ware", "Miete Miete")))
     agrees(entries(*passages), "Miete zahlt Mieter Miete Ware")
 
 
-def test_a_query_in_one_of_several_languages_keeps_its_pairs() -> None:
+def test_a_query_in_one_of_several_languages_keeps_its_pairs():
     english = entries(chunk("a", 0, "the harbour master pays"), chunk("b", 0, "the master of each harbour pays"))
     german = entries(chunk("c", 0, "Der Mieter zahlt die Miete.", language="de"))
     query = "harbour master"
@@ -384,9 +377,7 @@ def test_a_query_in_one_of_several_languages_keeps_its_pairs() -> None:
         ("A bell", []),
     ],
 )
-def test_names_are_words_with_a_capital_that_is_not_the_questions_and_words_with_digits(
-    query: str, named: list[str]
-) -> None:
+def test_names_are_words_with_a_capital_that_is_not_the_questions_and_words_with_digits(query, named):
     words = ("brandt", "bell", "1620", "mud")
     index = Index(entries(*(chunk(word, 0, word) for word in words)))
     rows = found(index, query)
@@ -394,7 +385,7 @@ def test_names_are_words_with_a_capital_that_is_not_the_questions_and_words_with
     assert [key.split(":")[0] for key, row in rows.items() if row["names"] > low] == sorted(named)
 
 
-def test_a_very_long_query_needs_little_memory() -> None:
+def test_a_very_long_query_needs_little_memory():
     words = [f"word{n}" for n in range(2000)]
     index = Index(entries(*(chunk("d", n, " ".join(words[n : n + 60])) for n in range(0, 1900, 10))))
     query = " ".join(words)
@@ -407,7 +398,7 @@ def test_a_very_long_query_needs_little_memory() -> None:
     assert peak < 8 << 20
 
 
-def test_weights_of_other_signals_are_refused() -> None:
+def test_weights_of_other_signals_are_refused():
     index = Index(entries(*example_chunks()))
     for weights, without in (({"bm25": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "bm25")):
         with pytest.raises(ValueError, match="its weights are of the signals bm25"):
@@ -417,7 +408,7 @@ def test_weights_of_other_signals_are_refused() -> None:
 # --- learning --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_observed_are_the_signals_and_which_candidates_are_relevant() -> None:
+def test_what_is_observed_are_the_signals_and_which_candidates_are_relevant():
     index = Index(entries(*example_chunks()))
     gold = Gold(frozenset({"harbour:1", "guild:2", "elsewhere:0"}))
     seen = observe(index, ("Who rings the bell?",), embedder=Words(), gold=gold, pool=40)

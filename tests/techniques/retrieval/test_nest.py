@@ -1,10 +1,6 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.index.index import Index
-from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.techniques.fusion import Norm, normalize
+from ragsmith.techniques.fusion import normalize
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest
 from ragsmith.text.bm25 import BM25
-from ragsmith.types import Chunk, Hit, Hits, IndexEntry, Scale, Span, Survival
+from ragsmith.types import Chunk, Hit, IndexEntry, Scale, Span
 
 QUERIES = ("Who was warden of the Salt Guild?", "grey salt", "xylophone")
 pool = partial(nest, k=10_000)
@@ -31,14 +26,13 @@ class Words:
 
     id = "words"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts):
         rows = np.array([[text.split().count(word) for word in WORDS] for text in texts], dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-        return vectors
+        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
 
 
-def town(*texts: tuple[str, int, str]) -> Index:
+def town(*texts):
     """Chunks of (document, section, text)."""
     chunks = (Chunk(f"{n:03}", doc, n, n, n + 1, text, section=s) for n, (doc, s, text) in enumerate(texts))
     return Index(tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks))
@@ -63,17 +57,17 @@ FORMS = st.fixed_dictionaries(
 ASKED = st.lists(st.sampled_from([*WORDS, "zeppelin"]), min_size=1, max_size=3).map(" ".join)
 
 
-def ids(hits: Hits) -> list[str]:
+def ids(hits):
     return [hit.chunk.id for hit in hits]
 
 
-def found_at(hits: Hits, scope: str) -> dict[str, int]:
+def found_at(hits, scope):
     return {hit.chunk.id: rank for hit in hits for name, rank in hit.survival if name == scope}
 
 
 # --- aggregation: the worked example of the paper (its Table 5) ------------------------------------------------------
 
-EXAMPLE: dict[str, Survival] = {
+EXAMPLE = {
     "general": (("document", 3), ("section", 12)),
     "radiation": (("document", 5), ("section", 7), ("chunk", 9)),
     "radium": (("document", 11), ("section", 4), ("chunk", 2)),
@@ -91,7 +85,7 @@ EXAMPLE: dict[str, Survival] = {
         ("depth_weighted", 0.0833, 0.1365, 0.3485, 0.0833),
     ],
 )
-def test_worked_values(how: str, general: float, radiation: float, radium: float, imaging: float) -> None:
+def test_worked_values(how, general, radiation, radium, imaging):
     digits = 5 if how == "rrf60" else 4
     found = {name: round(aggregate_survival(profile, 3, how), digits) for name, profile in EXAMPLE.items()}
     assert found == {"general": general, "radiation": radiation, "radium": radium, "imaging": imaging}
@@ -107,12 +101,12 @@ def test_worked_values(how: str, general: float, radiation: float, radium: float
         ("depth_weighted", ["radium", "radiation", "general", "imaging"]),
     ],
 )
-def test_worked_orders(how: str, order: list[str]) -> None:
+def test_worked_orders(how, order):
     scores = {name: aggregate_survival(profile, 3, how) for name, profile in EXAMPLE.items()}
     assert sorted(EXAMPLE, key=lambda name: (-round(scores[name], 9), -len(EXAMPLE[name]))) == order
 
 
-def test_depth_counts_the_scopes_there_are() -> None:
+def test_depth_counts_the_scopes_there_are():
     assert aggregate_survival((("document", 2), ("chunk", 4)), 2, "depth_weighted") == pytest.approx(
         (1 / 2 + 2 / 4) / 3
     )
@@ -121,7 +115,7 @@ def test_depth_counts_the_scopes_there_are() -> None:
 
 
 @given(st.integers(1, 3), st.integers(1, 99), st.integers(2, 99))
-def test_with_the_published_mean_nothing_beats_one_first_rank(n: int, rank: int, other: int) -> None:
+def test_with_the_published_mean_nothing_beats_one_first_rank(n, rank, other):
     profile = tuple(zip(("document", "section", "chunk")[:n], (rank, other, 1), strict=False))
     assert (
         aggregate_survival((("document", 1),), 3, "mean_present")
@@ -130,7 +124,7 @@ def test_with_the_published_mean_nothing_beats_one_first_rank(n: int, rank: int,
     )
 
 
-def test_an_unknown_aggregate_is_refused() -> None:
+def test_an_unknown_aggregate_is_refused():
     with pytest.raises(ValueError, match="no aggregate 'median': use one of mean_all, mean_present"):
         aggregate_survival((), 3, "median")
 
@@ -138,14 +132,12 @@ def test_an_unknown_aggregate_is_refused() -> None:
 # --- against an oracle -----------------------------------------------------------------------------------------------
 
 
-def unit_scores(
-    texts: list[str], means: list[Any], query: str, weight: float, norm: Norm, depth: int
-) -> tuple[dict[int, float], set[int]]:
+def unit_scores(texts, means, query, weight, norm, depth):
     """Hybrid scores of units by fusing two ranked lists, and the units that are in one of them."""
     [wanted] = Words().embed([query]).astype(float)
     words = [round(float(s), 6) for s in BM25(texts).scores(query)]
     near = [round(float(mean @ wanted), 6) for mean in means]
-    scores: dict[int, float] = {}
+    scores = {}
     for share, side in ((weight, {n: s for n, s in enumerate(words) if s > 0}), (1 - weight, dict(enumerate(near)))):
         best = sorted(side, key=lambda n: (-side[n], n))[:depth]
         hits = [Hit(Chunk(f"{n:03}", "", 0, 0, 0, ""), side[n], Scale.BM25) for n in best]
@@ -154,14 +146,14 @@ def unit_scores(
     return scores, set(scores)
 
 
-def oracle(index: Index, query: str, budgets: dict[str, Any], form: dict[str, Any]) -> dict[str, dict[str, int]]:
+def oracle(index, query, budgets, form):
     """Scope to chunk to rank, with ``context_rank`` and scopes that all count."""
     chunks = [entry.chunk for entry in index.entries]
     vectors = Words().embed([chunk.text for chunk in chunks]).astype(float)
     depth = 3 * max(budgets.values())
-    own: dict[int, float] = {}
-    listed: set[int] = set()
-    found: dict[str, dict[str, int]] = {}
+    own = {}
+    listed = set()
+    found = {}
     for scope in ("chunk", "document", "section"):
         keys = [{"chunk": c.id, "document": c.doc, "section": f"{c.doc} {c.section}"}[scope] for c in chunks]
         units = list(dict.fromkeys(keys))
@@ -185,9 +177,7 @@ THREE = [("a", 0, "salt bell"), ("a", 0, "mud"), ("a", 1, "oath salt"), ("b", 0,
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), TEXTS), max_size=8), ASKED, BUDGETS, FORMS)
 @settings(max_examples=80, deadline=None)
-def test_profiles_are_those_of_a_plain_implementation(
-    more: list[tuple[str, int, str]], query: str, budgets: dict[str, Any], form: dict[str, Any]
-) -> None:
+def test_profiles_are_those_of_a_plain_implementation(more, query, budgets, form):
     index = town(*THREE, *more)  # its three scopes differ, whatever is added
     [hits] = pool(index, (query,), embedder=Words(), **budgets, **{**form, "projection": "context_rank"})
     expected = oracle(index, query, budgets, form)
@@ -202,7 +192,7 @@ def test_profiles_are_those_of_a_plain_implementation(
 
 @given(TOWNS, ASKED, BUDGETS, FORMS, st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_properties(index: Index, query: str, budgets: dict[str, Any], form: dict[str, Any], nested: bool) -> None:
+def test_properties(index, query, budgets, form, nested):
     [hits] = pool(index, (query,), embedder=Words(), nested=nested, **budgets, **form)
     assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
     assert len(set(ids(hits))) == len(hits)
@@ -228,7 +218,7 @@ def test_properties(index: Index, query: str, budgets: dict[str, Any], form: dic
             assert set(ids(best)) <= set(ids(hits))
 
 
-def test_the_pool_recalls_what_flat_search_recalls(index: Index, embedder: Embedder) -> None:
+def test_the_pool_recalls_what_flat_search_recalls(index, embedder):
     for query, found in zip(QUERIES, pool(index, QUERIES, embedder=embedder, chunk_budget=4), strict=True):
         [flat] = hybrid(index, (query,), embedder=embedder, weight=0.6, pool=300, k=4)
         assert set(ids(flat)) <= set(ids(found))
@@ -237,7 +227,7 @@ def test_the_pool_recalls_what_flat_search_recalls(index: Index, embedder: Embed
 # --- behaviour -------------------------------------------------------------------------------------------------------
 
 
-def test_a_flat_corpus_is_plain_hybrid_search(embedder: Embedder) -> None:
+def test_a_flat_corpus_is_plain_hybrid_search(embedder):
     held = town(
         *((f"d{n}", 0, text) for n, text in enumerate(["grey salt", "the salt guild", "a bell", "mud", "wall"]))
     )
@@ -248,29 +238,29 @@ def test_a_flat_corpus_is_plain_hybrid_search(embedder: Embedder) -> None:
     assert [hit.score for hit in hits] == pytest.approx([1 / rank for rank in range(1, 6)])
 
 
-def test_without_context_every_scope_says_what_the_chunks_say(index: Index, embedder: Embedder) -> None:
+def test_without_context_every_scope_says_what_the_chunks_say(index, embedder):
     for hits in pool(index, QUERIES, embedder=embedder, context=0.0):
         assert all(len({rank for _, rank in hit.survival}) == 1 for hit in hits)
     flat = hybrid(index, QUERIES, embedder=embedder, weight=0.6, pool=300)
     assert [ids(hits) for hits in nest(index, QUERIES, embedder=embedder, context=0.0)] == [ids(hits) for hits in flat]
 
 
-def test_documents_vote_once_where_there_are_no_sections(index: Index, embedder: Embedder) -> None:
+def test_documents_vote_once_where_there_are_no_sections(index, embedder):
     hits = nest(index, QUERIES, embedder=embedder)[0]
     assert {scope for hit in hits for scope, _ in hit.survival} == {"document", "chunk"}
     assert hits[0].chunk.id == "guild:2"
 
 
-def test_context_prefers_the_chunk_whose_document_is_on_the_subject() -> None:
+def test_context_prefers_the_chunk_whose_document_is_on_the_subject():
     held = town(("b", 0, "dues wall"), ("b", 0, "mud"), ("a", 0, "dues wall"), ("a", 0, "salt salt"))
-    asked: dict[str, Any] = {"embedder": Words(), "weight": 1.0}
+    asked = {"embedder": Words(), "weight": 1.0}
     [flat] = nest(held, ("dues salt",), **asked, context=0.0)
     [hits] = nest(held, ("dues salt",), **asked, context=0.5)
     assert ids(flat).index("000") < ids(flat).index("002")  # the same words, so the smaller id
     assert found_at(hits, "document")["002"] < found_at(hits, "document")["000"]
 
 
-def test_inherited_ranks_are_those_of_the_document() -> None:
+def test_inherited_ranks_are_those_of_the_document():
     held = town(*THREE, ("c", 0, "wall"))
     [hits] = pool(held, ("oath salt",), embedder=Words(), projection="inherit", document_budget=1, section_budget=2)
     # all of document a stands first among documents; of its sections, the one with both words
@@ -280,16 +270,16 @@ def test_inherited_ranks_are_those_of_the_document() -> None:
     assert found_at(hits, "chunk")["002"] == 1
 
 
-def test_a_nested_search_loses_what_lies_outside_the_best_documents() -> None:
+def test_a_nested_search_loses_what_lies_outside_the_best_documents():
     held = town(("a", 0, "salt salt"), ("a", 0, "salt bell"), ("b", 0, "mud mud mud wall"), ("b", 0, "salt"))
-    asked: dict[str, Any] = {"embedder": Words(), "projection": "inherit", "document_budget": 1, "weight": 0.0}
+    asked = {"embedder": Words(), "projection": "inherit", "document_budget": 1, "weight": 0.0}
     [nested] = pool(held, ("salt",), **asked, nested=True)
     [free] = pool(held, ("salt",), **asked)
     assert set(ids(nested)) == {"000", "001"}
     assert "003" in ids(free)
 
 
-def test_ties_go_to_more_scopes_then_to_the_better_rank_then_to_depth_then_to_the_id() -> None:
+def test_ties_go_to_more_scopes_then_to_the_better_rank_then_to_depth_then_to_the_id():
     held = town(*((f"d{n // 2}", 0, "salt") for n in range(6)))
     [hits] = pool(held, ("salt",), embedder=Words(), projection="inherit", document_budget=3, chunk_budget=6)
     assert ids(hits) == ["000", "001", "002", "003", "004", "005"]
@@ -311,7 +301,7 @@ def test_ties_go_to_more_scopes_then_to_the_better_rank_then_to_depth_then_to_th
     assert hits[0].score > hits[1].score == pytest.approx(hits[0].score, abs=1e-12)
 
 
-def test_the_order_of_a_tie_survives_sorting_by_score_and_id() -> None:
+def test_the_order_of_a_tie_survives_sorting_by_score_and_id():
     held = town(("z", 0, "salt"), ("z", 0, "mud"), ("a", 0, "salt"), ("a", 0, "mud"))
     hits = pool(held, ("salt",), embedder=Words(), aggregate="mean_present", projection="inherit", chunk_budget=1)[0]
     assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
@@ -319,7 +309,7 @@ def test_the_order_of_a_tie_survives_sorting_by_score_and_id() -> None:
     assert len({hit.score for hit in hits}) == len(hits)
 
 
-def test_a_summary_can_survive_everywhere(embedder: Embedder) -> None:
+def test_a_summary_can_survive_everywhere(embedder):
     texts = ["grey salt of the guild", "the guild swears an oath", "the wall fell", "the flood of mud"]
     leaves = [Chunk(f"{n}", "ab"[n // 2], n % 2, n, n + 1, text) for n, text in enumerate(texts)]
     summary = Chunk("s", "", -1, 0, 0, "flood and wall and mud", level=1, sources=(Span("b", 2, 4),))
@@ -329,7 +319,7 @@ def test_a_summary_can_survive_everywhere(embedder: Embedder) -> None:
     assert [scope for scope, _ in hits[0].survival] == ["document", "chunk"]
 
 
-def test_fewer_than_k_are_all_returned_and_nothing_is_no_error(index: Index, embedder: Embedder) -> None:
+def test_fewer_than_k_are_all_returned_and_nothing_is_no_error(index, embedder):
     [hits] = nest(index, QUERIES[:1], embedder=embedder, k=99)
     assert len(hits) == 10
     assert nest(index, (), embedder=embedder) == ()
@@ -337,13 +327,13 @@ def test_fewer_than_k_are_all_returned_and_nothing_is_no_error(index: Index, emb
     assert nest(town(("a", 0, "xyz"), ("a", 0, "zyx"), ("b", 0, "yyy")), ("salt",), embedder=Words(), weight=1.0)
 
 
-def test_queries_do_not_influence_each_other(index: Index, embedder: Embedder) -> None:
+def test_queries_do_not_influence_each_other(index, embedder):
     together = nest(index, QUERIES, embedder=embedder)
     assert together == tuple(nest(index, (query,), embedder=embedder)[0] for query in QUERIES)
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_scores_are_finite(index: Index, embedder: Embedder, norm: str) -> None:
+def test_scores_are_finite(index, embedder, norm):
     for hits in nest(index, QUERIES, embedder=embedder, norm=norm):
         assert hits
         assert all(math.isfinite(hit.score) and hit.score > 0 for hit in hits)

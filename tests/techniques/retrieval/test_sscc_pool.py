@@ -1,16 +1,8 @@
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.index.entity_graph import EntityGraph
-from ragsmith.index.index import Index
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.acceptance import PUBLISHED, fit_threshold
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.retrieval.bm25 import bm25
@@ -18,7 +10,7 @@ from ragsmith.techniques.retrieval.graph import graph
 from ragsmith.techniques.retrieval.sscc_pool import observe, solve, sscc_pool
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Fitted, Gold, Hits, Scale
+from ragsmith.types import Fitted, Gold, Scale
 
 QUERIES = ("Who was warden of the Salt Guild?", "What did Oswin Tarrel pay for?")
 BEYOND = {"cosine": 9.0, "bm25": 99.0, "graph": 99.0}
@@ -26,20 +18,20 @@ BEYOND = {"cosine": 9.0, "bm25": 99.0, "graph": 99.0}
 
 
 @pytest.fixture
-def tools(embedder: WordLlamaEmbedder, entity_graph: EntityGraph) -> dict[str, Any]:
+def tools(embedder, entity_graph):
     return {"embedder": embedder, "entity_graph": entity_graph}
 
 
-def ids(hits: Hits) -> list[str]:
+def ids(hits):
     return [hit.chunk.id for hit in hits]
 
 
-def found(index: Index, tools: Mapping[str, Any], numbers: Mapping[str, float], **more: Any) -> list[Hits]:
+def found(index, tools, numbers, **more):
     asked = {"language_model": ScriptedModel({}), "fitted": Fitted({"thresholds": numbers})} | dict(tools) | more
     return list(sscc_pool(index, QUERIES, **asked))
 
 
-def sources(index: Index, tools: Mapping[str, Any], query: str) -> list[Hits]:
+def sources(index, tools, query):
     """What each source finds by itself, as the retrievals of these names do."""
     [by_vector] = vector(index, (query,), embedder=tools["embedder"], k=20)
     [by_words] = bm25(index, (query,), k=20)
@@ -47,9 +39,9 @@ def sources(index: Index, tools: Mapping[str, Any], query: str) -> list[Hits]:
     return [by_vector, by_words, by_graph]
 
 
-def fused(lists: list[dict[str, float]], fusion: str) -> list[str]:
+def fused(lists, fusion):
     """The chunks of lists by fused scores, from the definitions: of reciprocal ranks, or of min-max scaled scores."""
-    scores: dict[str, float] = {}
+    scores = {}
     for found, share in zip(lists, (0.4, 0.4, 0.2), strict=True):
         low, high = min(found.values(), default=0.0), max(found.values(), default=0.0)
         for rank, (name, score) in enumerate(found.items(), start=1):
@@ -63,9 +55,7 @@ def fused(lists: list[dict[str, float]], fusion: str) -> list[str]:
     "taus",
     [{}, {"cosine": 0.3}, {"bm25": 2.0}, {"cosine": 0.25, "bm25": 1.5, "graph": 0.5}, {"cosine": 9.0, "graph": 99.0}],
 )
-def test_each_hit_is_held_against_the_threshold_of_its_own_scale(
-    index: Index, tools: dict[str, Any], taus: dict[str, float], fusion: str
-) -> None:
+def test_each_hit_is_held_against_the_threshold_of_its_own_scale(index, tools, taus, fusion):
     for query, hits in zip(QUERIES, found(index, tools, taus, fusion=fusion), strict=True):
         lists = [
             {hit.chunk.id: hit.score for hit in its if hit.score >= taus.get(hit.scale, -1.0)}
@@ -76,12 +66,12 @@ def test_each_hit_is_held_against_the_threshold_of_its_own_scale(
         assert {hit.scale for hit in hits} == {Scale(fusion)}
 
 
-def test_the_pool_mixes_scales(index: Index, tools: dict[str, Any]) -> None:
+def test_the_pool_mixes_scales(index, tools):
     seen = observe(index, QUERIES[:1], gold=Gold(frozenset()), pool=20, **tools)
     assert {scale for scale, _, _ in seen} == {"cosine", "bm25", "graph"}
 
 
-def test_where_nothing_is_accepted_the_query_is_rewritten_once(index: Index, tools: dict[str, Any]) -> None:
+def test_where_nothing_is_accepted_the_query_is_rewritten_once(index, tools):
     rewritten = index.entries[1].chunk.text
     assert all(sources(index, tools, query)[0][0].score < 0.9 for query in QUERIES)
     model = ScriptedModel({"rewrite_query": [rewritten, rewritten]})
@@ -90,7 +80,7 @@ def test_where_nothing_is_accepted_the_query_is_rewritten_once(index: Index, too
     assert [call.task for call in model.calls] == ["rewrite_query"] * 2
 
 
-def test_where_nothing_is_accepted_twice_the_first_pool_is_taken_whole(index: Index, tools: dict[str, Any]) -> None:
+def test_where_nothing_is_accepted_twice_the_first_pool_is_taken_whole(index, tools):
     model = ScriptedModel({"rewrite_query": ["the bell", "the bell"]})
     hits = found(index, tools, BEYOND, language_model=model)
     assert len(model.calls) == 2
@@ -99,13 +89,13 @@ def test_where_nothing_is_accepted_twice_the_first_pool_is_taken_whole(index: In
 
 
 @given(st.floats(-1, 1, allow_nan=False))
-def test_the_published_constant_is_a_cosine(cosine: float) -> None:
+def test_the_published_constant_is_a_cosine(cosine):
     squared = 2 - 2 * cosine  # |a - b|^2 of unit vectors
     if abs(cosine - 0.5) > 1e-9:
         assert (1 / (1 + squared) >= 0.5) == (cosine >= PUBLISHED["cosine"])
 
 
-def test_published_thresholds_need_no_questions(index: Index, tools: dict[str, Any]) -> None:
+def test_published_thresholds_need_no_questions(index, tools):
     technique = retrieval["sscc_pool"]
     assert not technique.learns(technique.resolved({"thresholds": "published"}))
     assert technique.learns(technique.defaults)
@@ -115,7 +105,7 @@ def test_published_thresholds_need_no_questions(index: Index, tools: dict[str, A
 
 
 @pytest.mark.parametrize("objective", ["balanced_accuracy", "f_beta", "recall"])
-def test_a_threshold_is_fitted_for_each_scale(index: Index, tools: dict[str, Any], objective: str) -> None:
+def test_a_threshold_is_fitted_for_each_scale(index, tools, objective):
     gold = Gold(frozenset(ids(sources(index, tools, QUERIES[0])[0])[:2]))
     seen = [observe(index, (query,), gold=gold, pool=20, **tools) for query in QUERIES]
     fitted = solve(seen, thresholds=objective)["thresholds"]
@@ -125,6 +115,6 @@ def test_a_threshold_is_fitted_for_each_scale(index: Index, tools: dict[str, Any
         assert fitted.get(scale) == fit_threshold(scored, objective)
 
 
-def test_no_queries_and_no_chunks(tools: dict[str, Any], index: Index) -> None:
+def test_no_queries_and_no_chunks(tools, index):
     assert sscc_pool(index, (), language_model=ScriptedModel({}), fitted=Fitted({"thresholds": {}}), **tools) == ()
     assert np.all([np.isfinite(hit.score) for hits in found(index, tools, {}) for hit in hits])

@@ -1,15 +1,12 @@
-from __future__ import annotations
-
 import numpy as np
 
 from ragsmith.index.index import Index
-from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.techniques.retrieval.vector import vector
-from ragsmith.types import Chunks, Scale
+from ragsmith.types import Scale
 
 
-def test_each_query_has_its_own_ranking_by_cosine(index: Index, embedder: Embedder, chunks: Chunks) -> None:
+def test_each_query_has_its_own_ranking_by_cosine(index, embedder, chunks):
     queries = ("Who rings the bell?", "How long is a warden elected?")
     rankings = vector(index, queries, embedder=embedder, k=4)
     assert [len(hits) for hits in rankings] == [4, 4]
@@ -20,10 +17,10 @@ def test_each_query_has_its_own_ranking_by_cosine(index: Index, embedder: Embedd
         assert {hit.scale for hit in hits} == {Scale.COSINE}
 
 
-def test_k_may_exceed_the_corpus(index: Index, embedder: Embedder, chunks: Chunks) -> None:
+def test_k_may_exceed_the_corpus(index, embedder, chunks):
     assert len(vector(index, ("bell",), embedder=embedder, k=99)[0]) == len(chunks)
 
 
-def test_no_queries_and_no_chunks(index: Index, embedder: Embedder) -> None:
+def test_no_queries_and_no_chunks(index, embedder):
     assert vector(index, (), embedder=embedder) == ()
     assert vector(Index(none(())), ("bell",), embedder=embedder) == ((),)
