@@ -6,12 +6,15 @@ It scores answers; techniques never get it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
+from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.agreement import agreement
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import OfflineModel, Task, clean_reply
+from ragsmith.models.tasks import Input, OfflineModel, Task, clean_reply
 from ragsmith.text.blocks import quoted
 
 PROMPT = """Compare an answer with the reference answer to the same question, and score how well the two agree.
@@ -39,6 +42,7 @@ Score: 3
 """
 
 LOWEST, HIGHEST = 1, 5
+CONCURRENT_CALLS = 32
 
 _NUMBER = r"[\s*_`\[]*(-?\d+)[*_`\]]*(?:\s*(?:/|out of)\s*5\b)?[*_`\]]*"
 _REASON = r"(?:(?:\s*[–—;:]|\s+-|\.)\s+|\s*\()(?!\s|\d|or\b|to\b).*"
@@ -91,3 +95,23 @@ def judge(case: Case, language_model: LanguageModel) -> float:
     """
     answer = quoted(case.answer)
     return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=answer)
+
+
+def collect_marks(model: LanguageModel, asked: Iterable[tuple[int, Mapping[str, Input]]]) -> list[float | None]:
+    """Have ``model`` judge answers, by sample and inputs of `JUDGE`; None is a verdict that could not be had.
+
+    Raises:
+        ModelUnavailable: its server refuses it, or is down.
+    """
+
+    def mark(sample_and_inputs: tuple[int, Mapping[str, Input]]) -> float | None:
+        sample, inputs = sample_and_inputs
+        try:
+            return model.run(JUDGE, sample=sample, **inputs)
+        except ModelUnavailable:
+            raise
+        except ModelError:
+            return None
+
+    with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
+        return list(pool.map(mark, asked))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.annotations import FILE, WRONG_KINDS, read_annotations
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import ModelError, ModelUnavailable, WrongOption
-from ragsmith.measures.judge import JUDGE
+from ragsmith.errors import WrongOption
+from ragsmith.measures.judge import collect_marks
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quoted
 from ragsmith.types import Dataset
@@ -23,7 +22,6 @@ MIDDLE = 0.5
 RIGHT = "right"
 """The name of a paraphrase among the kinds of wrong answers."""
 
-AT_ONCE = 32
 NORMAL_95 = 1.959963984540054
 
 
@@ -123,17 +121,11 @@ class Calibration:
         Raises:
             ModelUnavailable: its server refuses it, or is down. Other failures count as verdicts that could not be had.
         """
-
-        def mark(one: CalibrationCase) -> float | None:
-            try:
-                return model.run(JUDGE, question=one.question, reference=one.reference, answer=quoted(one.answer))
-            except ModelUnavailable:
-                raise
-            except ModelError:
-                return None
-
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return summed(self.dataset.name, self.cases, list(pool.map(mark, self.cases)))
+        asked = [
+            (0, {"question": one.question, "reference": one.reference, "answer": quoted(one.answer)})
+            for one in self.cases
+        ]
+        return summed(self.dataset.name, self.cases, collect_marks(model, asked))
 
 
 def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float | None]) -> Calibrated:

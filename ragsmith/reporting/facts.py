@@ -9,8 +9,7 @@ from ragsmith.comparison.looks import HoldoutUse
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.measures.embedded_judge import check_embedded_judge
-from ragsmith.measures.judge_check import JudgeChecked
+from ragsmith.measures.judge_check import JudgeChecked, check_embedded_judge
 from ragsmith.records.record import CROSSFIT, ExcludedQuestion
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import ExcludedRow, FailureGroup, ModelUsed

@@ -14,7 +14,7 @@ from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.groups import by_neighbourhood
 from ragsmith.datasets.splits import Leaks, leaks, split
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.measures.recall import recall_at
+from ragsmith.measures.rankings import recall_at
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk, Example

@@ -17,7 +17,7 @@ from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_datas
 from ragsmith.datasets.relevance import overlap
 from ragsmith.datasets.splits import Leaks, leaks, split
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.measures.recall import recall_at
+from ragsmith.measures.rankings import recall_at
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Example
 

@@ -98,7 +98,7 @@ def test_names_of_files_wordings_timeouts_and_docstrings_miss_nothing(stale: Key
 
 
 def test_a_changed_measure_misses_evaluations_and_the_one_technique_that_measures(stale: Keys) -> None:
-    edits = {"measures/recall.py": ("gains(ranking, relevant, k)) / len", "gains(ranking, relevant, k)) / 2 / len")}
+    edits = {"measures/rankings.py": ("gains(ranking, relevant, k)) / len", "gains(ranking, relevant, k)) / 2 / len")}
     assert stale(edits) == {"evaluation none", "evaluation hyde", "query_expansion.oracle_router"}
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
-from ragsmith.measures.judge_cases import judge_cases
-from ragsmith.measures.judge_check import INJECTED, TWICE, asked, check_judge, judge_checked
+from ragsmith.measures.judge_check import INJECTED, TWICE, asked, check_judge, judge_cases, judge_checked
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quoted

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.measures.case import Case
-from ragsmith.measures.precision import context_precision, kept_precision
+from ragsmith.measures.passages import context_precision
+from ragsmith.measures.rankings import kept_precision
 from ragsmith.measures.registry import measures
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Passage, Span

@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import AP, RR, R, Success, nDCG
 
-from ragsmith.measures.average_precision import average_precision
-from ragsmith.measures.ndcg import graded_ndcg_at, ndcg_at
-from ragsmith.measures.recall import recall_at
-from ragsmith.measures.reciprocal_rank import reciprocal_rank
-from ragsmith.measures.success import success_at
+from ragsmith.measures.rankings import (
+    average_precision,
+    graded_ndcg_at,
+    ndcg_at,
+    recall_at,
+    reciprocal_rank,
+    success_at,
+)
 
 IDS = "abcdefghijkl"
 ORACLE = {

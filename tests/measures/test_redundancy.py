@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.redundancy import mean_pairwise_cosine, pair_cosines, redundancy_ratio
+from ragsmith.measures.passages import mean_pairwise_cosine, pair_cosines, redundancy_ratio
 from ragsmith.testing import example_chunks
 from ragsmith.types import Hit, Scale
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.similarity import similarity
+from ragsmith.measures.without_judge import similarity
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 
 

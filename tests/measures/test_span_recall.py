@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.measures.span_recall import span_recall_at
+from ragsmith.measures.rankings import span_recall_at
 from ragsmith.types import Span
 
 

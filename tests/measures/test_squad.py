@@ -3,7 +3,7 @@
 import pytest
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.squad import exact_match, token_f1
+from ragsmith.measures.without_judge import exact_match, token_f1
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragsmith.measures.average_precision import average_precision
-from ragsmith.measures.ndcg import ndcg_at
-from ragsmith.measures.recall import recall_at
-from ragsmith.measures.reciprocal_rank import reciprocal_rank
+from ragsmith.measures.rankings import average_precision, ndcg_at, recall_at, reciprocal_rank
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms
 

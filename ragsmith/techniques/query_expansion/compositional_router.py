@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.entity_graph import names
 from ragsmith.index.index import queries_of
-from ragsmith.measures.ndcg import ndcg_at
+from ragsmith.measures.rankings import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion

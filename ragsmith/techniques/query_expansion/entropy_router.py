@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ragsmith.index.index import queries_of
-from ragsmith.measures.ndcg import ndcg_at
+from ragsmith.measures.rankings import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import query_expansion

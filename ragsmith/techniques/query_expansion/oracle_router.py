@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ragsmith.measures.average_precision import average_precision
-from ragsmith.measures.ndcg import ndcg_at
-from ragsmith.measures.recall import recall_at
-from ragsmith.measures.reciprocal_rank import reciprocal_rank
-from ragsmith.measures.success import success_at
+from ragsmith.measures.rankings import average_precision, ndcg_at, recall_at, reciprocal_rank, success_at
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion

@@ -18,7 +18,7 @@ from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
 from ragsmith.labelling.checking.gates.position import binomial_tail
 from ragsmith.labelling.checking.gates.titles import recall_of_units, recall_over_ties
-from ragsmith.measures.recall import recall_at
+from ragsmith.measures.rankings import recall_at
 from ragsmith.reporting.charts import histogram
 
 VALUES = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=12)

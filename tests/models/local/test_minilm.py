@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.index.index import Index
-from ragsmith.measures.ndcg import ndcg_at
-from ragsmith.measures.recall import recall_at
-from ragsmith.measures.reciprocal_rank import reciprocal_rank
+from ragsmith.measures.rankings import ndcg_at, recall_at, reciprocal_rank
 from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder
 from ragsmith.types import Chunk, IndexEntry, Rankings
 
