@@ -1,12 +1,7 @@
 """How an answer agrees with a reference by words: the formula by hand, and what must not pay."""
 
-import re
-import statistics
-
 import pytest
 
-from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.agreement import ASKED, agreement, contradiction
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -96,23 +91,3 @@ def test_what_it_cannot_see_is_known():
 def test_answers_without_content_words_agree_or_do_not():
     assert score("No.", "No") == 1.0
     assert score("No.", "Yes.") < 0.5
-
-
-def test_on_real_questions_no_trick_pays():
-    setup = Experiment(load_dataset("law"))
-    model = setup.loaded_models.language_model
-    examples = setup.dataset.examples
-
-    def mean(answer_of):
-        return statistics.fmean(agreement(model, e.question, e.answer, answer_of[e.id]) for e in examples)
-
-    def shifted(text):
-        return re.sub(r"\d+", lambda number: str(int(number[0]) + 7), text)
-
-    numbered = [e for e in examples if shifted(e.answer) != e.answer]
-    wrong = statistics.fmean(agreement(model, e.question, e.answer, shifted(e.answer)) for e in numbered)
-    others = {e.id: f.answer for e, f in zip(examples, [*examples[1:], examples[0]], strict=True)}
-    assert mean({e.id: e.answer for e in examples}) == 1.0
-    assert mean({e.id: e.question for e in examples}) < 0.1  # repeating the question
-    assert mean(others) < 0.1  # the answer to another question
-    assert wrong < 0.1  # the right words around wrong numbers

@@ -43,34 +43,34 @@ OURS = Path(ragsmith.techniques.__file__).parent
 PURE = frozenset({"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "numpy", "re"})
 PURE_TYPING = frozenset({"typing", "collections.abc", "numpy.typing"})
 OF_RAGSMITH = frozenset(
-    {
-        "text.blocks",
-        "text.declining",
+    [
         "caches",
         "digest",
         "extensions",
         "index.chunk_graph",
         "index.clustering",
+        "index.entity_graph",
+        "index.index",
+        "index.neighbours",
+        "index.scopes",
+        "index.top",
+        "measures.rankings",
+        "models.protocols",
+        "models.tasks",
+        "plugins",
+        "techniques.acceptance",
         "techniques.families",
         "techniques.fusion",
         "techniques.generation",
-        "index.entity_graph",
-        "plugins",
-        "techniques.acceptance",
-        "index.index",
-        "index.neighbours",
-        "text.bm25",
-        "measures.rankings",
-        "models.protocols",
-        "index.top",
         "techniques.reflection",
         "techniques.registry",
-        "index.scopes",
-        "models.tasks",
+        "text.blocks",
+        "text.bm25",
+        "text.declining",
         "text.languages",
         "text.words",
         "types",
-    }
+    ]
 )
 
 GOLD = Gold(frozenset(chunk.id for chunk in example_chunks()[:2]))

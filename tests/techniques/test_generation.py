@@ -140,9 +140,3 @@ def test_headings_are_no_answers():
 @pytest.mark.parametrize("context", [CONTEXT, numbered(["", " "]), ""])
 def test_says_when_the_passages_have_no_answer(context):
     assert ask("Quantum chromodynamics gluon?", context) == (NOT_FOUND, ())
-
-
-def test_is_deterministic():
-    fresh = ExtractiveModel([chunk.text for chunk in CHUNKS], WordLlamaEmbedder())
-    question = "How did the flood change the town?"
-    assert ask(question) == answer_offline(fresh, sample=0, question=question, context=CONTEXT)

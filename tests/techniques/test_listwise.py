@@ -138,26 +138,6 @@ def test_a_question_without_relevant_and_other_candidates_teaches_nothing(observ
     assert solve(padded, general=general(), without="") == solve(observations, general=general(), without="")
 
 
-@pytest.mark.parametrize("constant", [0.0, 5.0])
-def test_a_constant_signal_weighs_nothing(constant):
-    observations = random_questions(2, TRUE)
-    for one in observations:
-        for row in one["signals"]:
-            row[1] = constant
-    found = minimize(Lists.from_observations(observations), np.ones(20), np.zeros(4), 0.1 * np.eye(4))
-    assert found[1] == pytest.approx(0, abs=1e-9)
-    assert np.abs(found[[0, 2]]).min() > 0.1
-
-
-def test_a_question_counted_twice_is_two_questions():
-    observations, known = random_questions(5, TRUE, 10), general()
-    twice = adapt(Lists.concatenate([Lists.from_observations(observations)] * 2), known, 1)
-    doubled = minimize(
-        Lists.from_observations(observations), np.full(10, 2.0), known.weights, known.questions * known.curvature
-    )
-    assert twice == pytest.approx(doubled, abs=1e-8)
-
-
 # --- how often one's own questions count -----------------------------------------------------------------------------
 
 

@@ -62,10 +62,6 @@ def test_terms_drop_stop_words_and_inflection():
     assert terms("He doesn't; they're; I'd") == ()
 
 
-def test_stop_words_are_lower_case_words():
-    assert all(words(word) == [word] for word in STOP_WORDS)
-
-
 @pytest.mark.parametrize(
     ("text", "normal"),
     [

@@ -76,12 +76,6 @@ def test_divisors():
     assert contrast((0.0, 0.0), opposite, "sum_abs") == (0.5, 0.5)
 
 
-def test_redundancy_by_the_mean_does_not_grow_with_the_number_of_candidates():
-    for n in (2, 5, 40):
-        alike = [[0.6] * n for _ in range(n)]
-        assert contrast([0.8] * n, alike, "others") == pytest.approx([0.2] * n)
-
-
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 
@@ -123,13 +117,6 @@ def test_of_twenty_candidates_the_published_share_keeps_fourteen_and_nothing_cut
     assert len(nr(**asked, keep_at_most=10)) == 10
 
 
-def test_no_more_than_asked_for_are_kept(chunks, embedder):
-    hits = hits_of(chunks, range(10, 0, -1))
-    for mode in ("greedy", "count", "nucleus"):
-        found = nr(Question("Who pays dues?"), hits, embedder=embedder, mode=mode, share=1.0, keep_at_most=4)
-        assert len(found) == 4
-
-
 # --- properties ------------------------------------------------------------------------------------------------------
 
 
@@ -146,13 +133,6 @@ def candidates(draw):
 
 divisors = st.sampled_from(["others", "all", "sum_abs"])
 alphas = st.sampled_from([0.1, 1.0, 5.0, 50.0])
-
-
-@given(candidates(), divisors, alphas, alphas)
-@settings(max_examples=60)
-def test_by_count_alpha_changes_nothing(found, divisor, one, other):
-    kept = [pick(*found, mode="count", divisor=divisor, alpha=alpha) for alpha in (one, other)]
-    assert kept[0] == kept[1]
 
 
 @given(candidates(), divisors, alphas, st.sampled_from([0.2, 0.5, 0.9]))

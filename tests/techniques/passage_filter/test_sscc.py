@@ -1,5 +1,4 @@
 import json
-import random
 
 import pytest
 from hypothesis import given, settings
@@ -94,10 +93,6 @@ def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks):
         assert sscc(QUESTION, hits, fitted=Fitted(numbers)) == hits
 
 
-def test_a_useless_score_gives_no_threshold():
-    assert fit_threshold([(1.0, True), (2.0, False)], "balanced_accuracy") is None
-
-
 # --- what is observed, and how the numbers are used ------------------------------------------------------------------
 
 
@@ -136,10 +131,6 @@ def test_never_fewer_than_asked_for_and_always_the_head(scores, tau, least):
     assert [hit.score for hit in kept] == sorted(map(float, scores), reverse=True)[: len(kept)]
 
 
-def test_no_more_than_asked_for(chunks):
-    assert len(sscc(QUESTION, hits_of(chunks, [0.5] * 8), fitted=Fitted({"thresholds": {}}), keep_at_most=3)) == 3
-
-
 def test_refuses_mixed_scales_and_wrong_bounds(chunks):
     fitted = Fitted({"thresholds": {}})
     mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
@@ -166,42 +157,6 @@ def test_the_published_constants_need_no_questions(chunks):
 
 
 # --- two scales: when thresholds of their own pay --------------------------------------------------------------------
-
-
-def pool(shift, stretch, questions=60):
-    """Every other question is scored on a second scale; relevant candidates score 1 more, plus noise."""
-    draw = random.Random(7)
-    seen = []
-    for number in range(questions):
-        scale, by, at = ("cosine", 1.0, 0.0) if number % 2 else ("bm25", stretch, shift)
-        labels = [True] * 3 + [False] * 7
-        seen.append([[scale, at + by * (draw.gauss(0, 0.5) + label), label] for label in labels])
-    return seen
-
-
-def accuracy(seen, thresholds):
-    rows = [row for observation in seen for row in observation]
-    passing = [label for scale, score, label in rows if score >= thresholds[scale]]
-    dropped = [label for scale, score, label in rows if score < thresholds[scale]]
-    return value(passing, dropped, "balanced_accuracy")
-
-
-def both_ways(seen):
-    """Balanced accuracy with a threshold for each scale, and with one for all raw scores."""
-    apart = solve(seen, objective="balanced_accuracy")["thresholds"]
-    as_one = [[["any", score, label] for _, score, label in observation] for observation in seen]
-    together = solve(as_one, objective="balanced_accuracy")["thresholds"]["any"]
-    return accuracy(seen, apart), accuracy(seen, {"cosine": together, "bm25": together})
-
-
-def test_thresholds_of_their_own_beat_one_where_scales_differ():
-    apart, together = both_ways(pool(shift=5.0, stretch=10.0))
-    assert apart > together + 0.1
-
-
-def test_thresholds_of_their_own_gain_nothing_where_scales_agree():
-    apart, together = both_ways(pool(shift=0.0, stretch=1.0))
-    assert 0 <= apart - together < 0.03  # what two numbers overfit more than one
 
 
 def test_scaling_within_the_list_needs_no_second_threshold(chunks):

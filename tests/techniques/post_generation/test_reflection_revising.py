@@ -123,10 +123,3 @@ def test_offline_keeps_the_draft_rather_than_nothing(extractive):
         extractive, sample=0, question="?", context=numbered((WALL,)), answer=BELL, feedback=f"- unsupported: {BELL}"
     )
     assert answer == BELL
-
-
-def test_offline_end_to_end(extractive):
-    prompt = prompt_of(BELL, WALL, LOAN)
-    revised = reflection_revising(QUESTION, prompt, Answer(BELL, (0,)), language_model=extractive)
-    assert revised == Answer(WALL, (1,))
-    assert reflection_revising(QUESTION, prompt, revised, language_model=extractive) == revised

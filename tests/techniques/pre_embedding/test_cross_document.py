@@ -178,23 +178,3 @@ def test_one_mixture_over_all_chunks_finds_topics_across_documents():
     made = tier(corpus(spread), partition="mixture")
     assert len(made) == 3
     assert all(len({span.doc for span in node.sources}) == 8 for node in made.values())
-
-
-def test_an_edit_makes_another_node():
-    before = tier(corpus([["aaab"], ["aaac"]]), partition="mixture")
-    after = tier(corpus([["aaab"], ["aaad"]]), partition="mixture")
-    assert len(before) == len(after) == 1
-    assert before.keys() != after.keys()
-
-
-@every_partition
-def test_on_the_embedded_models(partition, chunks, extractive, embedder):
-    made = cross_document(
-        chunks, language_model=extractive, embedder=embedder, partition=partition, size=3, min_cosine=0.2
-    )[len(chunks) :]
-    assert made
-    for entry in made:
-        assert entry.chunk.text.strip()
-        assert len({span.doc for span in entry.chunk.sources}) > 1
-        assert list(entry.chunk.sources) == sorted(entry.chunk.sources, key=lambda s: (s.doc, s.start, s.end))
-    assert cross_document((), language_model=extractive, embedder=embedder, partition=partition) == ()

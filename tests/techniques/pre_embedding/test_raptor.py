@@ -3,10 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index.index import Index
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, raptor, shared_out
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Chunk, Span
+from ragsmith.types import Chunk
 
 TASK = "summarise_cluster"
 
@@ -187,12 +186,3 @@ def test_offline_the_sentences_nearest_to_the_middle_are_chosen(extractive):
     assert lines == [s for s in sentences if s in lines]  # whole sentences in reading order
     assert "A cat slept." not in lines
     assert len(made.split()) <= 20
-
-
-def test_on_the_embedded_models(chunks, extractive, embedder):
-    entries = raptor(chunks, language_model=extractive, embedder=embedder, max_words=30)
-    (node,) = nodes(entries)  # of the three documents, one has four chunks
-    assert node.doc == "harbour"
-    assert node.sources == tuple(Span("harbour", c.start, c.end) for c in chunks if c.doc == "harbour")
-    assert {e.chunk.id for e in Index(entries).entries} == {*(c.id for c in chunks), node.id}
-    assert all(line in " ".join(c.text for c in chunks) for line in node.text.split("\n"))

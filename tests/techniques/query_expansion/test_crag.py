@@ -62,11 +62,6 @@ def test_replace_takes_the_new_list_unseen(search, old, new):
     assert len(model.calls) == 2
 
 
-def test_the_threshold_can_be_raised(search, old, new):
-    model, found = scripted(59), search({"Who pays?": old, "dues payer": new})
-    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, lower=60, on_low="replace") == new
-
-
 @pytest.mark.parametrize(("learned", "again"), [(59, False), (59.5, True)])
 def test_the_threshold_can_be_learned(search, old, new, learned, again):
     found, fitted = search({"Who pays?": old, "dues payer": new}), Fitted({"lower": learned})

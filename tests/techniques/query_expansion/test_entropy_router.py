@@ -121,13 +121,6 @@ def test_wrong_parameters_are_refused(search):
             went(search(()), **wrong)
 
 
-def test_with_the_embedded_embedder(search, hits, embedder):
-    found = hits([1 - i / 10 for i in range(10)])
-    values = distances(Question("Who rings the bell?"), found, embedder)
-    assert all(0 <= value <= 4 for value in values)
-    assert min(values) == values[1]  # the chunk about the bell
-
-
 # --- several hops ----------------------------------------------------------------------------------------------------
 
 

@@ -51,13 +51,5 @@ def test_ties_go_where_they_are_told_to(found, chunks):
     assert {hit.scale for hit in route(found, chunks[2].id, metric="recall")} == {Scale.COSINE}
 
 
-def test_is_at_least_as_good_as_each_strategy(found, chunks):
-    for chunk in chunks:
-        best = [hit.chunk.id for hit in route(found, chunk.id, metric="reciprocal_rank")]
-        rank = best.index(chunk.id) if chunk.id in best else 99
-        plain = [hit.chunk.id for hit in found(("Who?",))[0]]
-        assert rank <= (plain.index(chunk.id) if chunk.id in plain else 99)
-
-
 def test_is_for_analysis_only():
     assert query_expansion["oracle_router"].analysis_only

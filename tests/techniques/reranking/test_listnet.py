@@ -131,22 +131,6 @@ def test_only_the_order_and_the_proportions_of_the_stage_before_count(scale, str
     assert [hit.score for hit in again] == pytest.approx([hit.score for hit in plain], abs=5e-6)
 
 
-def test_where_all_weights_are_0_hits_stand_in_the_order_of_their_ids():
-    assert ids(reranked(hits_in(FIVE, 1, 5, 2, 4, 3), Scorer())) == [one.id for one in FIVE]
-
-
-def test_weights_of_other_signals_are_refused():
-    for weights, without in (({"title": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "title")):
-        with pytest.raises(ValueError, match="its weights are of the signals "):
-            listnet(
-                QUESTION,
-                hits_in(FIVE, 1, 2),
-                cross_encoder=Scorer(),
-                fitted=Fitted({"weights": weights}),
-                without=without,
-            )
-
-
 def test_what_is_observed_are_the_signals_and_which_hits_are_relevant():
     chunks = example_chunks()
     hits, gold = hits_in(chunks, 1, 2, 3, 4, 5), Gold(frozenset({chunks[1].id, chunks[4].id, chunks[9].id}))

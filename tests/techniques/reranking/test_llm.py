@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragsmith.techniques.reranking.llm import beginning, llm, permutation, rank_offline, ranking_of
+from ragsmith.techniques.reranking.llm import beginning, llm, permutation, rank_offline
 from ragsmith.testing import hits_of
 from ragsmith.types import Question, Scale
 
@@ -95,16 +95,6 @@ def test_passages_that_are_not_named_come_last_in_their_old_order():
 def test_refuses_everything_else(reply):
     with pytest.raises(ValueError, match=r"ranking"):
         permutation(reply, 3)
-
-
-@given(st.permutations(range(12)))
-@settings(max_examples=30)
-def test_every_full_ranking_is_read_as_it_is(order):
-    assert permutation(" > ".join(f"[{position + 1}]" for position in order), 12) == tuple(order)
-
-
-def test_equal_requests_are_equal_tasks():
-    assert ranking_of(7) is ranking_of(7)  # the gateway remembers by task
 
 
 def test_offline_prefers_the_passage_with_the_best_sentence(chunks, extractive):

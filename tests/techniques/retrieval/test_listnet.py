@@ -222,11 +222,6 @@ def test_signals_are_what_their_descriptions_say(listed, query, pool):
     agrees(listed, query, pool)
 
 
-@pytest.mark.parametrize("query", ["Who rings the bell of the Tide Tower?", "How many crowns of dues in 1620?", "sea"])
-def test_signals_of_a_town(query):
-    agrees(tuple(IndexEntry((f"{one.path}\n\n{one.text}",), one) for one in example_chunks()), query, 4)
-
-
 def test_of_several_keys_the_best_counts_for_each_signal():
     keys = ("mud salt bell", "1620", "dues")
     apart, plain = (IndexEntry(keys, chunk("a", 0, "x")), IndexEntry(("mud",), chunk("b", 0, "x")))
@@ -260,13 +255,6 @@ def test_a_weight_orders_by_its_signal(name):
     assert {hit.scale for hit in hits} == {Scale.LEARNED}
 
 
-def test_where_all_weights_are_0_candidates_stand_in_the_order_of_positions():
-    index = Index(entries(*example_chunks()))
-    hits = ordered(index, "bell", {}, k=4)
-    assert ids(hits) == [one.id for one in index.chunks[:4]]
-    assert {hit.score for hit in hits} == {0.0}
-
-
 def test_as_many_are_returned_as_asked_for_out_of_the_best_of_both_sides():
     index = Index(entries(*example_chunks()))
     query, weights = "salt dues of the guild", {"bm25": 1.0, "length": 0.3}
@@ -276,13 +264,6 @@ def test_as_many_are_returned_as_asked_for_out_of_the_best_of_both_sides():
         assert ordered(index, query, weights, k=k) == full[:k]
     [words], [vectors] = index.by_words([query], 2), index.by_vector([query], 2, Words())
     assert {*ids(ordered(index, query, weights, pool=2))} == {*ids(words), *ids(vectors)}
-
-
-def test_duplicate_texts_tie_but_for_where_they_stand():
-    index = Index(entries(*(chunk(doc, 0, "salt bell") for doc in "cab")))
-    hits = ordered(index, "salt", {"bm25": 1.0, "document_bm25": 1.0, "length": 1.0, "shared_words": 1.0})
-    assert ids(hits) == ["a:0", "b:0", "c:0"]
-    assert {hit.score for hit in hits} == {0.0}
 
 
 def test_entries_of_one_chunk_are_candidates_of_their_own():
@@ -396,13 +377,6 @@ def test_a_very_long_query_needs_little_memory():
     tracemalloc.stop()
     assert len(rows) >= 40
     assert peak < 8 << 20
-
-
-def test_weights_of_other_signals_are_refused():
-    index = Index(entries(*example_chunks()))
-    for weights, without in (({"bm25": 1.0}, ""), (dict.fromkeys(SIGNALS, 1.0), "bm25")):
-        with pytest.raises(ValueError, match="its weights are of the signals bm25"):
-            listnet(index, ("salt",), embedder=Words(), fitted=Fitted({"weights": weights}), without=without)
 
 
 # --- learning --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,3 @@
-import math
 from functools import partial
 from itertools import pairwise
 
@@ -91,37 +90,12 @@ def test_worked_values(how, general, radiation, radium, imaging):
     assert found == {"general": general, "radiation": radiation, "radium": radium, "imaging": imaging}
 
 
-@pytest.mark.parametrize(
-    ("how", "order"),
-    [
-        ("mean_present", ["imaging", "radium", "general", "radiation"]),
-        ("mean_all", ["radium", "imaging", "radiation", "general"]),
-        ("rrf60", ["radium", "radiation", "general", "imaging"]),
-        # the last two tie at 1/12; the one that two scopes returned goes first
-        ("depth_weighted", ["radium", "radiation", "general", "imaging"]),
-    ],
-)
-def test_worked_orders(how, order):
-    scores = {name: aggregate_survival(profile, 3, how) for name, profile in EXAMPLE.items()}
-    assert sorted(EXAMPLE, key=lambda name: (-round(scores[name], 9), -len(EXAMPLE[name]))) == order
-
-
 def test_depth_counts_the_scopes_there_are():
     assert aggregate_survival((("document", 2), ("chunk", 4)), 2, "depth_weighted") == pytest.approx(
         (1 / 2 + 2 / 4) / 3
     )
     assert aggregate_survival((("chunk", 4),), 1, "depth_weighted") == 1 / 4
     assert aggregate_survival((), 3, "mean_present") == 0
-
-
-@given(st.integers(1, 3), st.integers(1, 99), st.integers(2, 99))
-def test_with_the_published_mean_nothing_beats_one_first_rank(n, rank, other):
-    profile = tuple(zip(("document", "section", "chunk")[:n], (rank, other, 1), strict=False))
-    assert (
-        aggregate_survival((("document", 1),), 3, "mean_present")
-        == 1.0
-        >= aggregate_survival(profile, 3, "mean_present")
-    )
 
 
 def test_an_unknown_aggregate_is_refused():
@@ -218,12 +192,6 @@ def test_properties(index, query, budgets, form, nested):
             assert set(ids(best)) <= set(ids(hits))
 
 
-def test_the_pool_recalls_what_flat_search_recalls(index, embedder):
-    for query, found in zip(QUERIES, pool(index, QUERIES, embedder=embedder, chunk_budget=4), strict=True):
-        [flat] = hybrid(index, (query,), embedder=embedder, weight=0.6, pool=300, k=4)
-        assert set(ids(flat)) <= set(ids(found))
-
-
 # --- behaviour -------------------------------------------------------------------------------------------------------
 
 
@@ -301,14 +269,6 @@ def test_ties_go_to_more_scopes_then_to_the_better_rank_then_to_depth_then_to_th
     assert hits[0].score > hits[1].score == pytest.approx(hits[0].score, abs=1e-12)
 
 
-def test_the_order_of_a_tie_survives_sorting_by_score_and_id():
-    held = town(("z", 0, "salt"), ("z", 0, "mud"), ("a", 0, "salt"), ("a", 0, "mud"))
-    hits = pool(held, ("salt",), embedder=Words(), aggregate="mean_present", projection="inherit", chunk_budget=1)[0]
-    assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
-    assert [round(hit.score, 9) for hit in hits] == sorted((round(hit.score, 9) for hit in hits), reverse=True)
-    assert len({hit.score for hit in hits}) == len(hits)
-
-
 def test_a_summary_can_survive_everywhere(embedder):
     texts = ["grey salt of the guild", "the guild swears an oath", "the wall fell", "the flood of mud"]
     leaves = [Chunk(f"{n}", "ab"[n // 2], n % 2, n, n + 1, text) for n, text in enumerate(texts)]
@@ -317,23 +277,3 @@ def test_a_summary_can_survive_everywhere(embedder):
     [hits] = nest(held, ("flood wall mud",), embedder=embedder)
     assert hits[0].chunk == summary
     assert [scope for scope, _ in hits[0].survival] == ["document", "chunk"]
-
-
-def test_fewer_than_k_are_all_returned_and_nothing_is_no_error(index, embedder):
-    [hits] = nest(index, QUERIES[:1], embedder=embedder, k=99)
-    assert len(hits) == 10
-    assert nest(index, (), embedder=embedder) == ()
-    assert nest(Index(()), QUERIES, embedder=embedder) == ((), (), ())
-    assert nest(town(("a", 0, "xyz"), ("a", 0, "zyx"), ("b", 0, "yyy")), ("salt",), embedder=Words(), weight=1.0)
-
-
-def test_queries_do_not_influence_each_other(index, embedder):
-    together = nest(index, QUERIES, embedder=embedder)
-    assert together == tuple(nest(index, (query,), embedder=embedder)[0] for query in QUERIES)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_scores_are_finite(index, embedder, norm):
-    for hits in nest(index, QUERIES, embedder=embedder, norm=norm):
-        assert hits
-        assert all(math.isfinite(hit.score) and hit.score > 0 for hit in hits)
