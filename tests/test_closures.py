@@ -53,7 +53,7 @@ CLOSURES = {
     "gateway.asking:encode_vector": set(),
     "gateway.asking:decode_vector": set(),
     "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | WORDS,
-    "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},
+    "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion"},
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
     "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
     "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.acceptance", "techniques.fusion"},

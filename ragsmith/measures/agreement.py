@@ -1,7 +1,5 @@
 """The agreement of an answer with a reference by their words: the offline judge."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

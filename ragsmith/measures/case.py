@@ -1,7 +1,5 @@
 """What a measure may read: one question, what a pipeline found and answered, and what is right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -5,8 +5,6 @@ passages that were shown (Es et al. 2023, RAGAS, arXiv 2309.15217): supported cl
 with what was read, not with what is right: a wrong passage, faithfully repeated, scores 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -127,7 +125,7 @@ class _AnswerStatement:
     denies: bool
 
     @classmethod
-    def joined(cls, a: _AnswerStatement, b: _AnswerStatement) -> _AnswerStatement:
+    def joined(cls, a: "_AnswerStatement", b: "_AnswerStatement") -> "_AnswerStatement":
         """What two sentences state together."""
         return cls(a.terms | b.terms, a.numbers | b.numbers, a.denies or b.denies)
 

@@ -3,8 +3,6 @@
 It scores answers; techniques never get it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A judge held against answers known to be right or wrong: the paraphrases and wrong answers of annotations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,7 +93,7 @@ class Calibration:
     cases: tuple[CalibrationCase, ...]
 
     @classmethod
-    def read(cls, name_or_path: str | Path) -> Calibration:
+    def read(cls, name_or_path: str | Path) -> "Calibration":
         """Read a data set with its annotations, by its folder or its bundled name.
 
         Raises:

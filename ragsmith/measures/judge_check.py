@@ -1,7 +1,5 @@
 """A check of a judge: how often it marks a wrong answer as high as a right one, and how often it changes its mind."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,6 +1,8 @@
-"""Thresholds on scores, one for each scale, fitted or published (SSCC, Singh et al.)."""
+"""Thresholds on scores, one for each scale, fitted or published (SSCC, Singh et al.), and on judgements of evidence.
 
-from __future__ import annotations
+Chat models judge with 0 or 1, or a score from 1 to 100, the embedded model with a share. Their meaning differs between
+models and corpora, so the threshold is fitted on questions whose evidence is known.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +14,9 @@ Scored = tuple[float, bool]
 
 BETA = 2.0
 """Recall weighs twice as much as precision: a lost passage cannot be read, an irrelevant one can be ignored."""
+
+GIVEN, FITTED = "given", "fitted"
+"""The source of a threshold on judgements: a parameter, or the search questions."""
 
 MIN_RECALL = 0.95
 OBJECTIVES = ("balanced_accuracy", "f_beta", "recall")
@@ -49,6 +54,18 @@ def fit_threshold(scored: Sequence[Scored], objective: str) -> float | None:
         if found > best_value or (objective == "recall" and found == best_value):
             best, best_value = tau, found
     return best
+
+
+def fit_least(seen: Sequence[tuple[float, bool]], lowest: float, beyond: float) -> float:
+    """Fit the threshold of best balanced accuracy to judgements ``seen`` and whether each should have been high.
+
+    Return ``lowest`` if all should, or no threshold separates them, and ``beyond``, which no judgement reaches, if none
+    should.
+    """
+    if not any(right for _, right in seen):
+        return beyond
+    found = fit_threshold(seen, "balanced_accuracy")
+    return lowest if found is None else round(found, 6)
 
 
 def _cuts(scored: Sequence[Scored]) -> Iterator[tuple[float, int, int]]:

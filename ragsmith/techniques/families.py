@@ -1,7 +1,5 @@
 """The nine genes, in pipeline order: what each family may read and what it must return."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Concatenate
 

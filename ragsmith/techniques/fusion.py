@@ -1,10 +1,8 @@
-"""Rank, normalise and fuse lists of hits.
+"""Rank, normalise and fuse lists of hits, and search with several queries at once.
 
 Scores of different scales cannot be compared (``ScaleError``): normalise the lists, or fuse them by ranks. The order is
 always ``(-score, chunk id)``, so that ties do not depend on the source of a hit.
 """
-
-from __future__ import annotations
 
 import math
 from collections import defaultdict
@@ -12,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 from ragsmith.errors import ScaleError
-from ragsmith.types import Hit, Hits, LazyHits, Scale, Survival
+from ragsmith.types import Hit, Hits, LazyHits, Question, Rankings, Scale, Search, Survival
 
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
 
@@ -131,6 +129,27 @@ def fuse(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] |
     if how not in FUSIONS:
         raise ValueError(f"there is no fusion {how!r}: use one of {', '.join(FUSIONS)}")
     return convex_combination(rankings, weights, "dbsf" if how == "dbsf" else "minmax")
+
+
+def fused_search(search: Search, queries: Iterable[str], combine: Callable[[Rankings], Hits]) -> Hits:
+    """Search with each distinct query and ``combine`` the rankings; a single ranking keeps its scores."""
+    rankings = search(tuple(dict.fromkeys(queries)))
+    return rankings[0] if len(rankings) == 1 else combine(rankings)
+
+
+def weighted_search(
+    search: Search, question: Question, others: Iterable[str], weight: float, fusion: str = "convex"
+) -> Hits:
+    """Search with the question, whose share of the score is ``weight``, and ``others``, which share the rest equally.
+
+    ``fusion`` is one of the `FUSIONS`.
+    """
+
+    def combine(rankings: Rankings) -> Hits:
+        n = len(rankings) - 1
+        return fuse(rankings, fusion, [weight] + [(1 - weight) / n] * n)
+
+    return fused_search(search, (question.text, *others), combine)
 
 
 def _fuse_votes(

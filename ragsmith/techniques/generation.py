@@ -1,7 +1,5 @@
 """Generation, the fixed stage: answer a question from the prompt's numbered blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache, partial

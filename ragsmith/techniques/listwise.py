@@ -9,8 +9,6 @@ the loss there (Laplace's approximation). Adding a data set's own questions to i
 together, without the other texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +53,7 @@ class General:
     questions: int
 
     @classmethod
-    def nothing(cls, signals: tuple[str, ...]) -> General:
+    def nothing(cls, signals: tuple[str, ...]) -> "General":
         """Weights of 0 with the ridge penalty of one question, without other data sets."""
         return cls(signals, np.zeros(len(signals)), RIDGE * np.eye(len(signals)), 1)
 
@@ -63,7 +61,7 @@ class General:
         """Return the fields as JSON types."""
         return [list(self.signals), self.weights.tolist(), self.curvature.tolist(), self.questions]
 
-    def without(self, signal: str) -> General:
+    def without(self, signal: str) -> "General":
         """Fix the weight of ``signal`` at 0 and refit the others; "" returns the object itself.
 
         Raises:
@@ -89,7 +87,7 @@ class Lists:
     sizes: NDArray[np.int64]
 
     @classmethod
-    def from_observations(cls, observations: Sequence[Observation]) -> Lists:
+    def from_observations(cls, observations: Sequence[Observation]) -> "Lists":
         """Collect the informative questions (`is_informative`)."""
         used = [one for one in observations if is_informative(one)]
         if not used:
@@ -99,7 +97,7 @@ class Lists:
         return cls(rows, np.concatenate(shares), np.array([len(share) for share in shares]))
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Lists]) -> Lists:
+    def concatenate(cls, parts: Sequence["Lists"]) -> "Lists":
         """Collect the questions of all ``parts``."""
         return cls(
             np.concatenate([part.signals for part in parts]),

@@ -1,7 +1,5 @@
 """The loop of self-reflective retrieval: search, judge and reformulate until it stops (Verma et al. 2026)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """How a function becomes a technique. Everything known about one is read from its own file."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Find the language tasks of techniques in the code of their functions."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType

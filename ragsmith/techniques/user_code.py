@@ -1,7 +1,5 @@
 """Techniques, measures and providers of models in files of one's own: they are imported, and named in a winner."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbered blocks and quotations: how documents are shown to a model. No document can forge a block or end one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Okapi BM25 with Lucene's idf (Robertson and Zaragoza 2009; Kamphuis et al. 2020), scores computed ahead (Lù 2024)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -83,7 +81,7 @@ class BM25:
     def __len__(self) -> int:
         return self._size
 
-    def joined(self, groups: NDArray[np.int64]) -> BM25:
+    def joined(self, groups: NDArray[np.int64]) -> "BM25":
         """Return an index over these texts put together: text ``i`` is part of the text ``groups[i]``.
 
         Every number from 0 to the largest is used. No text is split into words again.

@@ -1,7 +1,5 @@
 """A text as it is compared: content words by their stems, numbers by their values, and where something is denied."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Data files of the package, such as word lists, each in the folder of the module that reads it."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from importlib.resources import files
 

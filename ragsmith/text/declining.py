@@ -1,7 +1,5 @@
 """What counts as declining to answer: the one rule for measures, techniques and `ragsmith ask`."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.text.words import sentences

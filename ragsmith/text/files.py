@@ -3,8 +3,6 @@
 Line ends are not translated, so that offsets into the text mean the same everywhere.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -1,7 +1,5 @@
 """JSON and JSON Lines, parsed strictly, and checks of their fields; every problem is one sentence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

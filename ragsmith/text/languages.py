@@ -4,8 +4,6 @@ A language is its code of ISO 639-1 (``de``). Stems are those of the Snowball st
 a language without one keeps its words as they are.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -211,11 +209,6 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
     if known is None or known.stemmer not in Stemmer.algorithms():
         return None
     return Stemmer.Stemmer(known.stemmer, 0)  # its own cache is off: `stem` keeps one that threads may share
-
-
-def has_stemmer(language: str) -> bool:
-    """Whether forms of a word are joined in a language."""
-    return _stemmer(language) is not None
 
 
 _DOTLESS = str.maketrans("Iİ", "ıi")

@@ -3,8 +3,6 @@
 Only ATX headings outside fenced code are headings (CommonMark 0.31, section 4.2). A text without any is paragraphs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How numbers are written, the same wherever they are shown."""
 
-from __future__ import annotations
-
 import re
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Redaction: no secret leaves in an error, a log or a traceback, even when a server repeats it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -14,16 +12,20 @@ SHORTEST_SECRET = 8
 
 _NAMES_OF_SECRETS = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
 _NAME = r"(?:proxy-)?authorization|(?:x-)?(?:goog-)?api[-_]?key|(?:client|access|auth)[-_](?:secret|token|key)|password"
-_HEADER = re.compile(
-    rf"""((?:{_NAME})["']?\s*[:=,]\s*(?:b(?=["']))?["']?)((?:(?:bearer|basic|token|key)\s+)?[^\s"',;&}})\]]+)""",
-    re.IGNORECASE,
+_PATTERNS = tuple(
+    (re.compile(pattern, re.IGNORECASE), shown)
+    for pattern, shown in (
+        (
+            rf"""((?:{_NAME})["']?\s*[:=,]\s*(?:b(?=["']))?["']?)(?:(?:bearer|basic|token|key)\s+)?[^\s"',;&}})\]]+""",
+            r"\1***",
+        ),
+        (r"\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}", r"\1***"),
+        (r"([?&](?:[\w-]*(?:key|token|secret|signature|password|passwd)|sig|code)=)[^&#\s\"'<>]+", r"\1***"),
+        (r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"'<>]+@", r"\1***@"),
+        (r"\b(?-i:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}", HIDDEN),
+    )
 )
-_BEARER = re.compile(r"\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})", re.IGNORECASE)
-_QUERY = re.compile(
-    r"([?&](?:[\w-]*(?:key|token|secret|signature|password|passwd)|sig|code)=)[^&#\s\"'<>]+", re.IGNORECASE
-)
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"'<>]+@", re.IGNORECASE)
-_KNOWN_FORMS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}")
+"""Credentials in headers, queries and addresses, and keys of known forms; with what is shown in their place."""
 
 _remembered: set[str] = set()
 
@@ -37,11 +39,9 @@ def remember_secret(value: str) -> None:
 def redacted(text: str) -> str:
     """``text`` without secrets: known values, keys of the environment, credentials in headers and URLs."""
     text = without_known(text)
-    text = _HEADER.sub(rf"\1{HIDDEN}", text)
-    text = _BEARER.sub(rf"\1{HIDDEN}", text)
-    text = _QUERY.sub(rf"\1{HIDDEN}", text)
-    text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
-    return _KNOWN_FORMS.sub(HIDDEN, text)
+    for pattern, shown in _PATTERNS:
+        text = pattern.sub(shown, text)
+    return text
 
 
 def without_known(text: str) -> str:

@@ -1,7 +1,5 @@
 """Restore dataclasses from the output of ``dataclasses.asdict`` after JSON, by their annotations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cache

@@ -5,8 +5,6 @@ between words, a run is cut into overlapping pairs of characters (as Lucene's CJ
 pairs as good as a dictionary for searching Chinese); in Thai and its like a character has its vowel signs and tones.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

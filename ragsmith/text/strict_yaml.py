@@ -4,8 +4,6 @@ What ``yaml.safe_load`` lets through is refused here: duplicate keys, tags, anch
 documents, endless depth. Scalars follow YAML 1.2: ``no`` and ``12:30:45`` are text.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping

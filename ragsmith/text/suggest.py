@@ -1,7 +1,5 @@
 """Answer an unknown name with the known ones and the nearest of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

@@ -3,8 +3,6 @@
 The HTML page, Markdown and the terminal show `Table.cells`; `to_csv` writes the values of any records themselves.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Text for a terminal: lines that are folded and columns that are aligned."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from textwrap import wrap
 

@@ -1,7 +1,5 @@
 """Words, index terms and sentences of a text, and the normal form in which short answers are compared."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """Find evidence for an existing list of questions by their quotations, else by their answers."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

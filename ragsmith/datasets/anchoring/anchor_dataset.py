@@ -1,7 +1,5 @@
 """Write a data set from a list of questions and a folder of documents, and list the questions not anchored."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -7,11 +7,9 @@ probability on it and around it (Platt 1999). `RANKING`, `NOWHERE` and `TRUST` w
 half of HotpotQA and of TAT-QA.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,9 +18,9 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason
-from ragsmith.datasets.anchoring.parts import DocumentPart, comparison_terms, document_parts, number_words
-from ragsmith.text.words import terms_among
-from ragsmith.types import Document, Span
+from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
+from ragsmith.text.words import sentences, terms, terms_among
+from ragsmith.types import Document, Modality, Span
 
 MIN_PROBABILITY = 0.9
 """Least estimated probability of an accepted match."""
@@ -197,7 +195,7 @@ class Postings:
         total = sum(map(self.idf, sorted(wanted)))
         return sum(map(self.idf, sorted(held))) / total if total else 0.0
 
-    def shares(self, wanted: Collection[str], weights: Postings | None = None) -> Numbers:
+    def shares(self, wanted: Collection[str], weights: "Postings | None" = None) -> Numbers:
         """Return `share` for every text, shape ``(texts,)``; ``weights`` is the index with the idf, by default this."""
         idf = (weights or self).idf
         found = np.zeros(self._size)
@@ -224,3 +222,46 @@ def estimate_confidence(signs: Numbers, weights: Numbers) -> float:
 
 def _log_odds(probability: float) -> float:
     return math.log((probability + 1e-4) / (1 - probability + 1e-4))
+
+
+# --- the parts of documents that may answer a question: sentences, table rows and lines of code ---------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """The characters ``[start, end)`` of a document with their ``context``: headings and the header of a table."""
+
+    start: int
+    end: int
+    context: str
+    is_row: bool
+
+
+def document_parts(document: Document) -> Iterator[DocumentPart]:
+    """Yield the parts of ``document`` that can be evidence, in order: no headings or separator rows of tables."""
+    found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
+    headings = [block for block in found if block.kind is BlockType.HEADING]
+    tables = [block for block in found if block.kind is BlockType.TABLE]
+    above: list[MarkdownBlock] = []
+    for start, end in sentences(document.text):
+        while headings and headings[0].start <= start:
+            above = [*(block for block in above if block.level < headings[0].level), headings.pop(0)]
+        while tables and tables[0].end <= start:
+            tables.pop(0)
+        if (above and start < above[-1].end) or not any(map(str.isalnum, document.text[start:end])):
+            continue
+        table = tables[0] if tables and tables[0].start <= start else None
+        head = document.text[table.start : table.end].split("\n", 1)[0] if table else ""
+        context = " ".join([document.title, *(block.heading for block in above), head])
+        yield DocumentPart(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
+
+
+def comparison_terms(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
+    """Return the terms of a text as ``read`` finds them, and its numbers without commas."""
+    numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
+    return frozenset(term for term in read(text) if not term.isdecimal()) | numbers
+
+
+def number_words(words: frozenset[str]) -> frozenset[str]:
+    """Return the ``words`` that have a digit."""
+    return frozenset(word for word in words if any(map(str.isdecimal, word)))

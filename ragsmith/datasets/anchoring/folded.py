@@ -5,8 +5,6 @@ are equal; drops invisible characters (soft hyphens, zero-width marks); and turn
 currency signs into one space. Decimal points, commas within numbers and minus signs stay.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Places of evidence in documents with how they were found, and the reasons why a text has none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

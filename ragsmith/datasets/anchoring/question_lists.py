@@ -1,7 +1,5 @@
 """Read an existing list of questions: find its columns of questions, answers, quotations and so on."""
 
-from __future__ import annotations
-
 import ast
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 As spreadsheets write them, a byte order mark, semicolons and blank rows are accepted.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ after it, which shows by how much the surrounding text was shifted. Where that e
 left, the shifts must be passed in when the piece is looked for again, as nothing in the document shows them any more.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

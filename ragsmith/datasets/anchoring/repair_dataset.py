@@ -1,7 +1,5 @@
 """Repair the evidence of a data set after its documents were edited; what is uncertain stays as it is."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping

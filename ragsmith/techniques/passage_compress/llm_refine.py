@@ -1,7 +1,5 @@
 """Iterative refinement: one summary, updated by one passage after the other (Chang et al. 2024)."""
 
-from __future__ import annotations
-
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Count

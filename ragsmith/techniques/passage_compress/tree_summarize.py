@@ -1,7 +1,5 @@
 """Tree summarisation: summarise passages in groups, then the summaries, until one text is left (Wu et al. 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """NR: keep the chunks that say much about the question and little that the others say (Verma et al. 2026, eq. 2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """NR on survival: contrastive noise removal (ReflectiveRAG) with NEST's survival score as relevance (Verma et al.)."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """SSCC: keep what reaches the threshold that was learned for its scale ("Beyond the Reranker", Singh et al.)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

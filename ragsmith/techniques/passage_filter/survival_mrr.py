@@ -1,7 +1,5 @@
 """NR-MRR: keep the chunks with the best mean reciprocal rank over NEST's scopes (NEST, Verma et al., Algorithm 1)."""
 
-from __future__ import annotations
-
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import rank

@@ -1,7 +1,5 @@
 """Abstaining: decline where the passages do not hold the answer (selective answering; Kamath et al. 2020)."""
 
-from __future__ import annotations
-
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Share

@@ -1,7 +1,5 @@
 """Reflection and revising: review the draft against the passages, and rewrite it if it fails (Madaan et al. 2023)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial

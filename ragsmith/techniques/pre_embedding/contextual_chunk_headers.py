@@ -1,7 +1,5 @@
 """Contextual chunk headers: index a chunk below the title and headings it stands under (dsRAG, McCormick 2024)."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ragsmith.models.protocols import LanguageModel

@@ -1,7 +1,5 @@
 """Cross-document tier: summaries of like chunks of several documents (Singh et al., Beyond the Reranker)."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated

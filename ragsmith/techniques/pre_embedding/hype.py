@@ -1,7 +1,5 @@
 """HyPE: index a chunk by questions it answers (Vake et al. 2025; offline after doc2query, Nogueira et al. 2019)."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.models.protocols import LanguageModel

@@ -1,7 +1,5 @@
 """RAPTOR: index chunks together with summaries of their clusters, and of those summaries (Sarthi et al. 2024)."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

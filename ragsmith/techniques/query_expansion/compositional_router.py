@@ -1,7 +1,5 @@
 """Compositional router: choose how to search by predicted nDCG ("Beyond the Reranker", Singh et al.)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any

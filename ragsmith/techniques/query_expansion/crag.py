@@ -1,7 +1,5 @@
 """CRAG, corrective retrieval: search once more, with another query, where the evidence looks weak (Yan et al. 2024)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +8,7 @@ from typing import Annotated, Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply
 from ragsmith.plugins import Count, Range
-from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
+from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE

@@ -1,7 +1,5 @@
 """Decomposition: search with the questions that a complex question consists of (Press et al. 2023)."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.index.entity_graph import names
@@ -9,7 +7,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.searching import weighted_search
+from ragsmith.techniques.fusion import weighted_search
 from ragsmith.types import Hits, Question, Search
 
 _ASKING = (

@@ -5,9 +5,8 @@ from functools import partial
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import reciprocal_rank_fusion
+from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
-from ragsmith.techniques.searching import fused_search
 from ragsmith.types import Hits, Question, Search
 
 

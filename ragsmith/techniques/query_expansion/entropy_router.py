@@ -1,7 +1,5 @@
 """Entropy router (EGR): choose how to search by how undecided the first search is (Singh et al.)."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

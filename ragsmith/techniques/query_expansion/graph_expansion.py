@@ -3,7 +3,7 @@
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.searching import weighted_search
+from ragsmith.techniques.fusion import weighted_search
 from ragsmith.types import Hits, Question, Search
 
 

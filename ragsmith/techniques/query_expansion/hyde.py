@@ -1,15 +1,12 @@
 """HyDE: search with a passage that a language model imagines would answer the question (Gao et al. 2023)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
-from ragsmith.techniques.searching import fused_search
+from ragsmith.techniques.fusion import convex_combination, fused_search, reciprocal_rank_fusion
 from ragsmith.types import Hits, Question, Search
 
 SENTENCES = 3

@@ -1,7 +1,5 @@
 """Iterative retrieval: note what the evidence says and lacks, and search again with the note (Shao et al. 2023)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

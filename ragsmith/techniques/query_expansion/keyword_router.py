@@ -1,7 +1,5 @@
 """Keyword router: choose how to search by the words of the question ("Beyond the Reranker", Singh et al.)."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.models.protocols import LanguageModel

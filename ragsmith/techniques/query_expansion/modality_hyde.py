@@ -1,7 +1,5 @@
 """Modality-aware HyDE: search also with an answer imagined as prose, as code and as a table (Singh et al.)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -9,9 +7,8 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, parse_search_text
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import best_per_chunk, highest_score, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import best_per_chunk, fused_search, highest_score, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
-from ragsmith.techniques.searching import fused_search
 from ragsmith.text.words import content_words, words
 from ragsmith.types import Hits, Question, Rankings, Scale, Search
 

@@ -1,7 +1,5 @@
 """Multi-prose HyDE: three imagined passages of different framing, the control arm of modality HyDE (Singh et al.)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial

@@ -1,14 +1,12 @@
 """Multi-query: search with several wordings of the question (Li et al. 2024)."""
 
-from __future__ import annotations
-
 import re
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.searching import weighted_search
+from ragsmith.techniques.fusion import weighted_search
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Hits, Question, Search
 

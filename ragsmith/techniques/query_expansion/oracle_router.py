@@ -1,7 +1,5 @@
 """Oracle router: search in the way that scores best by the gold labels ("Beyond the Reranker", Singh et al.)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial

@@ -1,7 +1,5 @@
 """Query rewriting: search with one better query in the question's place (Ma et al. 2023)."""
 
-from __future__ import annotations
-
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count

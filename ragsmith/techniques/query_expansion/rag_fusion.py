@@ -1,7 +1,5 @@
 """RAG-Fusion: search with related questions of other perspectives and fuse the ranks (Rackauckas 2024)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 
@@ -9,8 +7,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import reciprocal_rank_fusion
-from ragsmith.techniques.searching import fused_search
+from ragsmith.techniques.fusion import fused_search, reciprocal_rank_fusion
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 

@@ -1,7 +1,5 @@
 """SRR, self-reflective retrieval: search until a controller calls the evidence sufficient (Verma et al. 2026)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from typing import Any
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean_reply, strip_marks
 from ragsmith.plugins import Amount, Count, Share
-from ragsmith.techniques.controlling import FITTED, GIVEN, fit_least
+from ragsmith.techniques.acceptance import FITTED, GIVEN, fit_least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.iterative import missing_words

@@ -1,7 +1,5 @@
 """Step-back prompting: search also with a broader question behind the one asked (Zheng et al. 2023)."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ragsmith.index.entity_graph import names
@@ -9,8 +7,8 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_query
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import weighted_search
 from ragsmith.techniques.query_expansion.query_rewriting import specificity
-from ragsmith.techniques.searching import weighted_search
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 

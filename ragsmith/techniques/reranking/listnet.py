@@ -1,7 +1,5 @@
 """ListNet reranking: a learned linear score over a cross-encoder's score and eight other signals (Cao et al. 2007)."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

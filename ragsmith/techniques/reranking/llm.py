@@ -1,7 +1,5 @@
 """Listwise reranking: a language model reads all candidates at once and names their order (Sun et al. 2023)."""
 
-from __future__ import annotations
-
 import re
 from functools import cache, partial
 

@@ -1,7 +1,5 @@
 """ListNet: order what BM25 and vectors find by a learned linear score over fifteen signals (Cao et al. 2007)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

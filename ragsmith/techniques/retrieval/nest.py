@@ -1,7 +1,5 @@
 """NEST: rank chunks by where they survive among documents, sections and chunks (nested evidence, Verma et al.)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

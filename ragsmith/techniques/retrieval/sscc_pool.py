@@ -1,7 +1,5 @@
 """SSCC over a pool: sources keep their scores until each hit has met the threshold of its scale (Singh et al.)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.datasets.anchoring.alignment import align
+from ragsmith.datasets.anchoring.quotations import align
 
 
 def distance(one, other):
