@@ -66,9 +66,6 @@ def test_a_declining_answer_is_recognised(answer, declined):
     assert declines(answer) is declined
 
 
-# --- what chat models reply ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("reply", "claims"),
     [
@@ -146,9 +143,6 @@ def test_a_chat_model_is_asked_twice():
     model = Gateway().language_model(Chat("One thing.", "maybe", "who knows"), meter)
     with pytest.raises(ModelError, match="support"):
         faithfulness(case("One thing.", GUILD), model)
-
-
-# --- by words --------------------------------------------------------------------------------------------------------
 
 
 def claims(answer):

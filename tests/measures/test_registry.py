@@ -73,12 +73,6 @@ def test_every_measure_says_what_it_is():
     }
 
 
-def test_tools_are_handed_in_by_the_type_of_the_argument():
-    assert measures()["judge"].tools == {"language_model": "judge"}
-    assert measures()["similarity"].tools == {"embedder": "embedder"}
-    assert measures()["recall"].tools == {}
-
-
 @pytest.mark.parametrize("name", ["recall", "fitness", "calls", "question", "place"])
 def test_a_name_that_is_taken_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} is registered twice, or has the name of something else"):

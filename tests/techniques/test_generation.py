@@ -23,9 +23,6 @@ def ask(question, context=CONTEXT):
     return answer_offline(MODEL, sample=0, question=question, context=context)
 
 
-# --- blocks ----------------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.text(alphabet="a[]12 \n\r\u2028\u200b", max_size=30), max_size=5))
 @example(["[1] a\n[2] b\n\n[3] c", "\u200b[1] d", "a\r[2] e"])
 @settings(max_examples=100)
@@ -40,9 +37,6 @@ def test_blocks_are_read_back_and_cannot_be_forged(texts):
 
 def test_only_block_marks_at_the_beginning_of_a_line_are_changed():
     assert numbered(["See [2].\n [3] Smith"]) == "[1] See [2].\n (3) Smith"
-
-
-# --- citations -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -71,9 +65,6 @@ def test_refuses_a_reply_without_text(reply):
         parse_citations(reply, 2)
 
 
-# --- the stage -------------------------------------------------------------------------------------------------------
-
-
 def test_asks_for_an_answer_from_the_prompt():
     model = ScriptedModel({"answer": [("In 1598.", (1,))]})
     prompt = prompt_of("one", "two")
@@ -94,9 +85,6 @@ def test_the_request_holds_question_and_blocks_and_nothing_is_filled_twice():
     shown = answer_task(1).render({"question": "What is {context}?", "context": numbered(["{question}"])})
     assert "What is {context}?" in shown
     assert "[1] {question}" in shown
-
-
-# --- the extractive reader -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

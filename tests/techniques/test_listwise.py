@@ -70,34 +70,6 @@ def test_the_minimum_is_found_from_far_away():
     assert found == pytest.approx(found_by_scipy(observations, [1.0] * 15, centre, curvature), abs=1e-5)
 
 
-@pytest.mark.parametrize("times", TIMES[1:])
-def test_general_questions_weigh_as_many_as_they_are(times):
-    observations, known = random_questions(7, TRUE, 12), general()
-    found = adapt(Lists.from_observations(observations), known, times)
-    expected = found_by_scipy(observations, [float(times)] * 12, known.weights, known.questions * known.curvature)
-    assert found == pytest.approx(expected, abs=5e-7)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_gradient_and_hessian_are_the_differences_of_the_loss(seed):
-    draw = np.random.default_rng(seed)
-    observations, counts, at = random_questions(seed, TRUE, 6), draw.uniform(0.5, 3, 6), draw.normal(size=4)
-    lists = Lists.from_observations(observations)
-    assert lists.losses(at) == pytest.approx([loss_of(at, one)[0] for one in observations])
-
-    def total(weights):
-        return float(sum(n * loss_of(weights, one)[0] for n, one in zip(counts, observations, strict=True)))
-
-    gradient, hessian = lists.slope(at, counts)
-    steps = 1e-4 * np.eye(4)
-    slopes = [(total(at + step) - total(at - step)) / 2e-4 for step in steps]
-    bends = [
-        [total(at + s + t) - total(at + s - t) - total(at - s + t) + total(at - s - t) for s in steps] for t in steps
-    ]
-    assert gradient == pytest.approx(np.array(slopes), abs=1e-6)
-    assert hessian == pytest.approx(np.array(bends) / 4e-8, abs=1e-5)
-
-
 # --- what teaches, and what does not ---------------------------------------------------------------------------------
 
 rows = st.lists(st.tuples(*[st.integers(-8, 8).map(lambda n: n / 4)] * 4).map(list), min_size=2, max_size=5)
@@ -203,19 +175,6 @@ def test_a_signal_that_is_not_there_cannot_be_left_out():
 # --- signals and scores ----------------------------------------------------------------------------------------------
 
 columns = st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=1, max_size=12).map(np.array)
-
-
-@settings(max_examples=60)
-@given(columns, st.sampled_from([0.125, 1.0, 7.0, 1000.0]), st.integers(-1000, 1000))
-def test_a_signal_may_be_moved_and_stretched(found, stretch, shift):
-    one, other = found.T.astype(float)
-    weights = {"one": 0.7, "other": -0.3}
-    plain, moved = (
-        score_rows(standardize([column, other]), ("one", "other"), weights) for column in (one, stretch * one + shift)
-    )
-    assert moved == pytest.approx(plain, abs=2e-6)
-    apart = np.abs(np.subtract.outer(plain, plain)) > 1e-5
-    assert (np.less.outer(moved, moved) == np.less.outer(plain, plain))[apart].all()
 
 
 @settings(max_examples=60)

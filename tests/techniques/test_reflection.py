@@ -49,39 +49,26 @@ def never(now, before):
     return False
 
 
-# --- stop reasons ----------------------------------------------------------------------------------------------------
+SETTLED = partial(has_converged, rule="corrected", beta=0.5, tau=0.1)
 
 
-def test_sufficient_evidence_ends_the_loop_at_once():
-    script = Script([True])
-    reflection = reflect("Q", script.look, numbered, never, 3)
-    assert reflection == Reflection((Round("Q", (), (), True),), "sufficient")
-
-
-def test_sufficient_evidence_ends_the_loop_later():
-    script = Script([False, False, True])
-    reflection = reflect("Q", script.look, numbered, never, 3)
-    assert [done.query for done in reflection.rounds] == ["Q", "Q+", "Q++"]
-    assert [done.sufficient for done in reflection.rounds] == [False, False, True]
-    assert reflection.stop == "sufficient"
-
-
-def test_hits_that_do_not_change_end_the_loop():
-    script = Script([False] * 4, [ranked_from(0), ranked_from(3), ranked_from(3), ranked_from(0)])
-    reflection = reflect("Q", script.look, numbered, partial(has_converged, rule="corrected", beta=0.5, tau=0.1), 3)
-    assert (script.queries, reflection.stop) == (["Q", "Q+", "Q++"], "converged")
-
-
-def test_a_verdict_goes_before_convergence():
-    script = Script([False, True], [ranked_from(0), ranked_from(0)])
-    assert reflect("Q", script.look, numbered, lambda now, before: True, 3).stop == "sufficient"
-
-
-@pytest.mark.parametrize("reformulations", [0, 1, 3])
-def test_the_budget_ends_the_loop(reformulations):
-    script = Script([False] * 9)
-    reflection = reflect("Q", script.look, numbered, never, reformulations)
-    assert (len(script.queries), reflection.stop) == (reformulations + 1, "budget")
+@pytest.mark.parametrize(
+    ("verdicts", "found", "settled", "reformulations", "queries", "stop"),
+    [
+        ([True], [], never, 3, ["Q"], "sufficient"),
+        ([False, False, True], [], never, 3, ["Q", "Q+", "Q++"], "sufficient"),
+        ([False] * 4, [0, 3, 3, 0], SETTLED, 3, ["Q", "Q+", "Q++"], "converged"),
+        ([False] * 4, [], SETTLED, 3, ["Q", "Q+"], "converged"),  # nothing was found twice
+        ([False, True], [0, 0], SETTLED, 3, ["Q", "Q+"], "sufficient"),  # a verdict goes before convergence
+        ([False], [], never, 0, ["Q"], "budget"),
+        ([False] * 4, [], never, 3, ["Q", "Q+", "Q++", "Q+++"], "budget"),
+    ],
+)
+def test_the_loop_ends_for_the_first_reason(verdicts, found, settled, reformulations, queries, stop):
+    script = Script(verdicts, [ranked_from(start) for start in found])
+    reflection = reflect("Q", script.look, numbered, settled, reformulations)
+    assert (script.queries, reflection.stop) == (queries, stop)
+    assert [done.sufficient for done in reflection.rounds] == verdicts[: len(queries)]
 
 
 def test_no_new_candidate_ends_the_loop():
@@ -104,9 +91,6 @@ def test_the_loop_is_bounded_and_searches_nothing_twice_whatever_the_model_says(
     assert len(set(folded)) == len(folded)
     assert not any(done.sufficient for done in reflection.rounds[:-1])
     assert (reflection.stop == "sufficient") == reflection.rounds[-1].sufficient
-
-
-# --- the rule --------------------------------------------------------------------------------------------------------
 
 
 def test_confidence_is_the_mean_of_the_five_best_normalised_scores():
@@ -136,13 +120,6 @@ def test_delta_by_hand():
         assert has_converged(now, before, rule=rule, beta=0.0, tau=0.501)
 
 
-def test_two_searches_that_find_nothing_have_converged():
-    assert has_converged((), (), rule="corrected", beta=0.5, tau=0.1)
-
-
-# --- what is kept ----------------------------------------------------------------------------------------------------
-
-
 def test_what_is_kept_without_sufficient_evidence():
     flat, steep = ranked_from(0, [0.9, 0.8, 0.8, 0.1]), ranked_from(2, [0.9, 0.2, 0.1])
     reflection = Reflection((Round("Q", flat, (), False), Round("Q+", steep, (), False)), "budget")
@@ -162,9 +139,6 @@ def test_sufficient_evidence_is_kept_as_it_is(keep):
         select_hits(Reflection((Round("Q", flat, (), False), Round("+", steep, (), True)), "sufficient"), keep) == steep
     )
     assert select_hits(Reflection((Round("Q", flat, (), False),), "no candidate"), keep) == flat
-
-
-# --- the next query --------------------------------------------------------------------------------------------------
 
 
 def test_ties_go_to_the_first_candidate_that_was_not_tried():

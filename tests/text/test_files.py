@@ -3,10 +3,8 @@
 import os
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ragsmith.text.files import TextError, decode, line_at, read_bytes, read_text, shown, size
+from ragsmith.text.files import TextError, decode, read_bytes, read_text, shown
 
 
 def test_line_ends_are_kept(tmp_path):
@@ -67,20 +65,6 @@ def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path):
         read_bytes(path, limit=3)
     with pytest.raises(TextError, match="is missing"):
         read_bytes(tmp_path / "b.pdf", limit=4)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 bytes"), (1024, "1 KiB"), (16 << 20, "16 MiB"), (1500, "1500 bytes")]
-)
-def test_sizes_for_people(count, text):
-    assert size(count) == text
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text("ab\n", max_size=30), st.data())
-def test_line_numbers_agree_with_splitting(text, data):
-    offset = data.draw(st.integers(0, len(text)))
-    assert line_at(text, offset) == len(text[:offset].split("\n"))
 
 
 def test_values_are_shown_on_one_short_line():

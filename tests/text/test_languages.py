@@ -117,15 +117,6 @@ def test_a_question_counts_a_term_once_however_many_languages_have_it():
     assert sorted(asked) == sorted(["rabatt", "rabatt", stem("mieten", "de"), stem("mieten", "en")])
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.text(max_size=40))
-def test_english_alone_is_read_as_if_no_language_was_given(text):
-    assert terms_among(["en", "en"])(text) == terms_among([])(text) == terms(text)
-    texts = [text, "The courts applied the limitation", "Nothing to see"]
-    given_none, given_english = BM25(texts), BM25(texts, languages=["en"] * 3)
-    assert given_none.scores(text).tolist() == given_english.scores(text).tolist()
-
-
 @pytest.mark.parametrize(
     ("text", "language", "expected"),
     [

@@ -33,9 +33,6 @@ def pick(relevance, similarity, **parameters):
     return choose(relevance, similarity, **named)
 
 
-# --- the worked example ----------------------------------------------------------------------------------------------
-
-
 def test_one_shot_scores_of_the_worked_example():
     rho = contrast(RELEVANCE, SIMILARITY)
     assert rho == (0.5, 0.5, 0.0)
@@ -66,17 +63,11 @@ def test_kept_hits_keep_score_and_order():
     assert published == hits[:2]
 
 
-# --- the divisor that the paper leaves open --------------------------------------------------------------------------
-
-
 def test_divisors():
     assert contrast(RELEVANCE, SIMILARITY, "all") == pytest.approx((2 / 3, 2 / 3, 0.0))
     assert contrast(RELEVANCE, SIMILARITY, "sum_abs") == (0.5, 0.5, 0.0)  # 1 of the 2 that all pairs sum to
     opposite = ((1.0, -0.5), (-0.5, 1.0))
     assert contrast((0.0, 0.0), opposite, "sum_abs") == (0.5, 0.5)
-
-
-# --- edges -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["greedy", "count", "nucleus"])
@@ -92,17 +83,6 @@ def test_none_one_and_vectors_of_zeros(mode, divisor):
     assert [hit.chunk.id for hit in kept("0 0", "1 0")] == ["c2"]
 
 
-@pytest.mark.parametrize("mode", ["greedy", "count", "nucleus"])
-def test_ties_go_to_the_better_ranked(mode):
-    n = 4
-    assert pick([0.5] * n, [[0.2] * n for _ in range(n)], mode=mode, share=0.5) == (0, 1)
-
-
-def test_a_share_of_a_whole_number_is_that_number():
-    for n, share, expected in ((10, 0.7, 7), (10, 0.3, 3), (3, 0.1, 1), (7, 1.0, 7), (20, 0.55, 11)):
-        assert len(pick([0.0] * n, np.eye(n).tolist(), mode="count", share=share)) == expected
-
-
 def test_nucleus_counts_equal_shares_exactly():
     assert [nucleus([0.1] * 10, share) for share in (0.1, 0.3, 0.7, 1.0)] == [1, 3, 7, 10]
 
@@ -115,9 +95,6 @@ def test_of_twenty_candidates_the_published_share_keeps_fourteen_and_nothing_cut
     sizes = {mode: len(nr(**asked, mode=mode)) for mode in ("count", "nucleus", "greedy")}
     assert sizes["nucleus"] < 14 == sizes["count"] == sizes["greedy"]
     assert len(nr(**asked, keep_at_most=10)) == 10
-
-
-# --- properties ------------------------------------------------------------------------------------------------------
 
 
 @st.composite

@@ -38,9 +38,6 @@ def brute_force(scored, objective):
     return [score >= best[1] for score, _ in scored]
 
 
-# --- the fit ---------------------------------------------------------------------------------------------------------
-
-
 @given(
     st.lists(st.tuples(st.integers(-8, 8).map(lambda n: n / 4), st.booleans()), min_size=1, max_size=25),
     st.sampled_from(OBJECTIVES),
@@ -91,9 +88,6 @@ def test_a_scale_without_data_or_with_one_class_is_kept_whole(chunks):
     for scale in (Scale.BM25, Scale.COSINE):
         hits = hits_of(chunks, [0.3, 0.2, -0.1], scale)
         assert sscc(QUESTION, hits, fitted=Fitted(numbers)) == hits
-
-
-# --- what is observed, and how the numbers are used ------------------------------------------------------------------
 
 
 def test_observations_are_plain(chunks):
@@ -154,9 +148,6 @@ def test_the_published_constants_need_no_questions(chunks):
         assert sscc(QUESTION, hits, fitted=Fitted({}), objective="published") == hits[:kept]
     with pytest.raises(ValueError, match="give per_scale=True with them"):
         sscc(QUESTION, (), fitted=Fitted({}), objective="published", per_scale=False)
-
-
-# --- two scales: when thresholds of their own pay --------------------------------------------------------------------
 
 
 def test_scaling_within_the_list_needs_no_second_threshold(chunks):

@@ -34,9 +34,6 @@ def surviving(*profiles):
     return tuple(replace(hit, survival=profile) for hit, profile in zip(hits, profiles, strict=True))
 
 
-# --- the mean reciprocal rank ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("aggregate", "expected"),
     [
@@ -79,9 +76,6 @@ def test_ties_go_to_more_scopes_then_the_best_rank(aggregate, worse, better):
 def test_directly_behind_nest_it_is_top_k(aggregate, k, query):
     [hits] = nest(INDEX, (query,), embedder=EMBEDDER, aggregate=aggregate)
     assert survival_mrr(QUESTION, hits, aggregate=aggregate, k=k) == top_k(QUESTION, hits, k=k)
-
-
-# --- against redundancy ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

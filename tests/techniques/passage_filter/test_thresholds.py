@@ -24,9 +24,6 @@ def test_the_best_by_the_last_score_are_kept_and_equal_ones_go_by_chunk(chunks):
     assert [hit.chunk.id for hit in equal] == ["flood:0", "flood:1"]
 
 
-# --- relative to the list --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("scale", "low", "high"),
     [
@@ -69,9 +66,6 @@ def test_the_head_of_the_ranking_is_kept(scores, threshold):
     assert 1 <= len(kept) <= 5
     dropped = [hit.score for hit in hits if hit not in kept]
     assert not dropped or min(hit.score for hit in kept) >= max(dropped)
-
-
-# --- a fixed one -----------------------------------------------------------------------------------------------------
 
 
 class AngleEmbedder:

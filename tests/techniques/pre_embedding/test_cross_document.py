@@ -83,9 +83,6 @@ documents_of_texts = st.lists(
 )
 
 
-# --- anchors ---------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=50, deadline=None)
 @given(documents_of_texts, st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 0.5, 0.9]))
 def test_nodes_are_the_clusters_around_anchors_that_span_two_documents(documents, size, least):
@@ -131,9 +128,6 @@ def test_a_document_about_something_else_costs_no_call():
     after = tier(corpus([*documents, [plain[4]]]), gateway, size=4, min_cosine=0.5)
     assert not after.keys() & before.keys()
     assert gateway.counts()["language_model"].made == 2
-
-
-# --- both partitions -------------------------------------------------------------------------------------------------
 
 
 @every_partition

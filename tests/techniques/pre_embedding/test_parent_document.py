@@ -25,10 +25,6 @@ def test_windows_of_two_sentences_share_one():
     )
 
 
-def test_windows_of_one_sentence_do_not_overlap():
-    assert keys("One is here. Two is here.", window=1) == ("One is here.", "Two is here.")
-
-
 @pytest.mark.parametrize("sentences", range(1, 9))
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
 def test_windows_cover_every_sentence_and_none_lies_in_another(sentences, window):
@@ -36,10 +32,6 @@ def test_windows_cover_every_sentence_and_none_lies_in_another(sentences, window
     pieces = keys(text, window=window)
     assert all(any(f"number {i} " in piece for piece in pieces) for i in range(sentences))
     assert not any(a != b and a in b for a in pieces for b in pieces)
-
-
-def test_what_is_read_is_the_chunk(chunks):
-    assert tuple(entry.chunk for entry in parent_document(chunks)) == chunks
 
 
 def test_equal_pieces_are_one_key():

@@ -2,16 +2,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
     lexical,
     observe,
     predicted_best,
-    principal_components,
-    ridge,
     solve,
 )
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES
@@ -35,9 +31,6 @@ def observations(n=40):
     return [seen(number, draw) for number in range(n)]
 
 
-# --- features --------------------------------------------------------------------------------------------------------
-
-
 def test_lexical_features():
     found = lexical("Which is older, the guild of Oswin Tarrel or Velmouth harbour?", [0.5, 0.3, 1.0])
     assert len(found) == 26
@@ -52,33 +45,6 @@ def test_features_of_almost_nothing():
     assert lexical("Compare both", [0.4])[14:] == (0, 1, 1, 0, 2, 1, 0.4, 0.4, 0, 0, 0, 1)
     assert lexical("x", [0.0, 0.0])[20:] == (0.0,) * 6
     assert all(type(value) is float for value in lexical("Who?", [1, 2]))
-
-
-# --- the fit ---------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(2, 12), st.integers(1, 6), st.sampled_from([0.1, 1.0, 10.0]))
-@settings(max_examples=30)
-def test_ridge_minimises_its_loss(rows, columns, alpha):
-    draw = np.random.default_rng(rows * 10 + columns)
-    design, targets = draw.normal(size=(rows, columns)), draw.normal(size=(rows, 3))
-    slopes = ridge(design, targets, alpha)
-    # least squares on rows that pull each slope towards 0
-    stacked = np.vstack([design, np.sqrt(alpha) * np.eye(columns)])
-    wanted = np.linalg.lstsq(stacked, np.vstack([targets, np.zeros((columns, 3))]), rcond=None)[0]
-    assert slopes == pytest.approx(wanted)
-
-
-def test_principal_components_are_those_of_the_covariance():
-    rows = np.random.default_rng(1).normal(size=(30, 12)) * np.arange(1, 13)
-    centred = rows - rows.mean(axis=0)
-    found = principal_components(centred)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    wanted = vectors[:, ::-1][:, :8].T
-    assert found.shape == (8, 12)
-    assert np.abs(np.sum(found * wanted, axis=1)) == pytest.approx(np.ones(8))
-    assert principal_components(np.zeros((5, 12))).shape == (0, 12)
-    assert principal_components(centred[:1] - centred[:1]).shape == (0, 12)
 
 
 def test_the_map_is_that_of_standardising_projecting_and_regressing():
@@ -129,17 +95,9 @@ def test_questions_without_gold_teach_nothing():
         solve([blank], alpha=1.0)
 
 
-def test_one_question_is_enough_to_run():
-    numbers = solve(observations(1), alpha=1.0)
-    assert predicted_best(numbers, [1.0] * 38) == "semantic"
-
-
 def test_another_embedder_is_noticed():
     with pytest.raises(ValueError, match="fitted on 38 features and a question has 282; fit it again"):
         predicted_best(solve(observations(4), alpha=1.0), [0.0] * 282)
-
-
-# --- the whole -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

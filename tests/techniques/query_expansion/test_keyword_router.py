@@ -53,11 +53,6 @@ def test_the_corrected_rule(text, strategy):
     assert correct(text) == strategy
 
 
-def test_a_question_mark_decides_nothing():
-    for text in ("Who rings the bell", "Why was the wall not repaired", "Compare the two towns", "The bell"):
-        assert correct(text) == correct(text + "?")
-
-
 def test_each_strategy_is_carried_out(search, chunks):
     def found(text, rule):
         model = ScriptedModel({"imagine_passage": ["A passage."], "broader_question": ["The town?"]})

@@ -179,10 +179,6 @@ def test_a_verdict_that_cannot_be_read_is_refused(reply):
         CONTROL.parse(reply)
 
 
-def test_a_chat_model_is_sure_or_not():
-    assert (CONTROL.parse("Sufficient"), CONTROL.parse("Insufficient")) == (1.0, 0.0)
-
-
 def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped():
     reply = """Here they are:
     <query>"Who pays
@@ -232,7 +228,3 @@ def test_offline_sub_questions_are_the_clauses(extractive):
     found = extractive.run(SUB_QUERIES, question=question, n=5)
     assert [query for query, _ in found] == ["How are harbour dues raised?", "When was the Salt Guild founded?"]
     assert extractive.run(SUB_QUERIES, question="Who rings the bell?", n=5) == ()
-
-
-def test_offline_a_question_without_words_has_no_candidate(extractive):
-    assert extractive.run(REFORMULATE, question="?", query="?", passages=(), n=5) == ()

@@ -165,39 +165,6 @@ def agrees(listed, query, pool=40):
         assert row == pytest.approx(expected[key], abs=2e-4), key
 
 
-def test_signals_of_four_chunks_as_numbers():
-    listed = entries(
-        chunk("a", 0, "salt", title="The salt", headings=("Salt", "Bell")),
-        chunk("a", 1, "bell 1620", title="The salt"),
-        chunk("a", 2, "mud"),
-        chunk("b", 0, "salt bell Brandt", title="Bell"),
-    )
-    rows = by_hand(listed, "salt bell Brandt 1620", 2)
-    once, twice = math.log(1 + 3.5 / 1.5), math.log(1 + 2.5 / 2.5)  # idf of a word in one chunk of four, and in two
-    lengths = {1: 1.2 * (0.25 + 0.75 / 1.75), 2: 1.2 * (0.25 + 1.5 / 1.75), 3: 1.2 * (0.25 + 2.25 / 1.75)}
-    best, middle, low = (
-        (once + 2 * twice) / (1 + lengths[3]),
-        (once + twice) / (1 + lengths[2]),
-        twice / (1 + lengths[1]),
-    )
-    every = 2 * once + 2 * twice
-    expected = {
-        "a:0": [0, 0, 2**-0.5 / 2**-0.5 - 1, 1 / 7, middle / best, math.log(3), 0, middle / best, math.log(5)],
-        "a:1": [0, 1 / 7, 0, 0, middle / best, math.log(3), low / best, 0, math.log(10)],
-        "b:0": [1, 1 / 6, 1, 1 / 6, 1, 0, 0, 0, math.log(17)],
-    }
-    assert rows.keys() == expected.keys()
-    for key, row in rows.items():
-        assert [row[name] for name in list(SIGNALS)[:9]] == pytest.approx(expected[key], abs=1e-5)
-    assert [rows[key]["shared_words"] for key in expected] == [0.25, 0.5, 0.75]
-    assert [rows[key]["word_pairs"] for key in expected] == pytest.approx([0, 0, 2 / 3])
-    assert [rows[key]["names"] for key in expected] == pytest.approx([0, once / every, once / every])
-    assert [rows[key]["numbers"] for key in expected] == [0, 1, 0]
-    assert [rows[key]["title"] for key in expected] == pytest.approx([twice / every, twice / every, twice / every])
-    assert [rows[key]["headings"] for key in expected] == pytest.approx([2 * twice / every, 0, 0])
-    agrees(listed, "salt bell Brandt 1620", 2)
-
-
 text = st.lists(st.sampled_from(["salt", "bell", "dues", "wall", "mud", "1620", "Brandt", "rings"]), max_size=5).map(
     " ".join
 )

@@ -65,9 +65,6 @@ def test_the_graph_finds_only_chunks_that_are_indexed(chunks, entity_graph):
     assert {hit.chunk.doc for hit in hits} == {"flood"}
 
 
-# --- words and vectors -----------------------------------------------------------------------------------------------
-
-
 def test_convex_is_the_weighted_mean_of_min_max_scores(index, embedder):
     expected = {}
     for weight, side in ((0.25, vector(index, QUERIES, embedder=embedder)), (0.75, bm25(index, QUERIES))):
@@ -111,9 +108,6 @@ def test_words_that_match_nothing_leave_the_vector_side(index, embedder, entity_
     expected = ids(vector(index, query, embedder=embedder, k=5)[0])
     assert ids(hybrid(index, query, embedder=embedder, k=5)[0]) == expected
     assert ids(complete_hybrid(index, query, embedder=embedder, entity_graph=entity_graph, k=5)[0]) == expected
-
-
-# --- all three -------------------------------------------------------------------------------------------------------
 
 
 def test_the_graph_has_its_share(index, embedder, entity_graph):
