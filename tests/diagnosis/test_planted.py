@@ -91,33 +91,10 @@ WORLDS = (
         ),
         "Herring is smoked over alder wood behind the chapel.",
     ),
-    World(
-        "At what age may an apprentice of the guild sign a contract?",
-        "An apprentice may sign a contract at the age of 17.",
-        "An apprentice of the guild may sign a contract at the age of 17.",
-        "Seventeen summers are enough, says the old rule.",
-        "An apprentice may sign a contract at the age of 21.",
-        (
-            "An apprentice of the guild reads the contract: the guild, the contract, the apprentice and the age.",
-            "The guild of the apprentice keeps a contract, and the contract of the guild has an age.",
-            "May an apprentice of the guild sign, and may the guild sign a contract of an apprentice?",
-        ),
-        "Blue dye comes from woad that grows along the ditch.",
-    ),
-    World(
-        "How many sheep may graze on the common meadow in winter?",
-        "In winter 60 sheep may graze on the meadow.",
-        "In winter 60 sheep may graze on the common meadow.",
-        "The flock there numbers 60 head once snow lies.",
-        "In winter 80 sheep may graze on the meadow.",
-        (
-            "Sheep on the common meadow graze in winter, and in winter the common meadow has sheep to graze.",
-            "The common meadow in winter: how sheep graze on the common meadow when the meadow is common.",
-            "Many sheep graze on the common meadow, and many sheep of the common meadow graze in winter.",
-        ),
-        "The miller grinds rye on the last Friday of each month.",
-    ),
 )
+
+FOUR = WORLDS * 2
+"""One for each way to plant a failure."""
 
 
 class Says:
@@ -186,7 +163,7 @@ def small_talk(question: Question, prompt: Prompt, answer: Answer) -> Answer:
 
 def misreads(question: Question, prompt: Prompt, answer: Answer) -> Answer:
     """Get the numbers of the passages wrong."""
-    wrong = {"12": "30", "45": "95", "17": "21", "60": "80"}
+    wrong = {"12": "30", "45": "95"}
     return Answer(" ".join(wrong.get(word, word) for word in answer.text.rstrip(".").split()) + ".")
 
 
@@ -251,22 +228,9 @@ def apart(*texts: str) -> dict[str, str]:
     return {f"text-{place}": text for place, text in enumerate(texts)}
 
 
-def all_plants() -> Iterator[Plant]:
-    yield from not_in_the_index()
-    yield from cut_by_chunking()
-    yield from below_k()
-    yield from lost_by_the_reranker()
-    yield from cut_by_the_filter()
-    yield from lost_in_compression()
-    yield from cut_from_the_prompt()
-    yield from read_and_not_used()
-    yield from contradicted()
-    yield from refused()
-
-
 def not_in_the_index() -> Iterator[Plant]:
     """Headings are in no chunk, be they all that says it, and pre-embedding may leave things out."""
-    cause, (a, b, c, d) = Cause.NOT_INDEXED, WORLDS
+    cause, (a, b, c, d) = Cause.NOT_INDEXED, FOUR
     heading = f"# Rules\n\n## {a.near}\n\n{a.decoys[0]}\n"
     documents = {"rules": heading, **apart(*a.decoys[1:])}
     yield Plant(cause, a, documents, (a.decoys[0], a.near), {"retrieval": "bm25"})
@@ -294,129 +258,148 @@ def cut_by_chunking() -> Iterator[Plant]:
         ("top_k", {"k": 1}),
     )
     retrievals = ("bm25", "vector", "bm25", "hybrid")
-    for world, passage_filter, retrieval in zip(WORLDS, filters, retrievals, strict=True):
+    for world, passage_filter, retrieval in zip(FOUR, filters, retrievals, strict=True):
         rule = f"{world.question.rstrip('?')}, asks the rule, and answers: {'; '.join(steps)}."
         options: dict[str, Option] = {"retrieval": retrieval, "passage_filter": passage_filter}
         documents = {"rules": f"{world.beside}\n\n{rule}\n\nWhoever asks again is told the same.\n"}
         yield Plant(Cause.CUT_BY_CHUNKING, world, documents, (rule,), options, 120, answer=f"It is so: {steps[3]}.")
 
 
-def below_k() -> Iterator[Plant]:
-    """The gold has none of the question's words, and everything else has all of them."""
-    ways: tuple[dict[str, Option], ...] = (
-        {"retrieval": ("bm25", {"k": 3})},
-        {"retrieval": ("vector", {"k": 2})},
-        {"retrieval": ("bm25", {"k": 2}), "reranking": "backwards"},
-        {"retrieval": ("bm25", {"k": 3}), "query_expansion": "decomposition"},
-    )
-    for world, options in zip(WORLDS, ways, strict=True):
-        yield Plant(Cause.NOT_RETRIEVED, world, apart(*world.decoys, world.far), (world.far,), options)
+Way = dict[str, Any]
+"""Options of a pipeline; ``model`` is what answers instead of the embedded model."""
 
 
-def lost_by_the_reranker() -> Iterator[Plant]:
-    """The gold is found first, by words that nothing else has."""
-    ways: tuple[dict[str, Option], ...] = (
-        {"reranking": "backwards", "passage_filter": ("top_k", {"k": 1})},
-        {"reranking": "without_the_first"},
-        {"reranking": "shortest_first", "passage_filter": ("top_k", {"k": 2})},
-        {"reranking": ("cross_encoder", {"first_stage_weight": 0.0}), "passage_filter": ("top_k", {"k": 1})},
-    )
-    for world, options in zip(WORLDS, ways, strict=True):
-        words = world.question.rstrip("?").split()
-        others = [f"Of the {word} {world.beside.lower()}" for word in words[-4:]]
-        long = (
-            f"{world.near} It has been so for as long as anybody can remember, and the elders see no reason to change."
-        )
-        models = {"cross_encoder": Dislikes()}
-        documents = apart(*others, long)
-        yield Plant(
-            Cause.LOST_BY_RERANKER, world, documents, (world.near,), {"retrieval": "bm25", **options}, models=models
-        )
+@dataclass(frozen=True)
+class Shape:
+    """A failure that is planted in each world: documents, the gold among them, and the pipelines that lose it."""
+
+    texts: Callable[[World], Sequence[str]]
+    gold: Callable[[World], str]
+    ways: Sequence[Way]
+    further: Way = field(default_factory=dict)
 
 
-def cut_by_the_filter() -> Iterator[Plant]:
-    """All is retrieved, and the decoys stand in front: the gold has one word of the question, and they have all."""
-    ways: tuple[dict[str, Option], ...] = (
-        {"retrieval": "bm25", "passage_filter": ("top_k", {"k": 1})},
-        {"retrieval": "bm25", "passage_filter": ("top_k", {"k": 2})},
-        {"retrieval": "bm25", "passage_filter": ("similarity_threshold", {"keep_at_most": 1})},
-        {"retrieval": "hybrid", "passage_filter": ("top_k", {"k": 1})},
-    )
-    for world, options in zip(WORLDS, ways, strict=True):
-        documents = apart(*(f"{world.question} {decoy}" for decoy in world.decoys), world.mentioned)
-        yield Plant(Cause.CUT_BY_FILTER, world, documents, (world.mentioned,), options)
+def one_word_each(world: World) -> list[str]:
+    """Texts with a word of the question each, and the gold in a long text."""
+    words = world.question.rstrip("?").split()
+    others = [f"Of the {word} {world.beside.lower()}" for word in words[-4:]]
+    long = f"{world.near} It has been so for as long as anybody can remember, and the elders see no reason to change."
+    return [*others, long]
 
 
-def lost_in_compression() -> Iterator[Plant]:
-    """The gold stands last in a paragraph about the question, and says it in words of its own."""
-    ways: tuple[dict[str, Option], ...] = (
-        {"passage_compress": ("tree_summarize", {"max_words": 15})},
-        {"passage_compress": ("llm_refine", {"max_words": 15})},
-        {"passage_compress": ("tree_summarize", {"max_words": 15}), "passage_augment": "prev_next"},
-        {"passage_compress": "first_sentence"},
-    )
-    for world, options in zip(WORLDS, ways, strict=True):
-        text = f"{world.decoys[0]} {world.decoys[1]} {world.far}"
-        documents = {"text": text, **apart(world.decoys[2], world.beside)}
-        yield Plant(Cause.LOST_IN_COMPRESSION, world, documents, (world.far,), {"retrieval": "bm25", **options})
+def decoys_and(gold: Callable[[World], str]) -> Callable[[World], list[str]]:
+    return lambda world: [*world.decoys, gold(world)]
 
 
-def cut_from_the_prompt() -> Iterator[Plant]:
-    """The gold is kept, in the last place, and what follows the filter has no room for it."""
-    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
-        ({}, {"language_model": Says("The weather changes quickly.", 1500)}),
-        ({"prompt_maker": "first_alone"}, {}),
-        ({"passage_augment": ("relevant_segments", {"minimum_value": 0.6})}, {}),
-        ({}, {"language_model": Says("Nobody minds the rain.", 1500)}),
-    )
-    for world, (options, models) in zip(WORLDS, ways, strict=True):
-        long = [f"{decoy} " * 8 for decoy in world.decoys]
-        documents, found = apart(*long, world.mentioned), {"retrieval": "bm25", **options}
-        yield Plant(Cause.CUT_FROM_PROMPT, world, documents, (world.mentioned,), found, models=models)
+SHAPES: dict[Cause, Shape] = {
+    # the gold has none of the question's words, and everything else has all of them
+    Cause.NOT_RETRIEVED: Shape(
+        decoys_and(lambda world: world.far),
+        lambda world: world.far,
+        (
+            {"retrieval": ("bm25", {"k": 3})},
+            {"retrieval": ("vector", {"k": 2})},
+            {"retrieval": ("bm25", {"k": 2}), "reranking": "backwards"},
+            {"retrieval": ("bm25", {"k": 3}), "query_expansion": "decomposition"},
+        ),
+    ),
+    # the gold is found first, by words that nothing else has
+    Cause.LOST_BY_RERANKER: Shape(
+        one_word_each,
+        lambda world: world.near,
+        (
+            {"reranking": "backwards", "passage_filter": ("top_k", {"k": 1})},
+            {"reranking": "without_the_first"},
+            {"reranking": "shortest_first", "passage_filter": ("top_k", {"k": 2})},
+            {"reranking": ("cross_encoder", {"first_stage_weight": 0.0}), "passage_filter": ("top_k", {"k": 1})},
+        ),
+        {"retrieval": "bm25"},
+    ),
+    # all is retrieved: the gold has one word of the question, and the decoys in front of it have all
+    Cause.CUT_BY_FILTER: Shape(
+        lambda world: [*(f"{world.question} {decoy}" for decoy in world.decoys), world.mentioned],
+        lambda world: world.mentioned,
+        (
+            {"passage_filter": ("top_k", {"k": 1})},
+            {"passage_filter": ("top_k", {"k": 2})},
+            {"passage_filter": ("similarity_threshold", {"keep_at_most": 1})},
+            {"retrieval": "hybrid", "passage_filter": ("top_k", {"k": 1})},
+        ),
+        {"retrieval": "bm25"},
+    ),
+    # the gold is last in a paragraph about the question, and says it in words of its own
+    Cause.LOST_IN_COMPRESSION: Shape(
+        lambda world: [f"{world.decoys[0]} {world.decoys[1]} {world.far}", world.decoys[2], world.beside],
+        lambda world: world.far,
+        (
+            {"passage_compress": ("tree_summarize", {"max_words": 15})},
+            {"passage_compress": ("llm_refine", {"max_words": 15})},
+            {"passage_compress": ("tree_summarize", {"max_words": 15}), "passage_augment": "prev_next"},
+            {"passage_compress": "first_sentence"},
+        ),
+        {"retrieval": "bm25"},
+    ),
+    # the gold is kept, in the last place, and what follows the filter has no room for it
+    Cause.CUT_FROM_PROMPT: Shape(
+        lambda world: [*(f"{decoy} " * 8 for decoy in world.decoys), world.mentioned],
+        lambda world: world.mentioned,
+        (
+            {"model": Says("The weather changes quickly.", 1500)},
+            {"prompt_maker": "first_alone"},
+            {"passage_augment": ("relevant_segments", {"minimum_value": 0.6})},
+            {"model": Says("Nobody minds the rain.", 1500)},
+        ),
+        {"retrieval": "bm25"},
+    ),
+    # everything is read, and the answer is about something else
+    Cause.UNUSED: Shape(
+        decoys_and(lambda world: world.near),
+        lambda world: world.near,
+        (
+            {"model": Says("Ropes and nets are kept in the long shed.")},
+            {"post_generation": "small_talk"},
+            {"retrieval": "bm25", "model": Says("The old rule is printed on the door.")},
+            {"reranking": "backwards", "post_generation": "small_talk"},
+        ),
+    ),
+    # everything is read, and the answer turns it round
+    Cause.CONTRADICTED: Shape(
+        decoys_and(lambda world: world.near),
+        lambda world: world.near,
+        (
+            {"model": Says(WORLDS[0].opposite)},
+            {"post_generation": "misreads", "model": Says(WORLDS[1].answer)},
+            {"model": Says(WORLDS[0].answer.replace("may keep", "may not keep"))},
+            {"retrieval": "bm25", "model": Says(WORLDS[1].opposite)},
+        ),
+    ),
+    # everything is read, and the answer is that there is none
+    Cause.REFUSED: Shape(
+        decoys_and(lambda world: f"{world.near} {world.beside}"),
+        lambda world: world.near,
+        (
+            {"model": Says("The passages do not contain the answer.")},
+            {"post_generation": ("abstain", {"least": 1.0})},
+            {"model": Says("Sorry, I don't know.")},
+            {"retrieval": "bm25", "model": Says("Unfortunately, the documents do not mention that.")},
+        ),
+    ),
+}
 
 
-def read_and_not_used() -> Iterator[Plant]:
-    """Everything is read, and the answer is about something else."""
-    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
-        ({}, {"language_model": Says("Ropes and nets are kept in the long shed.")}),
-        ({"post_generation": "small_talk"}, {}),
-        ({"retrieval": "bm25"}, {"language_model": Says("The old rule is printed on the door.")}),
-        ({"reranking": "backwards", "post_generation": "small_talk"}, {}),
-    )
-    for world, (options, models) in zip(WORLDS, ways, strict=True):
-        documents = apart(*world.decoys, world.near)
-        yield Plant(Cause.UNUSED, world, documents, (world.near,), options, models=models)
+def planted() -> Iterator[Plant]:
+    yield from not_in_the_index()
+    yield from cut_by_chunking()
+    for cause, shape in SHAPES.items():
+        for world, way in zip(FOUR, shape.ways, strict=True):
+            options = {**shape.further, **way}
+            answers = options.pop("model", None)
+            models = {"cross_encoder": Dislikes()} if cause is Cause.LOST_BY_RERANKER else {}
+            models |= {"language_model": answers} if answers else {}
+            yield Plant(cause, world, apart(*shape.texts(world)), (shape.gold(world),), options, models=models)
 
 
-def contradicted() -> Iterator[Plant]:
-    """Everything is read, and the answer turns it round."""
-    a, b, c, d = WORLDS
-    denied = c.answer.replace("may sign", "may not sign")
-    ways: tuple[tuple[World, dict[str, Option], dict[str, Any]], ...] = (
-        (a, {}, {"language_model": Says(a.opposite)}),
-        (b, {"post_generation": "misreads"}, {"language_model": Says(b.answer)}),
-        (c, {}, {"language_model": Says(denied)}),
-        (d, {"retrieval": "bm25"}, {"language_model": Says(d.opposite)}),
-    )
-    for world, options, models in ways:
-        documents = apart(*world.decoys, world.near)
-        yield Plant(Cause.CONTRADICTED, world, documents, (world.near,), options, models=models)
-
-
-def refused() -> Iterator[Plant]:
-    """Everything is read, and the answer is that there is none."""
-    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
-        ({}, {"language_model": Says("The passages do not contain the answer.")}),
-        ({"post_generation": ("abstain", {"least": 1.0})}, {}),
-        ({}, {"language_model": Says("Sorry, I don't know.")}),
-        ({"retrieval": "bm25"}, {"language_model": Says("Unfortunately, the documents do not mention that.")}),
-    )
-    for world, (options, models) in zip(WORLDS, ways, strict=True):
-        documents = apart(*world.decoys, f"{world.near} {world.beside}")
-        yield Plant(Cause.REFUSED, world, documents, (world.near,), options, models=models)
-
-
-PLANTS = tuple(all_plants())
+PLANTS = tuple(planted())
 
 
 def found(plant: Plant, build: Callable[..., Candidate]) -> Cause:
