@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from effects import BUNDLED, DOMAINS, corpora, published, with_all_questions
 from weights import learn_weights
 
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
+from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import Split, folds

@@ -37,9 +37,8 @@ from statistics import fmean, median
 
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import POWER, chance, difference, smallest
-from ragsmith.comparison.looks import ALPHA
+from ragsmith.comparison.questions import ALPHA, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
@@ -52,8 +51,8 @@ from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.record import RunSettings
+from ragsmith.reporting.facts import compare, rivals
 from ragsmith.reporting.run_data import RunData, choose_run
-from ragsmith.reporting.verdicts import compare, rivals
 from ragsmith.runs.run import Run
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.registry import load_techniques

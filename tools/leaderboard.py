@@ -30,8 +30,8 @@ sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that 
 
 import ragsmith
 from ragsmith.api.result import Result
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
+from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.diagnosis.estimates import pooled
 from ragsmith.errors import RagsmithError, UsageError

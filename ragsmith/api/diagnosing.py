@@ -9,13 +9,13 @@ from typing import Unpack
 
 from ragsmith.api.arguments import CacheArguments, WorkArguments
 from ragsmith.api.resources import CACHE, Resources
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
+from ragsmith.diagnosis.estimates import Transferred, keep_transfer, transferred
 from ragsmith.diagnosis.explaining import QuestionExplanation, asked, explained
 from ragsmith.diagnosis.interventions import FINDING, Ceiling, answers_of
 from ragsmith.diagnosis.interventions import intervene as work_out
-from ragsmith.diagnosis.transfer import Transferred, keep, transferred
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import stored_evaluation
@@ -294,7 +294,7 @@ def transfer(
         for source, target in pairs:
             one = _transferred(store, source, target, part, workers, on_progress)
             if one is not None:
-                keep(store, one, source.run, target.run, target.setup.dataset.digest)
+                keep_transfer(store, one, source.run, target.run, target.setup.dataset.digest)
                 found.append(one)
     return found
 

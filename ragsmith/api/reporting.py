@@ -14,7 +14,7 @@ from ragsmith.api.result import Result
 from ragsmith.api.searching import EachArguments, refuse_wrong, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.diagnosis.transfer import kept
+from ragsmith.diagnosis.estimates import kept_transfers
 from ragsmith.errors import (
     BudgetExhausted,
     DatasetError,
@@ -182,7 +182,7 @@ def _together(
         return (), None
     read = [one.domain for one in found]
     with open_store(cache, read_only=True) as store:
-        together = across(read, kept(store, [domain.about.run for domain in read]))
+        together = across(read, kept_transfers(store, [domain.about.run for domain in read]))
     return (() if reports is None else write_across(Path(reports), read, together)), together
 
 

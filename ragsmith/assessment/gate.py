@@ -25,9 +25,8 @@ from ragsmith.assessment.pairwise import (
     refuse_seen,
     verdict_terms,
 )
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import POWER, Difference, difference, smallest, widened
-from ragsmith.comparison.looks import ALPHA
+from ragsmith.comparison.questions import ALPHA, FEWEST_GROUPS, Clusters
 from ragsmith.comparison.verdicts import decide
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation

@@ -10,10 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference, difference
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.looks import HoldoutUse, digests
+from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.digest import digest
 from ragsmith.errors import NotComparable, UsageError

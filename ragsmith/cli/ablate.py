@@ -29,7 +29,7 @@ from ragsmith.text import numbers
 if TYPE_CHECKING:
     from ragsmith.api.diagnosing import AblationPlan
     from ragsmith.diagnosis.ablation import Ablation
-    from ragsmith.diagnosis.transfer import Transferred
+    from ragsmith.diagnosis.estimates import Transferred
     from ragsmith.records.audit import Audit
     from ragsmith.text.table import Table
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison, could_show
 from ragsmith.evaluation.statistics import Verdict
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
 from ragsmith.store.store import TIMEOUT, LookRow, Store

@@ -1,7 +1,7 @@
 """Verdicts on pairs of pipelines, with their power and the number of questions that would show a difference.
 
 A family of comparisons is tested together (Holm 1979), and each look at the same questions at half the level of the one
-before (`ragsmith.comparison.looks`).
+before (`ragsmith.comparison.questions`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import Difference, difference, least_p, shifted_p, smallest
-from ragsmith.comparison.looks import ALPHA, adjusted
+from ragsmith.comparison.questions import ALPHA, FEWEST_GROUPS, Clusters, adjusted
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import MAY_MISS, Terms, common

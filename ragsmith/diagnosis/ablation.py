@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.changes import Change, Kind, alone, identity, outs, plain_of, signals, swaps, units
 from ragsmith.diagnosis.estimates import Estimate, Weighted, contrast, contrasts, mean_difference
 from ragsmith.evaluation.evaluation import Evaluation

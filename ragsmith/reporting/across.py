@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS
-from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, pooled
-from ragsmith.diagnosis.transfer import Transferred
+from ragsmith.comparison.questions import FEWEST_GROUPS
+from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, Transferred, pooled
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.values import RunReport
 

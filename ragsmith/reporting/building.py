@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.estimates import OptionEffect, option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
@@ -15,6 +15,7 @@ from ragsmith.records.front import pareto_front
 from ragsmith.records.objectives import costs
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
+from ragsmith.reporting.facts import cheapest, compare, next_step_of, rivals, same_as
 from ragsmith.reporting.pipeline_rows import best_so_far, by_group, gain, latencies, options, ranking, row
 from ragsmith.reporting.question_results import questions
 from ragsmith.reporting.run_data import RunData, choose_run
@@ -31,7 +32,6 @@ from ragsmith.reporting.values import (
     Score,
     TimedPipeline,
 )
-from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals, same_as
 from ragsmith.store.store import Store
 
 
@@ -143,13 +143,12 @@ def _front(ranked: Sequence[PipelineRow], settings: RunSettings) -> tuple[Pipeli
 
 def _timed(run: RunData, roles: Mapping[str, str]) -> tuple[TimedPipeline, ...]:
     """Those of the pipelines with a name that were timed by station."""
-    found = []
-    for name, key in roles.items():
-        evaluation = run.on_search(key) or run.on_test(key)
-        named = label(evaluation.candidate) if evaluation else ""
-        for machine, timings in run.timings.get(key, {}).items():
-            found.append(TimedPipeline(name, named, machine, latencies(timings)))
-    return tuple(found)
+    met = {key: run.on_search(key) or run.on_test(key) for key in roles.values()}
+    return tuple(
+        TimedPipeline(name, label(evaluation.candidate) if evaluation else "", machine, latencies(timings))
+        for name, evaluation in ((name, met[key]) for name, key in roles.items())
+        for machine, timings in run.timings.get(roles[name], {}).items()
+    )
 
 
 def _scores(run: RunData, keys: Sequence[str]) -> list[float | None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsmith.diagnosis.estimates import PooledEstimate
-from ragsmith.diagnosis.transfer import Transferred
+from ragsmith.diagnosis.estimates import PooledEstimate, Transferred
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting.across import Across, PooledEffect, PooledTest
 from ragsmith.reporting.blocks import Block, Collapsed, ReportSection

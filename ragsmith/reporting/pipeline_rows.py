@@ -10,7 +10,7 @@ from math import fsum
 import numpy as np
 
 from ragsmith.caches import bounded_cache
-from ragsmith.comparison.clusters import FEWEST_GROUPS
+from ragsmith.comparison.questions import FEWEST_GROUPS
 from ragsmith.evaluation.baselines import OptionActivity
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness

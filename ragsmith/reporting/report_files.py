@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragsmith.diagnosis.transfer import kept
+from ragsmith.diagnosis.estimates import Estimate, kept_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
-from ragsmith.reporting.across import Across, across
+from ragsmith.reporting.across import Across, PooledEffect, PooledTest, across
 from ragsmith.reporting.building import read_report
+from ragsmith.reporting.facts import against
 from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
 from ragsmith.reporting.run_data import choose_run, reported_datasets
 from ragsmith.reporting.values import PipelineRow, RunReport
-from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
 from ragsmith.store.store import Store
 from ragsmith.text.table import ColumnPath, rounded, to_csv
@@ -172,13 +172,8 @@ def run_effects_csv(report: RunReport) -> str:
 
 def tested_csv(found: Across) -> str:
     """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
-    records: list[dict[str, Any]] = []
-    for one in found.tested:
-        for dataset, its in one.each.items():
-            records.append({"against": one.name, "dataset": dataset, "its": its, "gain": its})
-        if one.pooled:
-            records.append({"against": one.name, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
-    columns: dict[str, ColumnPath] = {"against": "against", "dataset": "dataset"}
+    records = _by_dataset((one, one.each) for one in found.tested)
+    columns: dict[str, ColumnPath] = {"against": "of.name", "dataset": "dataset"}
     columns |= {"questions": "its.n", "groups": "its.groups"}
     columns |= {"difference": "gain.mean", "low": "gain.low", "high": "gain.high", "error": "its.error"}
     return to_csv(records, {**columns, **POOLED})
@@ -186,14 +181,19 @@ def tested_csv(found: Across) -> str:
 
 def effects_csv(found: Across) -> str:
     """What options gain over naive RAG's option: a row for each data set, and one pooled."""
-    records: list[dict[str, Any]] = []
-    for one in found.effects:
-        for dataset, its in one.each.items():
-            records.append({"effect": one, "dataset": dataset, "its": its, "gain": its.gain})
+    gains = ((one, {dataset: its.gain for dataset, its in one.each.items()}) for one in found.effects)
+    named: dict[str, ColumnPath] = {name: f"of.{name}" for name in ("family", "option", "instead")}
+    return to_csv(_by_dataset(gains), {**named, "dataset": "dataset", **EFFECT, **POOLED})
+
+
+def _by_dataset(
+    found: Iterable[tuple[PooledTest | PooledEffect, Mapping[str, Estimate]]],
+) -> Iterator[dict[str, Any]]:
+    for one, gains in found:
+        for dataset, gain in gains.items():
+            yield {"of": one, "dataset": dataset, "its": one.each[dataset], "gain": gain}
         if one.pooled:
-            records.append({"effect": one, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled})
-    named: dict[str, ColumnPath] = {name: f"effect.{name}" for name in ("family", "option", "instead")}
-    return to_csv(records, {**named, "dataset": "dataset", **EFFECT, **POOLED})
+            yield {"of": one, "dataset": "pooled", "gain": one.pooled, "pooled": one.pooled}
 
 
 def report_json(report: RunReport | Across) -> dict[str, Any]:
@@ -239,7 +239,9 @@ def write_report(
             warnings.warn(f"{name} is left out of the report: {problem}", LeftOut, stacklevel=2)
     if not reports:
         raise UsageError("no search in this cache can be reported: see the warnings")
-    found = across(reports, kept(store, [report.about.run for report in reports])) if len(reports) > 1 else None
+    found = (
+        across(reports, kept_transfers(store, [report.about.run for report in reports])) if len(reports) > 1 else None
+    )
     names_read = tuple(report.about.dataset for report in reports)
     return WrittenReports(write_reports(folder, reports, found), names_read, reports, found)
 

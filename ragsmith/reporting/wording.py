@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.questions import FEWEST_GROUPS
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL

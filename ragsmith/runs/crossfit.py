@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.datasets.splits import Split, undivided
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.looks import HoldoutUse, digests
+from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
 from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted

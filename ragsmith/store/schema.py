@@ -148,7 +148,7 @@ FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("
 DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
 """Diagnoses of questions: see `ragsmith.diagnosis.diagnosed`."""
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
-"""Uses of test questions for a verdict: see `ragsmith.comparison.looks`."""
+"""Uses of test questions for a verdict: see `ragsmith.comparison.questions`."""
 LOOKED = _table("looked", _key("question"), _key("look"))
 """The same by question, so that a new look reads only those at its own questions."""
 

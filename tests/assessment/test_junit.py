@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from ragsmith.assessment.gate import GateResult, GroupChange, junit, junit_error
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import difference
+from ragsmith.comparison.questions import Clusters
 from ragsmith.evaluation.statistics import Verdict
 
 SCHEMA = """\

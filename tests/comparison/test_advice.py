@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.comparison.advice import Facts, next_step
-from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.statistics import Verdict
 

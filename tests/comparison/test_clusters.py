@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import by_document, by_section

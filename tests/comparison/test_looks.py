@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison import ledger as ledgers
 from ragsmith.comparison.ledger import count_look
-from ragsmith.comparison.looks import ALPHA, HoldoutUse, adjusted, digests
+from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice

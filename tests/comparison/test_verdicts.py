@@ -8,8 +8,8 @@ from statistics import fmean
 
 import pytest
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import attainable, chance, difference, smallest, widened
+from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.verdicts import Comparison, compare, compare_two
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness

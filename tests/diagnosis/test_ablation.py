@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, kept, lacking, wanted
 from ragsmith.diagnosis.changes import outs, swaps, units
 from ragsmith.evaluation.evaluation import Evaluation

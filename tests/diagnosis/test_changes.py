@@ -10,7 +10,7 @@ from learned_ranking import weighing
 
 import ragsmith
 from ragsmith.api.diagnosing import AblationPlan
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.diagnosis.ablation import ablation_of, wanted
 from ragsmith.diagnosis.changes import signals

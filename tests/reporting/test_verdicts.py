@@ -13,7 +13,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
-from ragsmith.reporting.verdicts import cheapest, compare
+from ragsmith.reporting.facts import cheapest, compare
 from ragsmith.reporting.wording import _verdicts, sentence, within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stored import recorded
 
-from ragsmith.comparison.looks import HoldoutUse
+from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings

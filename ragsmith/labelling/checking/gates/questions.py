@@ -6,8 +6,8 @@ from itertools import combinations
 from statistics import median
 from typing import Annotated
 
-from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import detectable, needed, variance
+from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
 from ragsmith.datasets.splits import MIN_QUESTIONS, crossfit
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, not_judged
 from ragsmith.labelling.checking.ranking import PIPELINES
