@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
-from ragsmith.gateway.claims import BatchedStore, CallStore, claim_calls
+from ragsmith.gateway.claims import BatchedStore, CallStore
 from ragsmith.gateway.failures import Asker, FailedCall, Failures
 from ragsmith.gateway.memo import EvictionPolicy, Memo, Weighed
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
@@ -159,57 +159,57 @@ class CallContext:
 
         A text without a result has an error in its place, which is stored as well. ``encode`` makes JSON of a result.
         """
-        keys = {text: result_key(asker.role, asker.model, text, kind) for text in texts}
-        known = self.store.get_calls(keys.values()) if self.store else {}
-        found: dict[str, V | ModelError] = {text: decode(known[k].value) for text, k in keys.items() if k in known}
-        self.count(asker.role, stored=len(found))
-        missing = [text for text in keys if text not in found]
+        keys = [result_key(asker.role, asker.model, text, kind) for text in texts]
+        text_of = dict(zip(keys, texts, strict=True))
+        found: dict[str, V | ModelError | StoredCall] = {**self.store.get_calls(text_of)} if self.store else {}
+        missing = [key for key in text_of if key not in found]
 
         def make(part: Sequence[str]) -> dict[str, V | ModelError]:
-            failed_before = self.failures.known(kind, [keys[text] for text in part])
-            for failure in failed_before.values():
+            failed = self.failures.known(kind, part)
+            for failure in failed.values():
                 self.failures.recalled(asker, kind, failure)
-            wanted = [text for text in part if keys[text] not in failed_before]
-            made = dict(zip(wanted, compute(wanted) if wanted else (), strict=True))
-            good = {text: value for text, value in made.items() if not isinstance(value, ModelError)}
+            wanted = [key for key in part if key not in failed]
+            made = dict(zip(wanted, compute([text_of[key] for key in wanted]) if wanted else (), strict=True))
+            good = {key: value for key, value in made.items() if not isinstance(value, ModelError)}
             self.count(asker.role, made=len(good))
             if self.store and good:
-                self.store.put_calls([StoredCall(keys[t], asker.model, kind, encode(v)) for t, v in good.items()])
-            failed = {text: error for text, error in made.items() if isinstance(error, ModelError)}
-            self.failures.keep([FailedCall.from_error(e, keys[t], asker.model, kind) for t, e in failed.items()])
-            return made | {text: failed_before[keys[text]].error() for text in part if keys[text] in failed_before}
+                self.store.put_calls([StoredCall(key, asker.model, kind, encode(v)) for key, v in good.items()])
+            errors = {key: value for key, value in made.items() if isinstance(value, ModelError)}
+            self.failures.keep([FailedCall.from_error(e, key, asker.model, kind) for key, e in errors.items()])
+            errors |= {key: failure.error() for key, failure in failed.items()}
+            for key in errors if self.store else ():
+                self.store.release(key)  # type: ignore[union-attr]
+            return {**good, **errors}
 
-        def share(part: Sequence[str]) -> dict[str, V | ModelError]:
-            return self._share(self.store, asker.role, keys, part, make, decode) if self.store else make(part)
+        parts = [missing[i : i + most] for i in range(0, len(missing), most)]
+        for shared in self.in_parallel(lambda part: self.share(part, make), parts):
+            found |= shared
+        self.count(asker.role, stored=sum(isinstance(value, StoredCall) for value in found.values()))
+        return [decode(v.value) if isinstance(v, StoredCall) else v for v in (found[key] for key in keys)]
 
-        for made in self.in_parallel(share, [missing[i : i + most] for i in range(0, len(missing), most)]):
-            found.update(made)
-        return [found[text] for text in texts]
+    def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
+        """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
 
-    def _share(
-        self,
-        store: BatchedStore,
-        role: str,
-        keys: Mapping[str, str],
-        texts: Sequence[str],
-        make: Callable[[Sequence[str]], dict[str, V | ModelError]],
-        decode: Callable[[Any], V],
-    ) -> dict[str, V | ModelError]:
-        """The results for ``texts``: made here, or awaited from another process that is making them."""
-        found: dict[str, V | ModelError] = {}
-        while missing := [text for text in texts if text not in found]:
+        A process that makes its own calls before it claims the others again cannot deadlock with another.
+
+        Raises:
+            ModelUnavailable: the run is being stopped.
+            StoreError: the cache cannot be written.
+        """
+        if self.store is None:
+            return {**make(keys)}
+        found: dict[str, A | StoredCall] = {}
+        while missing := [key for key in keys if key not in found]:
             self.refuse_if_stopped()
-            with claim_calls(store, [keys[text] for text in missing]) as (free, others):
-                own = [text for text in missing if keys[text] in free]
-                made = make(own) if own else {}
-                for text, value in made.items():
-                    if isinstance(value, ModelError):
-                        store.release(keys[text])
-            theirs = {text: decode(others[keys[text]].value) for text in missing if keys[text] in others}
-            found |= made | theirs
-            self.count(role, stored=len(theirs))
-            if not own and not theirs:
-                store.wait_for([keys[text] for text in missing], lambda: self.stopped)
+            free, replies = self.store.claim_many(missing)
+            try:
+                found |= {**replies, **(make([key for key in missing if key in free]) if free else {})}
+            except BaseException:
+                for key in free:
+                    self.store.release(key)
+                raise
+            if not free and not replies:
+                found |= self.store.wait_for(missing, lambda: self.stopped)
         return found
 
 

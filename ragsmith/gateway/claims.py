@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from secrets import token_hex
 from typing import Protocol
 from weakref import WeakSet
@@ -59,34 +59,6 @@ class CallStore(FailureStore, Protocol):
 
     def release(self, owner: str, key: str | None = None) -> None:
         """End a claim without a reply; without a key, all claims of ``owner``, which ends."""
-
-
-@contextmanager
-def claim_call(store: BatchedStore, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
-    """Yield None when this process is to make the call under ``key``, else the reply that another one made."""
-    found: dict[str, StoredCall] = {}
-    while not found and not stopped():
-        with claim_calls(store, [key]) as (free, found):
-            if free:
-                yield None
-                return
-        found = found or store.wait_for([key], stopped)
-    yield found.get(key)
-
-
-@contextmanager
-def claim_calls(store: BatchedStore, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
-    """Yield the keys whose calls this process is to make now, and the replies that others made meanwhile.
-
-    A process that makes its own calls before it claims the others again cannot deadlock with another.
-    """
-    free, found = store.claim_many(keys)
-    try:
-        yield free, found
-    except BaseException:
-        for key in free:
-            store.release(key)
-        raise
 
 
 class BatchedStore:

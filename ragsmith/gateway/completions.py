@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ragsmith.errors import CutReply, ModelError, RefusedContent, TooLong, Unreadable
 from ragsmith.gateway.asking import complete_readably, parse_problem
 from ragsmith.gateway.call_context import CallContext, CallMemo
-from ragsmith.gateway.claims import BatchedStore, claim_call
+from ragsmith.gateway.claims import BatchedStore
 from ragsmith.gateway.failures import Asker, FailedCall
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
@@ -79,11 +79,9 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
             store = self.context.store
             if store is None:
                 return _with_cost(ask())
-            known = store.get_call(whole_key)
-            if known is None:
-                with claim_call(store, key, lambda: self.context.stopped) as known:
-                    if known is None:
-                        return ask_and_store(store)
+            known = store.get_call(whole_key) or self.context.share([key], lambda _: {key: ask_and_store(store)})[key]
+            if not isinstance(known, StoredCall):
+                return known
             if parse_problem(task, known.value) is not None:
                 return ask_and_store(store, replacing=True)
             failures.answered(asker, task.name)

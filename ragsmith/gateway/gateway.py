@@ -13,7 +13,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from heapq import heapreplace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.asking import parse_reply, render_prompt
@@ -170,19 +170,24 @@ class Gateway:
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """A metered view of a language model; in a ``role``, one that never answers is `ModelUnavailable`."""
-        self._connect(model)
-        asker = asker_of(role, model) if role else None
-        return (MeteredChat if is_chat_model(model) else MeteredTasks)(self._completions, model, meter, asker)
+        return cast(LanguageModel, self._view("language_model", model, meter, role))
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
-        self._connect(model)
-        return MeteredEmbedder(self._embeddings, model, meter)
+        return cast(Embedder, self._view("embedder", model, meter))
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """A metered view of a cross-encoder."""
+        return cast(CrossEncoder, self._view("cross_encoder", model, meter))
+
+    def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
         self._connect(model)
-        return MeteredCrossEncoder(self._scores, model, meter)
+        if kind == "embedder":
+            return MeteredEmbedder(self._embeddings, model, meter)
+        if kind == "cross_encoder":
+            return MeteredCrossEncoder(self._scores, model, meter)
+        view = MeteredChat if is_chat_model(model) else MeteredTasks
+        return view(self._completions, model, meter, asker_of(role, model) if role else None)
 
     def activity(self) -> ProviderActivity:
         """The requests of all providers, so far and in flight."""
@@ -257,14 +262,11 @@ class TimingGateway(Gateway):
         self._warm = warm
         self._collection = collection
 
-    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
-        """See `Gateway.language_model`."""
+    def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
         if is_chat_model(model):
             return MeteredChat(self._warm._completions, model, meter, asker_of(role, model) if role else None)
-        return super().language_model(model, meter, role)
-
-    def embedder(self, model: Embedder, meter: Meter) -> Embedder:
-        """See `Gateway.embedder`."""
+        if kind != "embedder":
+            return super()._view(kind, model, meter, role)
         self._connect(model)
         timed = _TimedEmbedder(self._embeddings, model, meter)
         timed.warm, timed.collection = self._warm.embedder(model, meter), self._collection

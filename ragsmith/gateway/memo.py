@@ -72,29 +72,7 @@ class Memo(Generic[V]):
         entry = self._done.get(key)  # without a lock: most keys are found here
         if entry is not None:
             return self._use(entry)
-        with self._lock:
-            waiting: Future[V] | None = None
-            entry = self._done.get(key)
-            if entry is not None:
-                return self._use(entry)
-            if key in self._running:
-                waiting = self._running[key] = self._running[key] or Future()
-            else:
-                self._running[key] = None
-        if waiting is not None:
-            return waiting.result()
-        began = perf_counter()
-        try:
-            value = compute()
-        except BaseException as error:
-            self._fail([key], error)
-            raise
-        with self._lock:
-            self._keep(key, value, perf_counter() - began)
-            waiting = self._running.pop(key)
-        if waiting is not None:
-            waiting.set_result(value)
-        return value
+        return self.get_many([key], lambda _: [compute()])[0]
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> list[V]:
         """The values of ``keys``; ``compute`` gets, once, the distinct keys that are neither remembered nor computed.

@@ -57,8 +57,6 @@ STEP_SHARE = 1 / 128
 
 ENTRY_BYTES = 400
 """Of an entry besides its value: the key, and its places in a dictionary and in the queue."""
-SAMPLED = 16
-"""One in so many objects of a class is measured."""
 DEPTH = 4
 """Levels of a value that are measured."""
 LEAST_SECONDS = 1e-6
@@ -96,7 +94,6 @@ class Memory:
         self._new: list[tuple[dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any], Weighed | None]] = []
         self._check_at = CHECK_ENTRIES
         self._queue: list[tuple[float, int, dict[Hashable, MemoEntry[Any]], Hashable, MemoEntry[Any]]] = []
-        self._sizes = Sizes()
         self._lock = threading.Lock()
 
     def admit(
@@ -138,7 +135,7 @@ class Memory:
         for _ in range(len(self._new)):
             entries, key, entry, weighed = self._new.pop()  # other threads may be adding to it
             parts = (entry.value,) if weighed is None else weighed(key, entry.value)
-            entry.size = ENTRY_BYTES + sum(map(self._sizes.estimate, parts))
+            entry.size = ENTRY_BYTES + sum(map(size_of, parts))
             if not LEAST_SECONDS < entry.cost < math.inf:
                 entry.cost = LEAST_SECONDS
             self._number += 1
@@ -169,53 +166,27 @@ def _worth(entry: MemoEntry[Any]) -> float:
     return entry.level + entry.uses * entry.cost / entry.size
 
 
-class Sizes:
-    """Estimates the bytes of values in about a microsecond each: only some objects of a class are measured."""
-
-    def __init__(self) -> None:
-        self._means: dict[type, float] = {}
-        self._seen: dict[type, int] = {}
-
-    def estimate(self, value: Any) -> int:
-        """The estimated bytes of ``value``, without what it shares."""
-        kind = type(value)
-        if kind in PLAIN:
-            return sys.getsizeof(value)
-        if kind is tuple or kind is list:
-            count = len(value)
-            return 56 + int(count * (8 + self._mean(value[count // 2]))) if count else 56
-        if kind is np.ndarray:
-            return 112 + int(value.nbytes)
-        return int(self._mean(value))
-
-    def _mean(self, value: Any) -> float:
-        """The mean size of objects of the class of ``value``."""
-        kind = type(value)
-        seen = self._seen[kind] = self._seen.get(kind, -1) + 1
-        if not seen % SAMPLED:
-            before, measured = self._means.get(kind, 0.0), seen // SAMPLED + 1
-            self._means[kind] = before + (size_of(value) - before) / measured
-        return self._means[kind]
-
-
 def size_of(value: Any, depth: int = DEPTH) -> int:
-    """The bytes of a value and of what it refers to, ``depth`` levels deep; chunks belong to the corpus."""
+    """The estimated bytes of a value and of what it refers to, ``depth`` levels deep; chunks belong to the corpus.
+
+    Of a collection one item is measured, and counts for all.
+    """
     kind = type(value)
-    if kind in PLAIN:
+    is_collection = kind in (tuple, list, frozenset) or isinstance(value, dict)
+    if kind in PLAIN or (is_collection and not (value and depth)):
         return sys.getsizeof(value)
-    is_shared = value is None or kind is Chunk or isinstance(value, Enum)
-    if is_shared or (kind is tuple and value and type(value[0]) is Chunk):
+    if value is None or kind is Chunk or isinstance(value, Enum):
         return 0
     if isinstance(value, np.ndarray):
         return 112 + value.nbytes
-    below = depth - 1
+    if is_collection:
+        items = list(value.values() if isinstance(value, dict) else value)
+        item = items[len(items) // 2]
+        return 0 if type(item) is Chunk else sys.getsizeof(value) + len(items) * size_of(item, depth - 1)
     slots = getattr(kind, "__slots__", None)
-    if kind in (tuple, list, frozenset) or isinstance(value, dict):
-        parts = value.values() if isinstance(value, dict) else value
-        return sys.getsizeof(value) + (sum([size_of(part, below) for part in parts]) if depth else 0)
     if slots and depth:
         names = slots if isinstance(slots, tuple) else (slots,)
-        return 32 + sum([8 + size_of(getattr(value, name, None), below) for name in names if name[:2] != "__"])
+        return 32 + sum(8 + size_of(getattr(value, name, None), depth - 1) for name in names if name[:2] != "__")
     return sys.getsizeof(value, 64)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
-from ragsmith.models.calls import ChatModel, Completion, accepts_cut_answers, is_chat_model, is_costly
+from ragsmith.models.calls import Completion, accepts_cut_answers, is_chat_model, is_costly
 from ragsmith.models.names import ModelName
-from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
+from ragsmith.models.protocols import Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
 
@@ -41,23 +41,15 @@ Ask = Callable[[RemoteRequest], tuple[Any, Usage]]
 """Sends a request to the process that has the models; returns the answer and what it cost when it was made."""
 
 
+@dataclass(eq=False)
 class RemoteModel:
     """The representation here of a model that another process has, with all that pipelines read of one."""
 
-    slow = True
-
-    def __init__(
-        self,
-        id: str,  # noqa: A002
-        chosen: Chosen,
-        context_window: int | None = None,
-        *,
-        cut_answers: bool = False,
-    ) -> None:
-        self.id = id
-        self.chosen = chosen
-        self.context_window = context_window
-        self.cut_answers = cut_answers
+    slow: ClassVar[bool] = True
+    id: str
+    chosen: Chosen
+    context_window: int | None = None
+    cut_answers: bool = False
 
 
 class RemoteChat(RemoteModel):
@@ -70,9 +62,8 @@ class RemoteChat(RemoteModel):
 
 def remote_model(model: Any, chosen: Chosen) -> RemoteModel:
     """The representation in other processes of ``model``, which is ``chosen``."""
-    window = getattr(model, "context_window", None)
     kind = RemoteChat if is_chat_model(model) else RemoteModel
-    return kind(model.id, chosen, window, cut_answers=accepts_cut_answers(model))
+    return kind(model.id, chosen, getattr(model, "context_window", None), accepts_cut_answers(model))
 
 
 def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
@@ -134,20 +125,7 @@ class RemoteGateway(Gateway):
         super().__init__(room=room)
         self._ask = ask
 
-    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
-        """See `Gateway.language_model`."""
+    def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
         if isinstance(model, RemoteModel):
-            return _RemoteView("language_model", self._ask, model, meter, role)
-        return super().language_model(model, meter, role)
-
-    def embedder(self, model: Embedder, meter: Meter) -> Embedder:
-        """See `Gateway.embedder`."""
-        if isinstance(model, RemoteModel):
-            return _RemoteView("embedder", self._ask, model, meter)
-        return super().embedder(model, meter)
-
-    def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
-        """See `Gateway.cross_encoder`."""
-        if isinstance(model, RemoteModel):
-            return _RemoteView("cross_encoder", self._ask, model, meter)
-        return super().cross_encoder(model, meter)
+            return _RemoteView(kind, self._ask, model, meter, role)
+        return super()._view(kind, model, meter, role)

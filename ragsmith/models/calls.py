@@ -46,7 +46,6 @@ class ChatModel(Protocol):
     @property
     def id(self) -> str:
         """Provider, model and sampling: everything but the prompt that determines a reply."""
-        ...
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """Reply to ``prompt`` with at most ``max_tokens``, which include thoughts; the reply does not contain them.
@@ -54,7 +53,6 @@ class ChatModel(Protocol):
         Raises:
             ModelError: there was no valid reply.
         """
-        ...
 
 
 def is_chat_model(model: object) -> TypeGuard[ChatModel]:

@@ -24,7 +24,6 @@ class LanguageModel(Protocol):
     @property
     def id(self) -> str:
         """Provider, model and revision: part of every key."""
-        ...
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task``; ``sample`` numbers repeated requests for the same inputs.
@@ -32,7 +31,6 @@ class LanguageModel(Protocol):
         Raises:
             ModelError: there was no valid reply.
         """
-        ...
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """Perform ``task`` for each of ``inputs``, in order; remote models override this to send them concurrently.
@@ -49,11 +47,9 @@ class Embedder(Protocol):
     @property
     def id(self) -> str:
         """Provider, model and revision: part of every key."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1 (or 0 for a text without tokens)."""
-        ...
 
 
 class CrossEncoder(Protocol):
@@ -62,8 +58,6 @@ class CrossEncoder(Protocol):
     @property
     def id(self) -> str:
         """Provider, model and revision: part of every key."""
-        ...
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``."""
-        ...

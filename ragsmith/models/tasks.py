@@ -29,42 +29,33 @@ class OfflineModel(Hashable, Protocol):
 
     def sentences(self, text: str) -> tuple[str, ...]:
         """Return the sentences of ``text``, in order, without surrounding white space."""
-        ...
 
     def terms(self, text: str) -> tuple[str, ...]:
         """Return the content words of ``text``, stemmed, in order."""
-        ...
 
     def idf(self, term: str) -> float:
         """Return the inverse document frequency of a stemmed term; the maximum for one the corpus lacks."""
-        ...
 
     def relevance(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return how well each of ``texts`` fits ``query``: shape ``(len(texts),)``, in [0, 1]."""
-        ...
 
     def similarity(self, a: str, b: str) -> float:
         """Return the cosine of the vectors of two texts, in [0, 1]: 0 where it is negative or a text is empty."""
-        ...
 
     def select(self, query: str, sentences: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
         """Return the positions of ``n`` sentences that fit ``query`` and differ from each other, in order of choice.
 
         The more ``diversity``, in [0, 1], the more they differ. Fewer when there are fewer.
         """
-        ...
 
     def feedback(self, text: str, n: int) -> tuple[str, ...]:
         """Return the ``n`` chunks of the corpus that fit ``text`` best, best first; each shares a term with it."""
-        ...
 
     def expansion_terms(self, text: str, n: int, documents: int = 3) -> tuple[str, ...]:
         """Return the ``n`` words that mark the ``documents`` best chunks for ``text``, best first; none of its own."""
-        ...
 
     def related(self, word: str, n: int) -> tuple[str, ...]:
         """Return up to ``n`` words of the corpus that are near ``word`` in meaning, nearest first, none of its stem."""
-        ...
 
 
 @dataclass(frozen=True)

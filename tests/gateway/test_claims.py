@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -15,9 +15,9 @@ from postgres_server import Server
 from sqlalchemy import delete, update
 from stored import Locked, put_call
 
-from ragsmith.errors import Notice, StoreError
+from ragsmith.errors import ModelUnavailable, Notice, StoreError
 from ragsmith.gateway.call_context import CallContext
-from ragsmith.gateway.claims import PAUSE_SECONDS, BatchedStore, claim_call
+from ragsmith.gateway.claims import PAUSE_SECONDS, BatchedStore
 from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
@@ -216,20 +216,29 @@ def test_processes_that_want_the_same_calls_at_once_do_not_deadlock(place: Path 
 # Waiting for the reply of another
 
 
+def share(store: Store, key: str, make: Callable[[Sequence[str]], Mapping[str, str]] | None = None) -> object:
+    """What a process gets under the key, where it makes ``own`` if it may."""
+    found = CallContext(store, None).share([key], make or (lambda keys: dict.fromkeys(keys, "own")))[key]
+    return found.value if isinstance(found, StoredCall) else found
+
+
 def test_a_free_call_is_claimed_and_a_stored_one_is_returned(store: Store) -> None:
-    with claim_call(BatchedStore(store), "k", lambda: False) as found:
-        assert found is None
+    def make(keys: Sequence[str]) -> Mapping[str, str]:
         assert not claim(store, "other", "k")
         put_call(store, "k", "m", "t", "reply")
-    with claim_call(BatchedStore(store), "k", lambda: False) as found:
-        assert found is not None
-        assert found.value == "reply"
+        return dict.fromkeys(keys, "own")
+
+    assert share(store, "k", make) == "own"
+    assert share(store, "k") == "reply"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
-    with pytest.raises(error), claim_call(BatchedStore(store), "k", lambda: False):
+    def make(keys: Sequence[str]) -> Mapping[str, str]:
         raise error
+
+    with pytest.raises(error):
+        share(store, "k", make)
     assert claim(store, "other", "k")
 
 
@@ -238,9 +247,7 @@ def test_the_reply_of_another_is_waited_for(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
-    with claim_call(BatchedStore(store), "k", lambda: False) as found:
-        assert found is not None
-        assert found.value == "theirs"
+    assert share(store, "k") == "theirs"
     later.join()
     assert time.monotonic() - began >= 0.2
 
@@ -270,15 +277,16 @@ def test_a_released_call_is_claimed(store: Store) -> None:
     assert claim(store, "other", "k")
     later = threading.Timer(0.2, store.release, ("other", "k"))
     later.start()
-    with claim_call(BatchedStore(store), "k", lambda: False) as found:
-        assert found is None
+    assert share(store, "k") == "own"
     later.join()
 
 
 def test_a_stopped_process_does_not_wait(store: Store) -> None:
     assert claim(store, "other", "k")
-    with claim_call(BatchedStore(store), "k", lambda: True) as found:
-        assert found is None
+    context = CallContext(store, None)
+    context.stopped = True
+    with pytest.raises(ModelUnavailable):
+        context.share(["k"], dict.fromkeys)
     assert not claim(store, "another", "k")
 
 
@@ -321,11 +329,14 @@ def make_calls(place: Path | str, made: Pipe) -> None:
     """Make each call that is left to make, slowly, and tell which."""
     with Store.open(place) as store:
         for i in range(10):
-            with claim_call(BatchedStore(store), f"k{i}", lambda: False) as found:
-                if found is None:
-                    made.send(i)
-                    time.sleep(0.01)
-                    put_call(store, f"k{i}", "m", "t", i)
+
+            def make(keys: Sequence[str], i: int = i) -> Mapping[str, str]:
+                made.send(i)
+                time.sleep(0.01)
+                put_call(store, f"k{i}", "m", "t", i)
+                return dict.fromkeys(keys, "own")
+
+            share(store, f"k{i}", make)
     made.close()
 
 

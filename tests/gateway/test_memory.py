@@ -22,11 +22,11 @@ from ragsmith.gateway.memory import (
     KIB,
     MIB,
     Memory,
-    Sizes,
     available_bytes,
     memory_per_process,
     parse_size,
     process_bytes,
+    size_of,
 )
 from ragsmith.types import Chunk, Hit, Passage, Scale, Span
 
@@ -190,15 +190,14 @@ def test_several_at_once_are_there_even_if_they_do_not_fit(batches: list[list[in
 
 
 def test_sizes_are_those_of_values_and_not_of_the_corpus() -> None:
-    sizes = Sizes()
     chunk = Chunk("c", "d", 0, 0, 9, "word " * 1000)
     hits = tuple(Hit(chunk, 0.5, Scale.BM25) for _ in range(100))
-    assert 5_000 < sizes.estimate(hits) < 20_000
-    assert 9_000 < sizes.estimate((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
-    assert sizes.estimate(np.zeros(1000)) == 8112
-    assert sizes.estimate(TEXT) > KIB
-    assert sizes.estimate(()) < 100
-    assert 0 < sizes.estimate(object()) < 100
+    assert 5_000 < size_of(hits) < 20_000
+    assert 9_000 < size_of((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
+    assert size_of(np.zeros(1000)) == 8112
+    assert size_of(TEXT) > KIB
+    assert size_of(()) < 100
+    assert 0 < size_of(object()) < 100
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class RelevanceFeedback:
         positions, scores = self._bm25.best(query, n)
         return tuple(zip(positions.tolist(), scores.tolist(), strict=True))
 
-    def _expansion_terms(self, query: str, n: int, documents: int) -> tuple[str, ...]:
+    def _expansion_terms(self, query: str, n: int, documents: int = 3) -> tuple[str, ...]:
         """Return the words that distinguish the ``documents`` best texts from the corpus, best first.
 
         The relevance model of Lavrenko and Croft 2001, with texts weighted by their share of the score (as

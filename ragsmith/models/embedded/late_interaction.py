@@ -29,19 +29,15 @@ class TokenEmbedder(Protocol):
     @property
     def id(self) -> str:
         """Model and revision."""
-        ...
 
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of ``text``, in order."""
-        ...
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return the form of every token by id; ``▁`` is the space in front of a word."""
-        ...
 
     def vocabulary_vectors(self) -> Vectors:
         """Return the vectors of all tokens by id: rows of length 1."""
-        ...
 
 
 @provider("cross_encoder", "late_interaction")

@@ -51,7 +51,10 @@ class SentenceRanking:
             self._known.clear()
 
     def relevance(self, query: str, texts: Sequence[str]) -> Floats:
-        """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine."""
+        """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine.
+
+        A negative cosine counts as 0. Exact and soft matching complement each other (Mitra, Diaz and Craswell 2017).
+        """
         known = self._relevances(query)  # the candidates of a question share most sentences
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -63,8 +66,11 @@ class SentenceRanking:
         cosine = self._read(a).vector.dot(self._read(b).vector)
         return min(1.0, max(0.0, round(float(cosine), 6)))
 
-    def select(self, query: str, texts: Sequence[str], n: int, diversity: float) -> tuple[int, ...]:
-        """Return the positions of ``n`` texts, as chosen, by the criterion of Carbonell and Goldstein 1998."""
+    def select(self, query: str, texts: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
+        """Return the positions of ``n`` texts, as chosen, or of fewer when there are fewer; equals go to the first.
+
+        Maximal marginal relevance (Carbonell and Goldstein 1998) with lambda = 1 - ``diversity``.
+        """
         if not 0 <= diversity <= 1:
             raise ValueError(f"diversity is {diversity}: give a number from 0 (relevance alone) to 1")
         if not texts or n < 1:

@@ -15,14 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import RagsmithError, UsageError
 
-T = TypeVar("T")
 Array = NDArray[np.float32]
 
 ACCELERATOR_ROWS = 32
@@ -31,13 +30,19 @@ _UNLIMITED = 10**9
 
 
 class Network:
-    """``model`` with a window of ``context_window`` tokens, by default its own, run in batches of ``rows``."""
+    """``model`` with a window of ``context_window`` tokens, by default its own; its results do not depend on batches.
+
+    Batches have ``rows`` items of one length, and smaller ones are padded with repeats: by default 1 on a CPU, where
+    each product uses one thread.
+    """
 
     def __init__(self, model: Any, *, context_window: int | None, rows: int | None) -> None:
         self.model = model
         self.truncated = 0
         self._counting = threading.Lock()
-        self._shapes = FixedShapes(rows, on_cpu=model.device.type == "cpu")
+        on_cpu = model.device.type == "cpu"
+        self._rows = rows or (1 if on_cpu else ACCELERATOR_ROWS)
+        self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _one_thread)
         self.window = _window(model, context_window)
         if self.window is not None:
             model.max_seq_length = self.window
@@ -55,7 +60,16 @@ class Network:
             with self._counting:
                 self.truncated += sum(length > self.window for length in lengths)
             lengths = [min(length, self.window) for length in lengths]
-        return self._shapes.run(items, lengths, forward)
+
+        def compute(batch: tuple[int, ...]) -> Array:
+            filled = [*batch, *[batch[-1]] * (self._rows - len(batch))]
+            return forward([items[position] for position in filled])[: len(batch)]
+
+        results: dict[int, Array] = {}
+        batches = equal_lengths(lengths, self._rows)
+        for batch, made in zip(batches, self._pool.map(compute, batches), strict=True):
+            results.update(zip(batch, made, strict=True))
+        return [results[position] for position in range(len(items))]
 
     def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:
         """Return the tokens of each item before truncation, or its characters if the network has no window."""
@@ -104,32 +118,6 @@ def equal_lengths(lengths: Sequence[int], rows: int) -> list[tuple[int, ...]]:
         by_length[length].append(position)
     groups = [by_length[length] for length in sorted(by_length, reverse=True)]
     return [tuple(group[i : i + rows]) for group in groups for i in range(0, len(group), rows)]
-
-
-class FixedShapes:
-    """Runs batches of ``rows`` items of one length; smaller batches are padded with repeats.
-
-    The default of ``rows`` on a CPU is 1, with which results are exact; with more, the last bits may depend on an
-    item's place in its batch. Threads share the workers: one for each core that ``OMP_NUM_THREADS`` allows, and one
-    for a device other than the CPU.
-    """
-
-    def __init__(self, rows: int | None, *, on_cpu: bool) -> None:
-        self.rows = rows or (1 if on_cpu else ACCELERATOR_ROWS)
-        self._pool = ThreadPoolExecutor(allowed_cores() if on_cpu else 1, "network", _one_thread)
-
-    def run(self, items: Sequence[T], lengths: Sequence[int], forward: Callable[[list[T]], Array]) -> list[Array]:
-        """Return the result of ``forward`` for each of ``items``, in order; ``lengths`` are in tokens."""
-
-        def compute(batch: tuple[int, ...]) -> Array:
-            filled = [*batch, *[batch[-1]] * (self.rows - len(batch))]
-            return forward([items[position] for position in filled])[: len(batch)]
-
-        results: dict[int, Array] = {}
-        batches = equal_lengths(lengths, self.rows)
-        for batch, made in zip(batches, self._pool.map(compute, batches), strict=True):
-            results.update(zip(batch, made, strict=True))
-        return [results[position] for position in range(len(items))]
 
 
 def allowed_cores() -> int:

@@ -22,7 +22,6 @@ class Closable(Protocol):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        ...
 
 
 class Background:
