@@ -65,12 +65,6 @@ def test_one_alone_is_answered_after_the_window() -> None:
     assert squares.batches == [[3]]
 
 
-def test_enough_items_for_a_batch_do_not_wait() -> None:
-    squares = Squares()
-    assert Batcher(squares, size=2, window=LONG)([1, 2, 3, 4, 5]) == [1, 4, 9, 16, 25]
-    assert squares.batches == [[1, 2], [3, 4], [5]]
-
-
 def failing(batch: list[int]) -> list[int]:
     raise ValueError("the model is down")
 
@@ -104,13 +98,3 @@ def test_a_batch_that_failed_leaves_the_next_one_alone() -> None:
         batcher([1])
     down.append(False)
     assert batcher([2]) == [4]
-
-
-def test_many_threads_for_a_long_time_all_end() -> None:
-    batcher = Batcher(Squares(), size=5, window=0.0)
-
-    def ask(n: int) -> bool:
-        return all(batcher([n, i]) == [n * n, i * i] for i in range(150))
-
-    with ThreadPoolExecutor(12) as pool:
-        assert all(pool.map(ask, range(12), timeout=30))

@@ -140,19 +140,6 @@ def test_over_kills_and_resumes_the_limit_holds(limit: int, runs: list[tuple[int
     assert book.most.calls <= limit
 
 
-def test_without_a_limit_what_was_sent_is_counted_even_if_the_run_is_killed(book: Book) -> None:
-    budget = Budget(book, "run")
-    for _ in range(40):
-        assert use(budget, "x" * 30, 5, read=9, written=4)
-    assert budget.spent == Spent(40, 520)
-    assert book.spent.calls >= 40  # in blocks
-    assert book.spent.tokens >= 13 * (40 - BLOCK)
-    budget.close()
-    assert book.spent == Spent(40, 520)
-    budget.close()
-    assert Budget(book, "run").spent == book.spent == Spent(40, 520)
-
-
 def test_raising_the_limit_goes_on() -> None:
     book = Book()
     for limit, expected in ((3, 3), (3, 0), (2, 0), (5, 2)):
@@ -161,13 +148,6 @@ def test_raising_the_limit_goes_on() -> None:
         budget.close()
     with pytest.raises(BudgetExhausted, match=r"--max-calls 5\): raise it"):
         Budget(book, "run", Limits(calls=5)).before_attempt()
-
-
-def test_each_attempt_counts(book: Book) -> None:
-    budget = Budget(book, "run", Limits(calls=5))
-    assert use(budget, "", 1, 0, 0, attempts=3)
-    assert not use(budget, "", 1, 0, 0, attempts=3)
-    assert book.spent.calls == 5
 
 
 # Tokens and money, which are known afterwards
@@ -262,27 +242,6 @@ def test_a_request_that_was_never_sent_costs_nothing(book: Book, attempts: int, 
     assert budget.spent.tokens == spent
 
 
-@pytest.mark.parametrize(("replies", "spent"), [(0, 5), (1, 5 + 14), (2, 5 + 2 * 14)])
-def test_replies_of_no_use_are_paid_for_and_so_reserved(book: Book, replies: int, spent: int) -> None:
-    budget = Budget(book, "run", Limits(tokens=14 * (replies + 1)))
-    context = CallContext(None, budget)
-    left = [UnusableReply("the reply has no text")] * replies
-
-    async def attempt() -> Usage:
-        if left:
-            raise left.pop()
-        return Usage(1, 0, 0, 3, 2)
-
-    served = Served(context, Policy(pause=0.0))
-    with context.paid(served, "x" * 11, 10) as used:
-        used.append(served.provider.send(attempt, what="a model"))
-    assert budget.spent.tokens == spent
-    left = [UnusableReply("the reply has no text")] * 9
-    with pytest.raises(BudgetExhausted), context.paid(served, "x" * 11, 10):
-        served.provider.send(attempt, what="a model")
-    assert budget.spent.tokens <= 14 * (replies + 1)
-
-
 STATED = UnusableReply("no text", Usage(1, 0, 0, 4, 2))
 LATE = TransientFailure("no complete reply", usage=Usage())
 
@@ -333,20 +292,6 @@ def test_a_probe_is_paid_for_and_so_reserved(book: Book) -> None:
     assert (PROBE_USAGE.input_tokens, PROBE_USAGE.output_tokens) == (32, 16)
     assert probes == [14 + 48]
     assert budget.spent.tokens == 14 + 48
-
-
-def test_an_attempt_on_another_thread_counts_for_the_request_that_waits_for_it(book: Book) -> None:
-    budget = Budget(book, "run", Limits(tokens=40))
-    context = CallContext(None, budget)
-
-    async def attempt() -> None:
-        context.before_attempt()
-        raise ModelError("no reply")
-
-    served = Served(context)
-    with pytest.raises(ModelError, match="no reply"), context.paid(served, "x" * 11, 10):
-        served.provider.send(attempt, what="a model")
-    assert budget.spent.tokens == 14
 
 
 def test_a_server_that_does_not_say_what_it_read_is_charged_the_estimate(book: Book) -> None:

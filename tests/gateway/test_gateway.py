@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -204,13 +204,6 @@ def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong(store: S
     assert [call.value for call in rows(store).values()] == ["5"]
 
 
-def test_a_reply_asked_for_twice_costs_as_much_from_the_store(store: Store) -> None:
-    meters = [Meter(), Meter()]
-    for meter in meters:
-        assert Gateway(store).language_model(Chat("five", "5"), meter).run(SUM, a=2, b=3) == 5
-    assert [meter.total() for meter in meters] == [Usage(2, 0, 0, 20, 4, 1.0)] * 2
-
-
 def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again(store: Store) -> None:
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
     [key] = rows(store)
@@ -266,13 +259,6 @@ def test_many_threads_make_each_distinct_call_once(store: Store) -> None:
     assert len(rows(store)) == 40
 
 
-def test_what_a_reply_costs_is_what_the_store_keeps(store: Store) -> None:
-    Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
-    [call] = rows(store).values()
-    assert (call.model, call.task, call.value) == ("chat:one", "sum", "5")
-    assert (call.calls, call.input_tokens, call.output_tokens, call.seconds) == (1, 10, 2, 0.5)
-
-
 # --- models that perform tasks ---------------------------------------------------------------------------------------
 
 
@@ -287,14 +273,6 @@ def test_a_task_performed_here_is_remembered_and_not_stored(store: Store) -> Non
     assert meters[0].total() == meters[1].total()
     assert rows(store) == {}
     assert model[0].id == "adder"
-
-
-def test_samples_of_a_task_are_performed_apart() -> None:
-    adder = Adder()
-    model = Gateway().language_model(adder, Meter())
-    for sample in (0, 1, 1):
-        model.run(SUM, sample=sample, a=2, b=3)
-    assert adder.runs == 2
 
 
 # --- embedders and cross-encoders ------------------------------------------------------------------------------------
@@ -433,10 +411,6 @@ def test_no_texts_have_no_vectors() -> None:
     assert len(Gateway().embedder(Letters(), Meter()).embed([])) == 0
 
 
-def test_no_texts_have_no_scores() -> None:
-    assert Gateway().cross_encoder(Lengths(), Meter()).score("q", []) == ()
-
-
 def test_each_pair_is_scored_once() -> None:
     lengths, gateway, meter = Lengths(), Gateway(), Meter()
     view = gateway.cross_encoder(lengths, meter)
@@ -446,27 +420,6 @@ def test_each_pair_is_scored_once() -> None:
     assert lengths.batches == [("qq", ["a", "abc"]), ("qq", ["ab"]), ("q", ["abc"])]
     assert meter.total().pairs_scored == 5
     assert gateway.counts()["cross_encoder"] == CallCounts(asked=5, distinct=4, stored=0, made=4)
-
-
-@pytest.mark.parametrize("kind", ["embedder", "cross_encoder"])
-def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
-    letters, lengths, gateway = Letters(), Lengths(), Gateway()
-    barrier = threading.Barrier(8)
-    ask: Callable[[list[str]], Any] = {
-        "embedder": gateway.embedder(letters, Meter()).embed,
-        "cross_encoder": lambda texts: gateway.cross_encoder(lengths, Meter()).score("q", texts),
-    }[kind]
-
-    def work(offset: int) -> None:
-        barrier.wait(WAIT)
-        for start in range(30):
-            ask(["a" * ((start + offset + n) % 30) for n in range(5)])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    made = [text for batch in letters.batches for text in batch] + [t for _, batch in lengths.batches for t in batch]
-    assert len(made) == len(set(made)) == 30
-    assert gateway.counts()[kind] == CallCounts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
 
 
 # --- capabilities of models ------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,20 +15,6 @@ from ragsmith.gateway.memo import Memo
 
 WAIT = 10
 """Seconds after which a test gives up: only a deadlock takes so long."""
-
-
-def test_a_value_is_computed_once() -> None:
-    memo: Memo[int] = Memo()
-    asked: list[str] = []
-
-    def compute() -> int:
-        asked.append("x")
-        return 7
-
-    assert [memo.get("x", compute) for _ in range(3)] == [7, 7, 7]
-    assert asked == ["x"]
-    assert len(memo) == 1
-    assert memo.keys() == ["x"]
 
 
 def test_empty_results_are_remembered() -> None:
@@ -58,28 +43,6 @@ def test_identical_computations_in_flight_are_joined() -> None:
         release.set()
         assert [future.result(WAIT) for future in (first, *others)] == ["value"] * 8
     assert computed == ["once"]
-
-
-def test_many_threads_at_a_barrier_compute_each_key_once() -> None:
-    memo: Memo[int] = Memo()
-    barrier = threading.Barrier(16)
-    computed: Counter[int] = Counter()
-    lock = threading.Lock()
-
-    def work(offset: int) -> list[int]:
-        def compute(keys: list[Any]) -> list[int]:
-            with lock:
-                computed.update(keys)
-            return [key * key for key in keys]
-
-        barrier.wait(WAIT)
-        return memo.get_many([(i + offset) % 20 for i in range(20)], compute)
-
-    with ThreadPoolExecutor(16) as pool:
-        results = [future.result(WAIT) for future in [pool.submit(work, n) for n in range(16)]]
-    assert results == [[((i + n) % 20) ** 2 for i in range(20)] for n in range(16)]
-    assert set(computed.values()) == {1}
-    assert len(computed) == 20
 
 
 def test_an_exception_reaches_all_waiting_threads_and_is_not_remembered() -> None:

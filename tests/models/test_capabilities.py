@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -36,40 +34,6 @@ def test_only_what_is_new_is_kept() -> None:
     known.restore(ModelCapabilities(thinking_tokens=64))
     known.learn(ModelCapabilities(thinking_tokens=64))
     assert len(kept) == 2
-
-
-def ask_from_many_threads(learner: CapabilityLearner, first_takes: threading.Event) -> list[bool]:
-    """Whether each of 16 requests began when the first one had its answer."""
-    answered = threading.Event()
-    order = threading.Lock()
-    began: list[bool] = []
-
-    def ask(_: int) -> None:
-        with learner.request():
-            with order:
-                is_first = not began
-                began.append(answered.is_set())
-            if is_first:
-                first_takes.wait(10)
-                answered.set()
-
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(ask, range(16)))
-    return began
-
-
-def test_the_first_request_goes_ahead_of_the_others() -> None:
-    soon = threading.Event()
-    threading.Timer(0.2, soon.set).start()
-    assert ask_from_many_threads(CapabilityLearner(), soon) == [False] + [True] * 15
-
-
-def test_nobody_waits_where_something_is_known() -> None:
-    learner = CapabilityLearner()
-    learner.restore(ModelCapabilities())
-    never = threading.Event()
-    threading.Timer(0.3, never.set).start()
-    assert not all(ask_from_many_threads(learner, never)[1:])
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])

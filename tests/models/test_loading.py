@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,12 +82,6 @@ def test_models_at_one_server_with_one_key_share_a_provider(monkeypatch: pytest.
     assert models.judge.provider.policy.in_flight == 32
 
 
-def test_equal_models_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    models = load_models(ModelNames("openai:big", judge="openai:big", controller="openai:big"), TEXTS)
-    assert models.judge is models.language_model is models.controller
-
-
 def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     names = ModelNames(ModelName("openai:a", in_flight=3), judge=ModelName("openai:b", in_flight=4))
@@ -96,36 +89,6 @@ def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPa
         UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which are at one"
     ):
         load_models(names, TEXTS)
-
-
-def test_options_reach_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with FaultServer() as server:
-        embedder = ModelName("openai:e", dimensions=8, query_prefix="q: ", document_prefix="d: ", batch_size=2)
-        names = ModelNames(embedder=embedder, base_url=server.url)
-        models: Any = load_models(names, TEXTS)
-        assert models.embedder.embed(["one", "two", "three"]).shape == (3, 8)
-        assert sorted(request.body["input"] for request in server.log) == [["d: one", "d: two"], ["d: three"]]
-        assert models.embedder.embed_queries(["one"]).shape == (1, 8)
-        assert server.log[-1].body["input"] == ["q: one"]
-        assert server.log[-1].headers["authorization"] == f"Bearer {KEY}"
-        models.embedder.provider.close()
-
-
-def test_what_determines_results_is_in_the_id_and_where_it_is_asked_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("JINA_API_KEY", KEY)
-
-    def ids(**options: Any) -> tuple[str, str]:
-        shared = {o: v for o, v in options.items() if not o.endswith(("prefix", "dimensions"))}
-        names = ModelNames(embedder=ModelName("openai:e", **options), cross_encoder=ModelName("jina:r", **shared))
-        found = load_models(names, TEXTS).ids()
-        return found["embedder"], found["cross_encoder"]
-
-    plain = ids()
-    assert ids(base_url="http://x/v1", in_flight=2, attempts=1, deadline=3.0, batch_size=4) == plain
-    assert ids(dimensions=8)[0] != plain[0]
-    assert ids(query_prefix="q")[0] != ids(document_prefix="q")[0] != plain[0]
 
 
 def test_roles_at_two_servers_send_each_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,13 +211,6 @@ def test_a_run_without_a_reranker_cannot_ask_one() -> None:
     assert models.cross_encoder.id == "none"
     with pytest.raises(ModelUnavailable, match="--reranker"):
         models.cross_encoder.score("q", ["t"])
-
-
-def test_names_travel_to_another_process_without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MY_KEY", KEY)
-    names = ModelNames(cross_encoder=ModelName("rerank:x", base_url="http://127.0.0.1:1", api_key_env="MY_KEY"))
-    load_models(names, TEXTS)
-    assert KEY.encode() not in pickle.dumps(names)
 
 
 def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 import pytest
 import yaml
 
-from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.options import NOT_SHAPING, Option, ThinkingTokens, option_from_hint
-from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
+from ragsmith.models.registry import REGISTERED, provider, providers
 from ragsmith.plugins import Range
 
 FILE = '''
@@ -152,18 +151,3 @@ def test_an_option_of_another_type_is_refused() -> None:
 )
 def test_a_wrong_value_is_named(hint: Any, value: object, said: str) -> None:
     assert option_from_hint(hint).problem("x", value) == said
-
-
-EVERY = [pytest.param(declared, id=f"{role} {name}") for role in ROLES for name, declared in providers(role).items()]
-
-
-@pytest.mark.parametrize("declared", EVERY)
-def test_every_provider_states_options_that_can_be_read(declared: Any) -> None:
-    assert declared.options.keys() >= declared.own_options.keys()
-    assert declared.served == ("base_url" in declared.options)
-    assert (declared.role == "embedder") == ("vector_store" in declared.options)
-
-
-def test_a_value_is_refused_where_a_model_is_named() -> None:
-    with pytest.raises(UsageError, match="in_flight must be a whole number from 1 on, not 0"):
-        ModelName("openai:x", in_flight=0)

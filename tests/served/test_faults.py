@@ -114,36 +114,12 @@ def test_faults_that_pass_change_nothing(
         assert again.time >= told.replied + told.told
 
 
-def test_a_pause_that_one_request_is_told_holds_for_all(
-    server: Ruled, tiny_setup: Experiment, one: Space, store: Store
-) -> None:
-    server.rule = lambda request: Fault("429", wait=0.8) if request.number == 10 else None
-    searched(served(tiny_setup, server.url), one, store)
-    [told] = [request for request in server.log if request.told is not None]
-    under_way = 0.3  # what was sent before the client could know
-    assert [r for r in server.log if told.replied + under_way < r.time < told.replied + 0.8] == []
-
-
 # --- faults that stay ------------------------------------------------------------------------------------------------
 
 
-def test_a_rejected_request_is_sent_once(server: Ruled, tiny_setup: Experiment, one: Space, store: Store) -> None:
-    question, text = next(iter(asked(tiny_setup).items()))
-    server.rule = lambda request: Fault(status=400, said="too odd") if text in said(request) else None
-    assert searched(served(tiny_setup, server.url), one, store).state == "finished"
-    assert {request.attempt for request in server.log} == {1}
-    [(name, why)] = aside(store).items()
-    assert name == question
-    assert "HTTP 400 (too odd)" in why.error
-    assert {place[1] for place in failures(store)} == {question}
-
-
-@pytest.mark.parametrize("status", [401, 404])
-def test_a_refused_key_or_model_stops_the_run(
-    server: Ruled, tiny_setup: Experiment, one: Space, store: Store, status: int
-) -> None:
-    server.rule = lambda request: Fault(status=status) if request.number >= 10 else None
-    with pytest.raises(ModelUnavailable, match=f"openai:tiny.*HTTP {status}"):
+def test_a_refused_key_or_model_stops_the_run(server: Ruled, tiny_setup: Experiment, one: Space, store: Store) -> None:
+    server.rule = lambda request: Fault(status=401) if request.number >= 10 else None
+    with pytest.raises(ModelUnavailable, match=r"openai:tiny.*HTTP 401"):
         searched(served(tiny_setup, server.url), one, store)
     assert {request.attempt for request in server.log} == {1}
     assert len(server.log) <= 10 + 4 * 8  # what the others had begun; on a busy machine a few more are sent meanwhile
@@ -251,20 +227,6 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     ended = ragsmith(*command)
     assert ended.code == 0, ended.err
     assert (tmp_path / "reports" / "island" / "winner.yaml").exists()
-    assert {request.attempt for request in server.log} == {1}
-
-
-@pytest.mark.parametrize("wait", [0.05, 5.0])
-def test_a_judge_that_only_ever_asks_to_wait_is_down(
-    server: Ruled, judge: Ruled, tiny_setup: Experiment, one: Space, store: Store, wait: float
-) -> None:
-    judge.always = Fault("429", wait=wait)
-    setup = served(tiny_setup, server.url, judge=judge.url, silence=0.2, longest_wait=1.0)
-    with pytest.raises(ModelUnavailable, match=rf"{judge.url} (seems to be down|asks to wait for 5 s)"):
-        searched(setup, one, store)
-    assert left(store).winner is None
-    judge.always = None
-    assert searched(served(tiny_setup, server.url, judge=judge.url), one, store).state == "finished"
     assert {request.attempt for request in server.log} == {1}
 
 

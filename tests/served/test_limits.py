@@ -104,22 +104,6 @@ def test_tokens_stay_within_their_limit(ragsmith: Callable[..., Any], limited: A
     assert paid_twice(server) == 0
 
 
-def test_replies_of_no_use_count_as_the_server_states(
-    ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tmp_path: Path
-) -> None:
-    server.faults, server.kinds = 0.4, ("empty_content",)
-    for limit in (1500, 2000):
-        assert ragsmith(*limited("--max-tokens", limit)).code == 130
-        assert 0 < TOKENS * len(server.log) <= limit
-    ragsmith(*limited("--max-tokens", 1_000_000))
-    with Store.open(tmp_path / "cache.sqlite") as store:
-        [run] = store.runs()
-        assert store.spending(run.key).spent.tokens == TOKENS * len(server.log)
-        with store._database.reading() as connection:
-            rows = connection.exec_driver_sql("select calls, input_tokens, output_tokens from failed_call").all()
-    assert {tuple(row) for row in rows} == {(3, 3 * 12, 3 * 3)}
-
-
 def test_money_stays_within_its_limit(
     ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Bi-encoders and cross-encoders of sentence-transformers (Reimers and Gurevych 2019), in this process.
 
 A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` restricts to the cache). A model's
-own code is never run. On a CPU, results do not depend on batches, threads or processes (`FixedShapes`); on a GPU they
+own code is never run. On a CPU, results do not depend on batches, threads or processes (`Network`); on a GPU they
 may differ by rounding.
 """
 
@@ -94,7 +94,7 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
 
     ``query_prefix`` and ``document_prefix`` precede every text; None takes the model's own prompts, if any. ``dtype``
     None is that of the weights. Texts longer than ``context_window`` tokens, by default the model's window, are
-    truncated. ``batch_size`` is for accelerators (`FixedShapes`). A blank text has the zero vector. Thread-safe.
+    truncated. ``batch_size`` is for accelerators (`Network`). A blank text has the zero vector. Thread-safe.
 
     Raises, when used:
         MissingExtra: the library is not installed.

@@ -8,15 +8,6 @@ from ragsmith.models.served.policy import Policy
 POLICY = Policy(failures_in_a_row=3, silence=30.0, rest=10.0)
 
 
-def test_requests_given_up_in_a_row_raise_a_suspicion() -> None:
-    breaker = Breaker(POLICY)
-    breaker.gave_up(1.0)
-    breaker.gave_up(2.0)
-    assert breaker.suspicion == ""
-    breaker.gave_up(3.0)
-    assert breaker.suspicion == "3 requests in a row failed"
-
-
 def test_a_success_begins_a_new_row() -> None:
     breaker = Breaker(POLICY)
     for now in (1.0, 2.0):
@@ -64,18 +55,6 @@ def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
     assert breaker.suspicion == ""  # others are under way, and may be answered
     breaker.failed("b", sent=36.0, now=36.0, pause=35.0, alone=True)
     assert breaker.suspicion == "nothing but failures for 36 s"
-
-
-def test_after_a_rest_the_provider_gets_another_chance() -> None:
-    breaker = Breaker(POLICY)
-    for _ in range(3):
-        breaker.gave_up(1.0)
-    breaker.open(1.0, "HTTP 503")
-    assert breaker.suspicion == ""
-    assert breaker.why_open(10.9) == "HTTP 503"
-    assert breaker.why_open(11.0) == ""
-    breaker.gave_up(12.0)
-    assert breaker.suspicion == ""
 
 
 def test_a_suspicion_that_was_wrong_is_not_raised_again_at_once() -> None:

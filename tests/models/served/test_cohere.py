@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_kinds import Fault
 from fault_replies import scores, vector
 from fault_server import FaultServer
 
@@ -64,45 +63,6 @@ def test_many_texts_are_sent_in_parts_of_what_is_one_search(server: FaultServer,
     assert sorted(len(request.body["documents"]) for request in server.log) == [5, 100, 100]
 
 
-def test_nothing_to_score_is_not_sent(server: FaultServer, reranker: CohereReranker) -> None:
-    assert reranker.score(QUERY, []) == ()
-    assert server.log == []
-
-
-@pytest.mark.parametrize("kind", ["too_few", "duplicate_index", "out_of_range", "nan"])
-def test_a_wrong_ranking_is_asked_for_again(server: FaultServer, reranker: CohereReranker, kind: str) -> None:
-    server.script = [Fault(kind)]
-    assert reranker.score(QUERY, TEXTS) == pytest.approx(scores(QUERY, list(TEXTS)), abs=1e-6)
-    assert len(server.log) == 2
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        ({"results": [{"index": 0, "relevance_score": 0.5}]}, "has 1 scores for 3 texts"),
-        ({"results": None}, "has no scores"),
-        ([], "has no scores"),
-        ({"results": [1, 2, 3]}, "has no scores"),
-        ({"results": [{"index": i, "relevance_score": "0.5"} for i in range(3)]}, "no finite number"),
-        ({"results": [{"index": i, "relevance_score": True} for i in range(3)]}, "no finite number"),
-        ({"results": [{"index": i} for i in range(3)]}, "no finite number"),
-        ({"results": [{"index": i, "relevance_score": 1e999} for i in range(3)]}, "no finite number"),
-        ({"results": [{"index": i + 1, "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
-        ({"results": [{"index": str(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
-        ({"results": [{"index": bool(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
-    ],
-)
-def test_a_ranking_that_stays_wrong_is_an_error(
-    server: FaultServer, reranker: CohereReranker, reply: Any, said: str
-) -> None:
-    server.answer = lambda path, body: reply
-    with pytest.raises(ModelError) as raised:
-        reranker.score(QUERY, TEXTS)
-    assert said in str(raised.value)
-    assert "tried 3 times" in str(raised.value)
-    assert len(server.log) == 3
-
-
 def test_texts_beyond_the_window_are_cut_at_the_end_and_counted(server: FaultServer) -> None:
     client = CohereReranker("r", endpoint=JsonEndpoint(server.root, key=KEY), context_window=20)
     client.score(QUERY, ["a" * 61, "b" * 60, "c"])
@@ -142,31 +102,12 @@ def test_blank_texts_are_not_sent_and_batches_are_small(server: FaultServer, emb
     assert embedder.embed([]).shape == (0, 64)
 
 
-def test_the_length_of_vectors_is_known_before_any_text_is(server: FaultServer, embedder: CohereEmbedder) -> None:
-    assert embedder.embed([""]).shape == (1, 64)
-    assert len(server.log) == 1
-
-
 def test_dimensions_are_asked_for_and_checked(server: FaultServer) -> None:
     client = CohereEmbedder("embed-v4.0", endpoint=JsonEndpoint(server.root, key=KEY, policy=QUICK), dimensions=256)
     with pytest.raises(ModelError, match="the vectors have 64 numbers; expected 256"):
         client.embed(TEXTS)
     assert server.log[0].body["output_dimension"] == 256
     client.provider.close()
-
-
-@pytest.mark.parametrize("kind", ["wrong_length", "too_few", "too_many", "nan", "zero"])
-def test_wrong_vectors_are_asked_for_again(server: FaultServer, embedder: CohereEmbedder, kind: str) -> None:
-    server.script = [Fault(kind, wait=0.01)]
-    assert embedder.embed(TEXTS).shape == (3, 64)
-    assert len(server.log) == 2
-
-
-@pytest.mark.parametrize("reply", [[], {}, {"embeddings": []}, {"embeddings": {"float": None}}])
-def test_a_reply_without_vectors_is_an_error(server: FaultServer, embedder: CohereEmbedder, reply: Any) -> None:
-    server.answer = lambda path, body: reply
-    with pytest.raises(ModelError, match="the reply has no vectors"):
-        embedder.embed(TEXTS)
 
 
 # --- both ------------------------------------------------------------------------------------------------------------

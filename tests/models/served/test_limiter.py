@@ -7,15 +7,6 @@ import asyncio
 from ragsmith.models.served.limiter import Limiter
 
 
-def test_the_longest_pause_holds() -> None:
-    limiter = Limiter(4)
-    assert limiter.remaining(5.0) == 0.0
-    limiter.hold(3.0, sent=4.0, now=5.0)
-    limiter.hold(1.0, sent=4.0, now=6.0)
-    assert limiter.remaining(6.0) == 2.0
-    assert limiter.remaining(8.5) == 0.0
-
-
 def test_a_pause_halves_the_slots_once_for_all_who_were_under_way() -> None:
     limiter = Limiter(9)
     for now in (2.0, 2.1, 2.2):
@@ -24,16 +15,6 @@ def test_a_pause_halves_the_slots_once_for_all_who_were_under_way() -> None:
     for sent in (3.0, 4.0, 5.0):
         limiter.hold(1.0, sent=sent, now=sent + 0.5)
     assert limiter.slots == 1
-
-
-def test_every_success_widens_up_to_the_most() -> None:
-    limiter = Limiter(4)
-    limiter.hold(0.0, sent=0.0, now=1.0)
-    widths = []
-    for _ in range(4):
-        limiter.succeeded()
-        widths.append(limiter.slots)
-    assert widths == [3, 4, 4, 4]
 
 
 def test_as_many_hold_a_slot_as_there_are() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from fault_kinds import completion
 from fault_server import Fault, FaultServer
 from thinking_server import ThinkingServer
 
-from ragsmith.errors import ModelError, ModelUnavailable, Notice, TooLong
+from ragsmith.errors import ModelError, Notice, TooLong
 from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
@@ -84,25 +82,6 @@ def test_a_model_is_identified_without_address_and_key(chat: OpenAIChat, server:
     assert server.url not in chat.id
 
 
-def test_a_server_that_does_not_count_tokens_is_believed(chat: OpenAIChat, server: FaultServer) -> None:
-    server.answer = lambda path, body: {key: value for key, value in completion("Four.").items() if key != "usage"}
-    assert (ask(chat).usage.input_tokens, len(server.log)) == (0, 1)
-
-
-@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None}, "many", [1], {"prompt_tokens": True}])
-def test_a_count_of_tokens_that_makes_no_sense_does_not_lose_a_reply(
-    chat: OpenAIChat, server: FaultServer, usage: Any
-) -> None:
-    server.answer = lambda path, body: {**completion("Four."), "usage": usage}
-    reply = ask(chat)
-    assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("Four.", 0, 0)
-
-
-def test_a_reply_cut_at_the_limit_of_tokens_says_so(chat: OpenAIChat, server: FaultServer) -> None:
-    server.answer = lambda path, body: completion("Four", finish_reason="length")
-    assert (ask(chat).text, ask(chat).cut_at) == ("Four", 7)
-
-
 def test_what_is_cut_is_thoughts_once_a_reply_has_ended_thoughts_that_it_had_not_begun(
     chat: OpenAIChat, server: FaultServer
 ) -> None:
@@ -120,13 +99,6 @@ def test_odd_numbers_are_named_once(chat: OpenAIChat, server: FaultServer) -> No
     with pytest.warns(Notice, match=r"openai:tiny says that a prompt of 12 characters had 9,000,.* estimated"):
         assert ask(chat).usage.input_tokens == 5
     assert ask(chat).usage.input_tokens == 5  # a second warning would be an error
-
-
-def test_a_server_with_another_model_stops_the_run(chat: OpenAIChat, server: FaultServer) -> None:
-    server.answer = lambda path, body: {**completion("Four."), "model": "large"}
-    with pytest.raises(ModelUnavailable, match="by another model, 'large'"):
-        ask(chat)
-    assert len(server.log) == 1
 
 
 # --- what a server refuses -------------------------------------------------------------------------------------------
@@ -192,17 +164,6 @@ def test_a_server_that_knows_neither_name_is_asked_no_third_time(chat: OpenAICha
     assert len(server.log) == 2
 
 
-# --- what may pass ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["no_choices", "null_content", "empty_content", "no_finish"])
-def test_a_fault_is_no_answer(chat: OpenAIChat, server: FaultServer, kind: str) -> None:
-    server.script = [Fault(kind, wait=0.05)]
-    assert ask(chat).text == "Four crowns."
-    assert len(server.log) == 2
-    assert server.early() == []
-
-
 # --- what does not ---------------------------------------------------------------------------------------------------
 
 
@@ -211,101 +172,3 @@ def test_a_reply_that_a_filter_withholds_is_not_asked_for_again(chat: OpenAIChat
     with pytest.raises(ModelError, match="finish_reason 'content_filter'"):
         ask(chat)
     assert len(server.log) == 1
-
-
-def test_a_server_that_fails_again_and_again_counts_as_down(
-    client: Callable[..., OpenAIChat], server: FaultServer
-) -> None:
-    server.always = Fault(status=503)
-    chat = client(failures_in_a_row=5)
-    for _ in range(4):
-        with pytest.raises(ModelError, match=r"HTTP 503 .*tried 3 times"):
-            ask(chat)
-    for _ in range(2):
-        with pytest.raises(
-            ModelUnavailable, match=r"/v1 seems to be down \(HTTP 503 since [\d:]{8}: 5 requests in a row"
-        ):
-            ask(chat)
-    assert len(server.log) == 15 + 1  # a probe, after which the provider is left alone
-
-
-BAD: list[tuple[str, Any, str]] = [
-    ("choices are null", {**completion("x"), "choices": None}, "the reply has no choices"),
-    ("choices are missing", {"id": "x"}, "the reply has no choices"),
-    ("choices are text", {**completion("x"), "choices": "abc"}, "the reply has no choices"),
-    ("a choice is null", {**completion("x"), "choices": [None]}, "the reply has no choices"),
-    ("a choice is empty", {**completion("x"), "choices": [{}]}, "the reply has no text"),
-    ("message is missing", completion("x", message=...), "the reply has no text"),
-    ("message is null", completion("x", message=None), "the reply has no text"),
-    ("message is text", completion("x", message="Four."), "the reply has no text"),
-    ("content is missing", completion("x", message={"role": "assistant"}), "the reply has no text"),
-    ("content is a list", completion("x", message={"content": ["a"]}), "the reply has no text"),
-    ("finish reason is missing", completion("x", finish_reason=...), "finish_reason 'None'"),
-    ("finish reason is strange", completion("x", finish_reason={"a": 1}), "finish_reason"),
-    ("half a character", completion("x\ud800"), "the reply is not valid Unicode"),
-    ("an empty body", b"", "the reply is not valid JSON"),
-    ("a page", b"<html>not found</html>", "the reply is not valid JSON"),
-    ("a list", b"[1, 2]", "the reply has no choices"),
-    ("a long number", b"[" + b"1" * 10_000 + b"]", "the reply is not valid JSON"),
-]
-
-
-@pytest.mark.parametrize(("body", "said"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_reply_that_is_no_answer_is_an_error_that_names_the_cause(
-    chat: OpenAIChat, server: FaultServer, body: Any, said: str
-) -> None:
-    server.answer = lambda path, request: body
-    with pytest.raises(ModelError) as raised:
-        ask(chat)
-    assert said in str(raised.value)
-    assert "tiny" in str(raised.value)
-    assert len(server.log) == 3
-
-
-# --- secrets ---------------------------------------------------------------------------------------------------------
-
-
-# --- the end ---------------------------------------------------------------------------------------------------------
-
-
-# --- a whole search --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05])
-def test_a_search_on_a_server_pays_once(
-    server: FaultServer,
-    tiny_folder: Path,
-    tmp_path: Path,
-    ragsmith: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    share: float,
-) -> None:
-    monkeypatch.chdir(tmp_path)  # verify looks for the default cache in the folder it is run in
-    server.answer, server.seed, server.wait = None, 1, 0.01
-    server.faults, server.kinds = share, ("reset", "cut", "429", "no_finish")
-    space = tmp_path / "space.yaml"
-    space.write_text(
-        "families:\n  pre_embedding: [none]\n  query_expansion: [none, hyde]\n  retrieval: [bm25]\n"
-        "  reranking: [none]\n  passage_filter: [top_k]\n  passage_augment: [none]\n  passage_compress: [none]\n"
-        "  prompt_maker: [listing]\n  post_generation: [none]\n"
-    )
-    command = (
-        *("search", "--dataset", tiny_folder, "--space", space, "--strategy", "exhaustive", "--chunk-size", 100),
-        *("--llm", "openai:tiny", "--base-url", server.url, "--workers", 8, "--json"),
-        *("--cache", tmp_path / "cache.sqlite", "--reports", tmp_path / "reports"),
-    )
-    first = ragsmith(*command)
-    assert first.code == 0
-    assert all(json.loads(line)["event"] in {"begin", "step", "progress"} for line in first.err.splitlines())
-    answered = [json.dumps(request.body, sort_keys=True) for request in server.log if not request.fault]
-    assert len(answered) == len(set(answered)) > 24
-    assert bool(share) == (len(server.log) > len(answered))
-    server.log.clear()
-    second = ragsmith(*command)
-    assert second.code == 0
-    assert server.log == []
-    winner = tmp_path / "reports" / "island" / "winner.yaml"
-    for path in (tmp_path / "cache.sqlite", winner, *(tmp_path / "reports").rglob("*.*")):
-        assert KEY.encode() not in path.read_bytes()
-    assert server.url not in winner.read_text()
-    assert ragsmith("verify", winner, "--base-url", server.url).code == 0

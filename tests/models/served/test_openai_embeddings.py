@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_kinds import AT
 from fault_replies import vector
 from fault_server import Fault, FaultServer
 from hypothesis import given, settings
@@ -15,8 +14,9 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError, Notice
 from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
-from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings
-from ragsmith.models.served.policy import Policy
+from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings, read_vectors
+from ragsmith.models.served.policy import Policy, TransientFailure
+from ragsmith.models.unit_vectors import UnitVectors
 
 KEY = "sk-very-secret-0123456789"
 QUICK = Policy(attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
@@ -119,15 +119,6 @@ def test_all_that_determines_a_vector_is_in_the_id(server: FaultServer) -> None:
     assert named(batch_size=1) == named()
 
 
-@pytest.mark.parametrize("kind", [*AT["embeddings"], "null"])
-def test_a_fault_is_no_vector(client: Callable[..., OpenAIEmbeddings], server: FaultServer, kind: str) -> None:
-    server.script = [Fault(kind, wait=0.05)]
-    good = kind == "null"
-    np.testing.assert_allclose(client().embed(TEXTS), expected(TEXTS), atol=1e-6)
-    assert len(server.log) == (1 if good else 2)
-    assert server.early() == []
-
-
 def rows(*vectors: Any) -> list[dict[str, Any]]:
     return [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
 
@@ -158,13 +149,9 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("data", "said"), BAD)
-def test_vectors_that_make_no_sense_are_an_error_that_names_the_cause(
-    client: Callable[..., OpenAIEmbeddings], server: FaultServer, data: Any, said: str
-) -> None:
-    server.answer = lambda path, body: {"data": data}
-    with pytest.raises(ModelError, match=said):
-        client().embed(["one", "two"])
-    assert len(server.log) == 3
+def test_vectors_that_make_no_sense_are_an_error_that_names_the_cause(data: Any, said: str) -> None:
+    with pytest.raises(TransientFailure, match=said):
+        UnitVectors().normalize(read_vectors(data, 2), TransientFailure, "tiny")
 
 
 def test_large_numbers_are_scaled(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
@@ -179,12 +166,6 @@ def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], 
     server.answer = lambda path, body: {"data": rows([1.0, 2.0])}
     with pytest.raises(ModelError, match="the vectors have 2 numbers; expected 64"):
         embedder.embed(["an eel"])
-
-
-def test_one_batch_that_fails_fails_the_whole(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
-    server.script = [None, Fault(status=400), None]
-    with pytest.raises(ModelError, match="HTTP 400"):
-        client(batch_size=2).embed(TEXTS)
 
 
 @given(texts=st.lists(st.text(max_size=9), max_size=20), most=st.integers(1, 5), characters=st.integers(1, 20))

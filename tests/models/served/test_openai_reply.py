@@ -41,6 +41,31 @@ def test_a_reply_of_no_use_has_cost_what_the_server_states(bad: Any, counts: Any
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == stated
 
 
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"choices": None}, "no choices"),
+        ({"id": "x"}, "no choices"),
+        ({"choices": "abc"}, "no choices"),
+        ({"choices": [None]}, "no choices"),
+        ([1, 2], "no choices"),
+        ({"choices": [{}]}, "no text"),
+        (completion("x", message=...), "no text"),
+        (completion("x", message=None), "no text"),
+        (completion("x", message="Four."), "no text"),
+        (completion("x", message={"role": "assistant"}), "no text"),
+        (completion("x", message={"content": ["a"]}), "no text"),
+        (reply("<think>Is it three?</think>\n"), "no text"),
+        (completion("x", finish_reason=...), "finish_reason 'None'"),
+        (completion("x", finish_reason={"a": 1}), "finish_reason"),
+        (completion("x\ud800"), "not valid Unicode"),
+    ],
+)
+def test_a_reply_that_is_no_answer_is_asked_for_again(bad: Any, said: str) -> None:
+    with pytest.raises(TransientFailure, match=said):
+        read_reply(ASKED, bad, 0.5)
+
+
 # --- thoughts --------------------------------------------------------------------------------------------------------
 
 
@@ -118,11 +143,6 @@ def test_a_reply_that_ends_thoughts_which_it_did_not_begin_says_so(text: str, so
 
 def test_a_thought_that_does_not_end_is_a_cut_whatever_the_server_says() -> None:
     assert read_reply(ASKED, reply("<think>\nIs it"), 0.5).completion.cut_at == 100
-
-
-def test_a_reply_of_thoughts_alone_is_none() -> None:
-    with pytest.raises(TransientFailure, match="no text"):
-        read_reply(ASKED, reply("<think>Is it three?</think>\n"), 0.5)
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------

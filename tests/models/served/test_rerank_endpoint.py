@@ -11,8 +11,8 @@ from fault_replies import scores
 from fault_server import FaultServer
 
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.policy import Policy
+from ragsmith.models.served.json_endpoint import JsonEndpoint, read_scores
+from ragsmith.models.served.policy import Policy, TransientFailure
 from ragsmith.models.served.rerank_endpoint import JINA, TEI, RerankEndpoint, addresses
 
 KEY = "jina_0123456789abcdefghij"
@@ -128,24 +128,6 @@ def test_many_texts_are_sent_in_parts(server: FaultServer, at: Any, answer: Any)
     assert client.score(QUERY, []) == ()
 
 
-@pytest.mark.parametrize("kind", ["too_few", "duplicate_index", "out_of_range", "nan", "malformed", "500", "reset"])
-@pytest.mark.parametrize("answer", [jina_alone, tei_alone])
-def test_a_wrong_ranking_is_asked_for_again(server: FaultServer, at: Any, kind: str, answer: Any) -> None:
-    server.answer = answer
-    client = at(server.root)
-    client.score(QUERY, TEXTS[:1])
-    server.script = [Fault(kind)]
-    before = len(server.log)
-    assert client.score(QUERY, TEXTS) == pytest.approx(EXPECTED, abs=1e-6)
-    assert len(server.log) == before + 2
-
-
-def test_a_ranking_that_stays_wrong_is_an_error(server: FaultServer, at: Any) -> None:
-    server.always = Fault("too_few")
-    with pytest.raises(ModelError, match=r"the reply has 2 scores for 3 texts \(tried 2 times\)"):
-        at(server.root).score(QUERY, TEXTS)
-
-
 def test_texts_are_cut_only_where_a_window_is_given(server: FaultServer, at: Any) -> None:
     whole, cut = at(server.root), at(server.root, context_window=16)
     for client in (whole, cut):
@@ -157,3 +139,24 @@ def test_texts_are_cut_only_where_a_window_is_given(server: FaultServer, at: Any
 
 def test_the_id_says_what_and_not_where(at: Any) -> None:
     assert at("http://a", kind="jina", key=KEY).id == at("http://b/v1", kind="jina").id == "jina:tiny"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"index": 0, "score": 0.5}], "has 1 scores for 3 texts"),
+        (None, "has no scores"),
+        ([1, 2, 3], "has no scores"),
+        ([{"index": i, "score": "0.5"} for i in range(3)], "no finite number"),
+        ([{"index": i, "score": True} for i in range(3)], "no finite number"),
+        ([{"index": i} for i in range(3)], "no finite number"),
+        ([{"index": i, "score": 1e999} for i in range(3)], "no finite number"),
+        ([{"index": i + 1, "score": 0.5} for i in range(3)], "indices of the scores"),
+        ([{"index": 1, "score": 0.5}] * 3, "indices of the scores"),
+        ([{"index": str(i), "score": 0.5} for i in range(3)], "indices of the scores"),
+        ([{"index": bool(i), "score": 0.5} for i in range(3)], "indices of the scores"),
+    ],
+)
+def test_a_wrong_ranking_is_refused(rows: Any, said: str) -> None:
+    with pytest.raises(TransientFailure, match=said):
+        read_scores(rows, "score", 3)
