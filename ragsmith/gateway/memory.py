@@ -231,23 +231,24 @@ def memory_per_process(limit: int | None, processes: int) -> int:
 
 def available_bytes(root: Path = Path("/")) -> int:
     """The available memory in bytes: of the container if it has a limit, else of the machine."""
-    known = []
-    with suppress(OSError, StopIteration):
-        lines = (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
-        known.append(int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * KIB)
-    groups = [root / "sys/fs/cgroup"]
-    with suppress(OSError):
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        groups += [groups[0] / line.rpartition(":")[2].lstrip("/") for line in lines if line.startswith("0::")]
-    files = [(group / "memory.max", group / "memory.current") for group in groups]
-    old = root / "sys/fs/cgroup/memory"
+    free = re.search(r"^MemAvailable: *(\d+)", _read(root / "proc/meminfo"), re.MULTILINE)
+    known = [int(free[1]) * KIB] if free else []
+    group = re.search(r"^0::/*(.*)", _read(root / "proc/self/cgroup"), re.MULTILINE)
+    top = root / "sys/fs/cgroup"
+    files = [(folder / "memory.max", folder / "memory.current") for folder in (top, top / (group[1] if group else ""))]
+    old = top / "memory"
     for limit, used in [*files, (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes")]:
-        with suppress(OSError, ValueError):  # the file has "max" where there is no limit
-            most = int(limit.read_text(encoding="utf-8"))
-            with suppress(OSError, ValueError):
-                most -= int(used.read_text(encoding="utf-8"))
-            known.append(max(0, most))
+        if (most := _read(limit)).isdigit():  # it is "max" where there is no limit
+            known.append(max(0, int(most) - int(_read(used) or 0)))
     if not known:
         with suppress(ValueError, OSError, AttributeError):
             known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(known, default=4 * GIB)
+
+
+def _read(file: Path) -> str:
+    """The text of a file, or "" if it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

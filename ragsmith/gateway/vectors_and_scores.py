@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -102,15 +102,11 @@ class EmbeddingMemo(CallMemo[Any]):
     def _batcher(
         self, asker: Asker, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
     ) -> Batcher[str, Any]:
-        def run(batch: Sequence[str]) -> list[Any]:
-            asked = "".join(batch)
-            with self.context.paid(model, asked) as used:
-                vectors = list(embed(batch))
-                used.append(Usage(1, 0, 0, tokens_at_most(asked)))
-            return vectors
+        def ask(batch: Sequence[str]) -> list[Any] | ModelError:
+            return attempt(self.context, asker, kind, model, lambda: embed(batch), batch)
 
         with self._lock:
-            bisecting = partial(bisect, partial(attempt, self.context, asker, kind, run))
+            bisecting = partial(bisect, ask)
             return self._batchers.setdefault(f"{kind} {model.id}", Batcher(bisecting, size=BATCH_TEXTS))
 
 
@@ -126,15 +122,11 @@ class ScoreMemo(CallMemo[float]):
                 self._count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
             asker = asker_of("cross_encoder", model)
-            bisecting = partial(bisect_pairs, partial(attempt, self.context, asker, query, score))
-            return self.context.fetch(asker, query, wanted, bisecting, float, float, len(wanted))
 
-        def score(wanted: Sequence[str]) -> tuple[float, ...]:
-            asked = "".join(query + text for text in wanted)
-            with self.context.paid(model, asked) as used:
-                scores = model.score(query, wanted)
-                used.append(Usage(1, 0, 0, tokens_at_most(asked)))
-            return scores
+            def ask(part: Sequence[str]) -> list[float | ModelError] | ModelError:
+                return attempt(self.context, asker, query, model, lambda: model.score(query, part), part, query)
+
+            return self.context.fetch(asker, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
 
         self._count("cross_encoder", asked=len(texts))
         return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
@@ -145,12 +137,21 @@ Attempt = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
 
 
 def attempt(
-    context: CallContext, asker: Asker, kind: str, ask: Callable[[Sequence[str]], Sequence[V]], texts: Sequence[str]
+    context: CallContext,
+    asker: Asker,
+    kind: str,
+    model: Embedder | CrossEncoder,
+    ask: Callable[[], Iterable[V]],
+    texts: Sequence[str],
+    query: str = "",
 ) -> list[V | ModelError] | ModelError:
-    """Return the results of ``ask`` for ``texts``, or the error that it raises."""
+    """Return the results of ``ask``, a request for ``texts`` that is paid for, or the error that it raises."""
+    sent = "".join(query + text for text in texts)
     try:
-        with context.failures.asking(asker, kind, tuple(texts)):
-            return list(ask(texts))
+        with context.failures.asking(asker, kind, tuple(texts)), context.paid(model, sent) as used:
+            found: list[V | ModelError] = list(ask())
+            used.append(Usage(1, 0, 0, tokens_at_most(sent)))
+            return found
     except ModelError as error:
         return error
 

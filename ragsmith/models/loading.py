@@ -12,7 +12,7 @@ from ragsmith.models.model_objects import check_objects
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.servers import Providers, Servers, server_for
+from ragsmith.models.served.servers import Providers, find_providers, server_for
 from ragsmith.models.vector_stores import store_named
 from ragsmith.plugins import file_of
 
@@ -112,7 +112,12 @@ class Loader:
         self._texts, self._languages = texts, languages
         self._loaded: LoadedModels = {}
         self._shared = shared or Shared()
-        self.servers = Servers(chosen, self._shared.providers, **limits)
+        self.providers = find_providers(chosen, self._shared.providers, **limits)
+
+    def close(self) -> None:
+        """Close the connections to all servers."""
+        for provider in self.providers.values():
+            provider.close()
 
     def model(self, role: str) -> Any:
         """Return the model of ``role``.
@@ -149,6 +154,5 @@ class Loader:
 
     def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:
         server = server_for(chosen, role)
-        return JsonEndpoint(
-            server.base_url, key=server.key, headers=dict(server.headers), provider=self.servers.provider(server)
-        )
+        provider = self.providers[server]
+        return JsonEndpoint(server.base_url, key=server.key, headers=dict(server.headers), provider=provider)

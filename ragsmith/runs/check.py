@@ -215,7 +215,7 @@ class _ModelChecker:
             return replace(found, problem=_sentence(error))
         finally:
             if loader is not None:
-                loader.servers.close()
+                loader.close()
 
     def _loader(self, one: _Checked, chunks: Chunks) -> Loader:
         texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
@@ -249,7 +249,7 @@ class _ModelChecker:
                 found = replace(found, judged=self._through_store(model, check_judge))
             for calibration in self._calibrations:
                 loader = self._loader(one, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
-                with closing(loader.servers):
+                with closing(loader):
                     calibrated.append(self._through_store(loader.model(one.role), calibration.of))
         except ModelUnavailable as error:
             missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
 from ragsmith.gateway.budget import (
-    BLOCK,
     Budget,
     Limits,
     Price,
@@ -118,26 +117,6 @@ def test_never_more_attempts_than_allowed_and_all_that_are(limit: int, threads: 
     assert len(sent) <= book.most.calls <= limit
     budget.close()
     assert book.spent == Spent(calls=len(sent))
-
-
-@settings(max_examples=25)
-@given(st.integers(1, 300), st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=10))
-def test_over_kills_and_resumes_the_limit_holds(limit: int, runs: list[tuple[int, bool]]) -> None:
-    book = Book()
-    sent = 0
-    for attempts, killed in runs:
-        budget = Budget(book, "run", Limits(calls=limit))
-        for _ in range(attempts):
-            try:
-                budget.before_attempt()
-            except BudgetExhausted:
-                break
-            sent += 1
-        assert sent <= budget.spent.calls <= limit
-        if not killed:
-            budget.close()
-    assert sent <= book.spent.calls <= sent + BLOCK * sum(killed for _, killed in runs)
-    assert book.most.calls <= limit
 
 
 def test_raising_the_limit_goes_on() -> None:
@@ -334,27 +313,6 @@ def test_several_processes_keep_one_limit(place: Path | str) -> None:
         assert Budget(store, "another").spent == Spent()
     assert spent == Spent(sum(sent), 5 * sum(sent))
     assert 90 <= spent.calls <= 100  # one that ends may still hold some in reserve when the others give up
-
-
-def test_two_that_begin_at_once_both_count(place: Path | str) -> None:
-    together = threading.Barrier(4)
-
-    def work(n: int) -> None:
-        with Store.open(place) as store:
-            for run in range(20):
-                together.wait()
-                store.spending(f"run{run}")
-                assert store.spend(f"run{run}", Spent(1, 2, 0.5), Limits()) is not None
-
-    side_by_side(work, 4)
-    with Store.open(place) as store:
-        assert [store.spend(f"run{run}", Spent(), Limits()) for run in range(20)] == [Spent(4, 8, 2.0)] * 20
-
-
-def test_more_tokens_than_four_bytes_hold(place: Path | str) -> None:
-    with Store.open(place) as store:
-        store.spending("run")
-        assert store.spend("run", Spent(1, 3_000_000_000), Limits()) == Spent(1, 3_000_000_000)
 
 
 # What is asked for

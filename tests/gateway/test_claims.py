@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
@@ -54,22 +53,6 @@ def at_once(work: Callable[[int], None], workers: int) -> None:
 
 
 # Who may make a call
-
-
-def test_one_of_many_gets_the_claim(place: Path | str) -> None:
-    """Each has a store of its own, as each process has."""
-    got: list[str] = []
-    together = threading.Barrier(4)
-
-    def work(n: int) -> None:
-        with Store.open(place) as store:
-            for i in range(40):
-                together.wait()
-                if claim(store, f"owner {n}", f"k{i}"):
-                    got.append(f"k{i}")
-
-    at_once(work, 4)
-    assert Counter(got) == {f"k{i}": 1 for i in range(40)}
 
 
 def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
@@ -323,43 +306,6 @@ def test_a_late_reply_does_no_harm(store: Store) -> None:
     put_call(store, "k", "m", "t", "first")
     late.put_calls([StoredCall("k", "m", "t", "late")])
     assert store.get_calls(["k"])["k"].value == "first"
-
-
-def make_calls(place: Path | str, made: Pipe) -> None:
-    """Make each call that is left to make, slowly, and tell which."""
-    with Store.open(place) as store:
-        for i in range(10):
-
-            def make(keys: Sequence[str], i: int = i) -> Mapping[str, str]:
-                made.send(i)
-                time.sleep(0.01)
-                put_call(store, f"k{i}", "m", "t", i)
-                return dict.fromkeys(keys, "own")
-
-            share(store, f"k{i}", make)
-    made.close()
-
-
-@pytest.mark.processes
-def test_processes_share_out_the_calls(place: Path | str) -> None:
-    pipes, processes = [], []
-    for _ in range(3):
-        ours, theirs = SPAWN.Pipe(duplex=False)
-        processes.append(SPAWN.Process(target=make_calls, args=(place, theirs)))
-        processes[-1].start()
-        theirs.close()
-        pipes.append(ours)
-    made: list[int] = []
-    for pipe, process in zip(pipes, processes, strict=True):
-        process.join(30)
-        while pipe.poll():
-            try:
-                made.append(pipe.recv())
-            except EOFError:
-                break
-        pipe.close()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert sorted(made) == list(range(10))
 
 
 # Replies that cannot be written

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
-from ragsmith.gateway.failures import IN_VAIN, FailedCall, Failures
+from ragsmith.gateway.failures import IN_VAIN, Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import LanguageModel, Vectors
@@ -320,15 +320,3 @@ def test_any_text_of_a_query_may_be_at_fault(store: Store, wrong: str) -> None:
     before = len(model.batches)
     assert use("reranker", model, store, [given for given in texts if given != wrong]) == 2
     assert len(model.batches) == before
-
-
-def test_attempts_and_costs_add_up() -> None:
-    first = FailedCall("key", "model", "task", "server error", "HTTP 500", 2, 10, 30, 4)
-    again = FailedCall("key", "model", "task", "cut", "cut", 1, 1, 3, 5)
-    assert again.after(first) == FailedCall("key", "model", "task", "cut", "cut", 3, 11, 33, 9)
-
-
-def test_a_message_has_no_secret(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "secret-0123456789")
-    error = ModelError("the key secret-0123456789 has no luck")
-    assert "secret-0123456789" not in FailedCall.from_error(error, "key", "model", "task").message

@@ -44,11 +44,6 @@ def test_ids_of_other_machines_containers_and_times_say_nothing_of_ours() -> Non
     assert is_gone(f"{HOST}:{os.getpid()}:1:{PLACE}"), "another process had this number"
 
 
-def test_a_record_of_before_has_a_host_and_no_more() -> None:
-    assert is_gone(f"{HOST}:{gone_pid()}:12")
-    assert not is_gone(f"elsewhere:{gone_pid()}:12")
-
-
 # Who is silent
 
 

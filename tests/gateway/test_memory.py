@@ -49,6 +49,13 @@ def kept(
     return set(entries)
 
 
+def fill(memory: Memory, entries: dict[Hashable, MemoEntry[Any]], number: int) -> None:
+    """Admit so many entries of 64 KiB."""
+    for n in range(number):
+        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+
+
 def test_the_cheapest_values_are_evicted_first() -> None:
     memory = full()
     there = kept(memory, {n: 1.0 if n % 2 else 1e-3 for n in range(1200)})
@@ -96,14 +103,16 @@ def test_entries_age() -> None:
 def test_the_limit_is_on_the_real_memory_of_the_process() -> None:
     """Estimates are off by four here: the process has four times as many bytes as it says that values take."""
     entries: dict[Hashable, MemoEntry[Any]] = {}
-    memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * 64 * KIB * len(entries))
-    highest = 0
-    for n in range(2000):
-        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
-        memory.admit(entries, n, entry)
-        highest = max(highest, 100 * MIB + 4 * 64 * KIB * len(entries))
+    seen = [0]
+
+    def in_use() -> int:
+        seen.append(100 * MIB + 4 * 64 * KIB * len(entries))
+        return seen[-1]
+
+    memory = Memory(200 * MIB, in_use=in_use)
+    fill(memory, entries, 2000)
     assert memory.evicted > 0
-    assert highest <= 250 * MIB
+    assert max(seen) <= 250 * MIB
 
 
 def test_entries_are_evicted_for_other_memory_of_the_process() -> None:
@@ -142,9 +151,7 @@ def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
     memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 64 * KIB * len(entries))
     keeper = Keeper(entries)
     register_cache(keeper.empty, key="", entries=1)
-    for n in range(2000):
-        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
-        memory.admit(entries, n, entry)
+    fill(memory, entries, 2000)
     assert keeper.asked
     assert min(keeper.asked) >= (150 - 100) * 16  # a quarter of the limit is held back
 
@@ -153,9 +160,7 @@ def test_registered_caches_are_emptied_only_where_there_is_too_much() -> None:
 def test_a_limit_below_what_is_needed_anyway_is_detected(limit: int, needed: bool) -> None:
     entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(limit, in_use=lambda: 50 * MIB + 64 * KIB * len(entries))
-    for n in range(20_000):
-        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
-        memory.admit(entries, n, entry)
+    fill(memory, entries, 20_000)
     assert (memory.needed > limit) is needed
 
 
@@ -163,9 +168,7 @@ def test_memory_from_before_is_not_counted() -> None:
     """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
     entries: dict[Hashable, MemoEntry[Any]] = {}
     memory = Memory(400 * MIB, in_use=lambda: 4 * GIB + 64 * KIB * len(entries))
-    for n in range(1000):
-        entry = entries[n] = MemoEntry(TEXT * 64, 1e-3, memory.level)
-        memory.admit(entries, n, entry)
+    fill(memory, entries, 1000)
     assert memory.evicted == 0
 
 

@@ -11,9 +11,9 @@ from fault_server import FaultServer
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import Shared, load_models
+from ragsmith.models.loading import Loader, Shared, load_models
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.served.servers import Server, Servers, server_for
+from ragsmith.models.served.servers import Server, server_for
 
 KEY = "secret-0123456789"
 TEXTS = ("The ferry leaves at seven.", "Smoked eel is sold by weight.")
@@ -184,10 +184,10 @@ def test_one_server_has_one_limit_whoever_is_asked_there() -> None:
 
 def test_closed_servers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"cross_encoder": ModelName("rerank:x", base_url="http://127.0.0.1:1")}
-    servers = Servers(chosen, attempts=1)
-    provider = servers.provider(server_for(chosen["cross_encoder"], "cross_encoder"))
+    loader = Loader(chosen, (), attempts=1)
+    provider = loader.model("cross_encoder").provider
     assert provider.policy.attempts == 1
-    servers.close()
+    loader.close()
     with pytest.raises(ModelUnavailable, match="was closed"):
         provider.send(lambda: None, what="x")  # type: ignore[arg-type, return-value]
 

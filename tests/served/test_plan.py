@@ -88,12 +88,6 @@ def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat
     assert planned["judge"] == pytest.approx(sent["judge"], rel=0.25), "different prompts are answered differently"
 
 
-def test_a_sample_speaks_for_all_questions(setup: Experiment, space: Space, store: Store) -> None:
-    whole, part = (plan(setup, space, store, SETTINGS, sample=sample) for sample in (1000, 6))
-    assert part.sampled < whole.sampled
-    assert part.totals["calls"] == pytest.approx(whole.totals["calls"], rel=0.1)
-
-
 def test_the_rehearsals_say_how_far_searches_differ(setup: Experiment, space: Space, store: Store) -> None:
     several = plan(setup, space, store, SETTINGS, sample=1000)
     one = plan(setup, space, store, SETTINGS, sample=3)
@@ -317,13 +311,6 @@ def finding_fault(reply: Any) -> Any:
 
 def calls_of(found: SearchPlan, request: str) -> int:
     return sum(line.calls for line in found.lines if line.request == request)
-
-
-def test_embedded_models_need_no_plan(tiny_setup: Experiment, space: Space, store: Store) -> None:
-    found = plan(tiny_setup, space, store, SETTINGS, sample=3)
-    assert found.lines == ()
-    assert found.totals["cost"] == 0
-    assert (found.genomes, found.sampled) == (None, 0), "nothing is rehearsed to say so"
 
 
 def test_the_command_prints_it(  # type: ignore[no-untyped-def]

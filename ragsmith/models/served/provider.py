@@ -36,7 +36,6 @@ T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
 
-NO_REPLY_IN_TIME = "no reply in time"
 JITTER_SHARE = 0.1
 """Share of a pause, at most a second, over which requests are spread after it; sent at once they would be refused."""
 
@@ -189,7 +188,7 @@ class Provider:
             )
             sent = time.monotonic()
             try:
-                result = await self._within_deadline(attempt)
+                result = await _within(self.policy.deadline, attempt)
             except AttemptFailed as trouble:
                 self._record_failure(request, sent, trouble)
                 if trouble.usage is not None:
@@ -201,16 +200,6 @@ class Provider:
         self._limiter.succeeded()
         self._down.clear()
         return result
-
-    async def _within_deadline(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        try:
-            async with asyncio.timeout(self.policy.deadline):
-                return await attempt()
-        except TimeoutError:
-            pass
-        raise TransientFailure(
-            f"no complete reply within {self.policy.deadline:g} s", kind=NO_REPLY_IN_TIME, usage=NOTHING
-        )
 
     def _record_failure(self, request: object, sent: float, trouble: AttemptFailed) -> None:
         now = time.monotonic()
@@ -249,10 +238,7 @@ class Provider:
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
-            async with asyncio.timeout(self.policy.probe_deadline):
-                await probe()
-        except TimeoutError:
-            return NO_REPLY_IN_TIME
+            await _within(self.policy.probe_deadline, probe)
         except AttemptFailed as trouble:
             return _outage(trouble)
         return ""
@@ -294,6 +280,15 @@ class Provider:
 
     def _closed_error(self, what: str) -> ModelUnavailable:
         return ModelUnavailable(f"{what}: the connection to {self.name} was closed")
+
+
+async def _within(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await attempt()
+    except TimeoutError:
+        pass
+    raise TransientFailure(f"no complete reply within {seconds:g} s", kind="no reply in time", usage=NOTHING)
 
 
 def _outage(trouble: AttemptFailed) -> str:

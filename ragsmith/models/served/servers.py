@@ -75,37 +75,30 @@ Providers = dict[tuple[Any, ...], Provider]
 """Providers by server and limits."""
 
 
-class Servers:
-    """The providers of a run's models; those at one address with one key share limits, pauses and connections."""
+def find_providers(
+    models: Mapping[str, ModelName], shared: Providers | None = None, **limits: Any
+) -> dict[Server, Provider]:
+    """Find or create the providers of ``models`` by role, with ``limits`` that override theirs; see `Shared`.
 
-    def __init__(self, models: Mapping[str, ModelName], shared: Providers | None = None, **limits: Any) -> None:
-        """Create or reuse providers for ``models`` by role, with ``limits`` that override theirs; see `Shared`.
+    Models at one address with one key share limits, pauses and connections.
 
-        Raises:
-            UsageError: two models at one server have different limits.
-        """
-        found: dict[Server, dict[str, tuple[Any, str]]] = {}
-        for role, chosen in models.items():
-            declared = providers(role).get(chosen.kind)
-            if declared is not None and declared.served:
-                _add_limits(found.setdefault(server_for(chosen, role), {}), chosen, role)
-        shared = {} if shared is None else shared
-        self._providers: dict[Server, Provider] = {}
-        for server, own in found.items():
-            policy = {name: value for name, (value, _) in own.items()} | limits
-            key = server, *sorted(policy.items())
-            if key not in shared:
-                shared[key] = Provider(server.base_url, Policy(**policy))
-            self._providers[server] = shared[key]
-
-    def provider(self, server: Server) -> Provider:
-        """Return the provider for ``server``."""
-        return self._providers[server]
-
-    def close(self) -> None:
-        """Close all connections."""
-        for provider in self._providers.values():
-            provider.close()
+    Raises:
+        UsageError: two models at one server have different limits.
+    """
+    found: dict[Server, dict[str, tuple[Any, str]]] = {}
+    for role, chosen in models.items():
+        declared = providers(role).get(chosen.kind)
+        if declared is not None and declared.served:
+            _add_limits(found.setdefault(server_for(chosen, role), {}), chosen, role)
+    known = {} if shared is None else shared
+    by_server = {}
+    for server, own in found.items():
+        policy = {name: value for name, (value, _) in own.items()} | limits
+        key = server, *sorted(policy.items())
+        if key not in known:
+            known[key] = Provider(server.base_url, Policy(**policy))
+        by_server[server] = known[key]
+    return by_server
 
 
 def _add_limits(known: dict[str, tuple[Any, str]], chosen: ModelName, role: str) -> None:

@@ -14,7 +14,6 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Task, parse_text
 
-LAW = Path(__file__).resolve().parents[4] / "shared" / "data" / "ragsmith_law_10"
 TEXTS = (
     "A trade secret is information with economic value. Employers protect it by contracts.",
     "Copyright protects original works of authors. It lasts for decades.",
@@ -57,21 +56,6 @@ def test_it_performs_a_task_by_its_classical_method(model: ExtractiveModel) -> N
     assert worker.run(task, sample=1, question=QUESTION, passages=TEXTS) != worker.run(
         task, question=QUESTION, passages=TEXTS
     )
-
-
-def test_the_toolkit_reads_the_corpus(model: ExtractiveModel) -> None:
-    assert model.sentences(TEXTS[2]) == ("A mediator is neutral.", "The mediator helps parties to settle a dispute.")
-    assert model.terms("The Courts may decide") == ("court", "decid")
-    assert model.idf("unheard") > model.idf("copyright") > model.idf("protect") > 0
-    assert model.feedback(QUESTION, 2) == (TEXTS[1],)
-    assert set(model.expansion_terms("neutral", 9)) == {"mediator", "helps", "parties", "settle", "dispute"}
-    assert model.relevance(QUESTION, TEXTS).argmax() == 1
-    assert model.similarity(TEXTS[0], TEXTS[0]) == 1.0
-
-
-def test_texts_are_read_as_they_are_given(model: ExtractiveModel) -> None:
-    assert model.relevance(QUESTION, list(TEXTS)).tolist() == model.relevance(QUESTION, TEXTS).tolist()
-    assert model.sentences("") == model.terms("") == model.feedback("", 3) == model.expansion_terms("", 3) == ()
 
 
 def test_an_empty_corpus_answers_everything_with_nothing(embedder: WordLlamaEmbedder) -> None:
@@ -123,13 +107,3 @@ def test_results_do_not_depend_on_the_hash_seed_or_on_threads_of_the_blas(model:
             [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True, text=True
         )
         assert json.loads(run.stdout) == here
-
-
-def test_a_real_corpus_gives_sensible_words(embedder: WordLlamaEmbedder) -> None:
-    if not LAW.is_dir():
-        pytest.skip("the law data is not beside this checkout")
-    articles = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(LAW.glob("*.json"))]
-    model = ExtractiveModel([chunk["content"] for article in articles for chunk in article["chunks"]], embedder)
-    assert "discovery" in model.expansion_terms("When does a statute of limitations begin?", 12)
-    assert {"killings", "death"} <= set(model.related("murder", 5))
-    assert {"English", "Britain"} <= set(model.related("england", 5))

@@ -24,11 +24,6 @@ def test_the_best_texts_are_those_of_bm25_and_equals_go_by_position() -> None:
     assert [score for _, score in found] == pytest.approx([scores[i] for i in (4, 5, 0)], abs=1e-6)
 
 
-@pytest.mark.parametrize("n", range(8))
-def test_a_cut_is_a_prefix_of_the_whole_ranking(n: int) -> None:
-    assert FEEDBACK.best("copyright authors", n) == FEEDBACK.best("copyright authors", 100)[:n]
-
-
 def test_texts_without_a_term_of_the_query_are_not_found() -> None:
     assert [position for position, _ in FEEDBACK.best("weather", 6)] == [3]
     assert FEEDBACK.best("unheard", 3) == ()
@@ -66,9 +61,3 @@ def test_words_of_the_query_and_numbers_are_never_offered() -> None:
 def test_words_that_the_corpus_has_as_often_are_not_offered() -> None:
     texts = ("law court", "law court")
     assert RelevanceFeedback(texts, Lexicon(texts)).expansion_terms("court", 5, 2) == ()
-
-
-def test_no_feedback_no_words() -> None:
-    assert FEEDBACK.expansion_terms("unheard", 5, 3) == ()
-    assert FEEDBACK.expansion_terms("copyright", 0, 3) == ()
-    assert FEEDBACK.expansion_terms("copyright", 5, 0) == ()

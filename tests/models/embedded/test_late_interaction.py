@@ -1,6 +1,5 @@
 import math
 import pickle
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -68,38 +67,12 @@ def test_nothing_to_compare_scores_zero() -> None:
     assert LateInteractionScorer(Tokens(), ()).score("cat", ["cat"]) == (1.0,)
 
 
-def naive(
-    embedder: WordLlamaEmbedder, forms: Sequence[str], vectors: Vectors, corpus: Sequence[str], query: str, text: str
-) -> float:
-    """The definition, a token at a time, in float64; the query has content words and no punctuation."""
-
-    def words(t: str) -> list[int]:
-        return [i for i in embedder.tokens(t) if any(c.isalnum() for c in forms[i])]
-
-    held = [set(words(t)) for t in corpus]
-    total = weights = 0.0
-    for i in words(query):
-        n = sum(i in ids for ids in held)
-        idf = math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5))
-        total += idf * max(float(vectors[i].astype(np.float64) @ vectors[j].astype(np.float64)) for j in words(text))
-        weights += idf
-    return total / weights
-
-
 PASSAGES = (
     "The limitation period starts when the claimant knows of the damage.",
     "Copyright protects original expression, not ideas.",
     "A mediator helps the parties to negotiate a settlement.",
     "In 1873 the courts of law and equity were merged.",
 )
-
-
-def test_it_computes_its_definition(embedder: WordLlamaEmbedder) -> None:
-    scorer = LateInteractionScorer(embedder, PASSAGES)
-    tokens = embedder, embedder.vocabulary(), embedder.vocabulary_vectors()
-    for query in ("limitation period damage", "parties settle dispute", "copyright ideas 1873"):
-        expected = [naive(*tokens, PASSAGES, query, text) for text in PASSAGES]
-        assert scorer.score(query, PASSAGES) == pytest.approx(expected, abs=5e-4)
 
 
 WORDLLAMA = LateInteractionScorer(WordLlamaEmbedder(), PASSAGES)

@@ -18,12 +18,6 @@ def test_idf_is_that_of_bm25_and_greatest_for_an_unknown_term() -> None:
     assert LEXICON.idf("unheard") > LEXICON.idf("team") > LEXICON.idf("court") > 0
 
 
-def test_counts_are_of_occurrences() -> None:
-    assert LEXICON.counts == {"court": 3, "decid": 2, "england": 3, "team": 1}
-    assert LEXICON.total == 9
-    assert len(LEXICON) == 4
-
-
 def test_a_surface_is_the_most_frequent_spelling() -> None:
     assert LEXICON.surfaces["court"] == "court"  # twice, against "Courts" once
     assert LEXICON.surfaces["england"] == "England"
@@ -32,12 +26,6 @@ def test_a_surface_is_the_most_frequent_spelling() -> None:
 def test_among_equal_spellings_lower_case_and_then_the_alphabet_decide() -> None:
     assert Lexicon(["Writ writ"]).surfaces["writ"] == "writ"
     assert Lexicon(["wills willing willed"]).surfaces["will"] == "willed"
-
-
-def test_lower_casing_may_cut_a_word() -> None:
-    lexicon = Lexicon(["İstanbul trade"])
-    assert lexicon.surfaces["trade"] == "trade"
-    assert set(lexicon.surfaces) == set(terms("İstanbul trade"))
 
 
 @settings(max_examples=50)

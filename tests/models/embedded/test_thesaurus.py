@@ -1,6 +1,5 @@
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.thesaurus import Thesaurus
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 
 VECTORS = {
     "judge": [1.0, 0, 0],
@@ -50,15 +49,3 @@ def test_a_name_is_looked_up_as_the_corpus_spells_it(word_vectors) -> None:
 def test_equals_go_by_the_alphabet_of_their_stems(word_vectors) -> None:
     vectors = word_vectors({"judge": [1, 0], "zebra": [1, 0], "apple": [1, 0]})
     assert Thesaurus(Lexicon(["zebra judge apple"]), vectors).related("judge", 5) == ("apple", "zebra")
-
-
-def test_real_vectors_know_related_words(embedder: WordLlamaEmbedder) -> None:
-    texts = [
-        "The doctor, a physician, prescribed medicine.",
-        "A vehicle on the road",
-        "Carolina is a state; bears live in it.",
-    ]
-    real = Thesaurus(Lexicon(texts), embedder)
-    assert set(real.related("doctor", 2)) == {"physician", "medicine"}
-    assert real.related("cars", 3) == ("vehicle",)
-    assert real.related("zzzzqq", 3) == ()

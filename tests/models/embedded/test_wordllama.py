@@ -40,14 +40,6 @@ def test_vectors_are_those_of_wordllama_itself(tmp_path: Path) -> None:
     np.testing.assert_allclose(EMBEDDER.embed(TEXTS), np.load(file), atol=2e-7)
 
 
-def test_wordllama_is_never_imported() -> None:
-    code = (
-        "import sys, logging; from ragsmith.models.embedded.wordllama import WordLlamaEmbedder;"
-        "WordLlamaEmbedder().embed(['text']); assert 'wordllama' not in sys.modules; assert not logging.root.handlers"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_rows_have_length_one_and_a_text_without_tokens_a_zero_row() -> None:
     vectors = EMBEDDER.embed(["", *TEXTS])
     assert vectors.dtype == np.float32
