@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
 from ragsmith.gateway.budget import (
@@ -333,17 +334,7 @@ def test_prices_are_read_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("- 1", "prices are 'model: "),
-        ("m: 3", "the price of m is '{input"),
-        ("m: {}", "the price of m is '{input"),
-        ("m: {imput: 3}", "unknown key 'imput'; did you mean 'input'"),
-        ("m: {input: -1}", "must be a number from 0 up, not -1"),
-        ("m: {input: .inf}", "not a finite number"),
-        ("m: {input: true}", "must be a number from 0 up"),
-        ("m: {input: cheap}", "must be a number from 0 up"),
-        ("m: {input: 1", "prices.yaml"),
-    ],
+    rows("wrong prices"),
 )
 def test_a_wrong_price_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "prices.yaml"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rows import rows
 
 from ragsmith.errors import UsageError
 from ragsmith.models.file import read_models
@@ -45,31 +46,7 @@ def test_a_role_is_a_name_or_a_mapping(tmp_path: Path) -> None:
     }
 
 
-WRONG: list[tuple[str, int, str]] = [
-    ("", 1, "the file is empty"),
-    ("- openai:x\n", 1, "this is not a file of models: it must be 'role: model' pairs"),
-    ("language_modle: openai:x\n", 1, "unknown key 'language_modle'; did you mean 'language_model'?"),
-    ("embedder: wordllama\nreranker: none\n", 2, "unknown key 'reranker'; known: controller, cross_encoder, "),
-    ("language_model: gpt\n", 1, "unknown language model 'gpt'; known: extractive, openai:MODEL"),
-    ("judge:\n  model: opnai:x\n", 2, "did you mean 'openai:x'?"),
-    ("judge:\n  base_url: http://x\n", 1, "judge must be the name of a model, or have one as 'model', not None"),
-    ("judge: 3\n", 1, "judge must be the name of a model"),
-    ("judge:\n", 1, "judge must be the name of a model"),
-    ("judge: [openai:x]\n", 1, "judge must be the name of a model"),
-    ("judge:\n  model: openai:x\n  in_fligth: 3\n", 3, "unknown key 'in_fligth'; did you mean 'in_flight'?"),
-    ("judge:\n  model: openai:x\n  in_flight: many\n", 3, "in_flight must be a whole number from 1 on, not 'many'"),
-    ("judge:\n  model: openai:x\n  in_flight:\n", 3, "in_flight must be a whole number from 1 on, not None"),
-    ("judge:\n  model: openai:x\n  deadline: 0\n", 3, "deadline must be seconds above 0, not 0"),
-    ("judge:\n  model: openai:x\n  dimensions: 3\n", 3, "the judge openai:x has no option 'dimensions'"),
-    ("judge:\n  model: extractive\n  base_url: http://x\n", 3, "the judge extractive has no option 'base_url'"),
-    ("judge:\n  model: openai:x\n  base_url: localhost\n", 3, "the base URL must begin with http://"),
-    ("judge:\n  model: openai:x\n  api_key: sk-hush-hush-hush\n", 3, "did you mean 'api_key_env'?"),
-    ("judge:\n  model: openai:x\n  api_key_env: sk-hush-hush-hush\n", 3, "and never a key"),
-    ("judge: sk-hush-hush-hush-hush\n", 1, "unknown judge"),
-    ("judge: openai:x\njudge: openai:y\n", 2, "duplicate key 'judge', first on line 1"),
-    ("judge: &a openai:x\ncontroller: *a\n", 1, "the anchor 'a' is not allowed"),
-    ("judge: {model: openai:x\n", 2, "not valid YAML"),
-]
+WRONG: list[tuple[str, int, str]] = rows("wrong files of models")
 
 
 @pytest.mark.parametrize(("text", "line", "said"), WRONG, ids=[said for _, _, said in WRONG])

@@ -9,33 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from rows import rows
 
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.registry import find_option, option_names
 
-GOOD = [
-    ("language_model", "extractive"),
-    ("language_model", "openai:gpt-4.1-mini"),
-    ("language_model", "openai:llama3.1:8b"),
-    ("controller", "openai:org/model"),
-    ("judge", "extractive"),
-    ("judge", "openai:o4"),
-    ("embedder", "wordllama"),
-    ("embedder", "openai:text-embedding-3-small"),
-    ("embedder", "cohere:embed-v4.0"),
-    ("embedder", "sentence-transformers:BAAI/bge-small-en-v1.5"),
-    ("embedder", "sentence-transformers:./models/mine"),
-    ("cross_encoder", "late_interaction"),
-    ("cross_encoder", "none"),
-    ("cross_encoder", "cohere:rerank-v3.5"),
-    ("cross_encoder", "rerank:BAAI/bge-reranker-base"),
-    ("cross_encoder", "jina:jina-reranker-v2-base-multilingual"),
-    ("cross_encoder", "sentence-transformers:cross-encoder/ms-marco-MiniLM-L6-v2"),
-]
 
-
-@pytest.mark.parametrize(("role", "name"), GOOD)
+@pytest.mark.parametrize(("role", "name"), rows("known names"))
 def test_every_form_of_a_name(role: str, name: str) -> None:
     names = ModelNames().overridden({role: name})
     names.check()
@@ -44,26 +25,7 @@ def test_every_form_of_a_name(role: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("role", "name", "said"),
-    [
-        ("language_model", "gpt", "unknown language model 'gpt'; known: extractive, openai:MODEL"),
-        ("language_model", "openia:gpt", "did you mean 'openai:gpt'? known: extractive, openai:MODEL"),
-        ("language_model", "openai:", "did you mean 'openai:MODEL'?"),
-        ("language_model", "openai: ", "unknown language model 'openai: '"),
-        ("language_model", "openai", "did you mean 'openai:MODEL'?"),
-        ("language_model", "extractive:x", "did you mean 'extractive'?"),
-        ("language_model", "extractve", "did you mean 'extractive'?"),
-        ("language_model", "", "unknown language model ''"),
-        ("language_model", "cohere:command", "unknown language model 'cohere:command'"),
-        ("language_model", "none", "unknown language model 'none'"),
-        ("controller", "oracle", "unknown controller 'oracle'"),
-        ("judge", "oracle", "unknown judge 'oracle'"),
-        ("embedder", "late_interaction", "unknown embedder 'late_interaction'"),
-        ("embedder", "sentence_transformers:x", "did you mean 'sentence-transformers:x'?"),
-        ("embedder", "none", "unknown embedder 'none'"),
-        ("cross_encoder", "openai:x", "unknown reranker 'openai:x'"),
-        ("cross_encoder", "late-interaction", "did you mean 'late_interaction'?"),
-        ("cross_encoder", "jina:", "did you mean 'jina:MODEL'?"),
-    ],
+    rows("unknown names"),
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(role: str, name: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
@@ -83,44 +45,7 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value", "said"),
-    [
-        ("base_url", "localhost:11434", "must begin with http:// or https://"),
-        ("base_url", 8000, "must begin with http:// or https://"),
-        ("base_url", "http://", "is not a valid one"),
-        ("base_url", "http://host:port/v1", "is not a valid one"),
-        ("base_url", "http://a b/v1", "is not a valid one"),
-        ("base_url", "https://user:hush-hush-hush@host/v1", "must hold no user, password or query"),
-        ("base_url", "https://host/v1?key=hush-hush-hush", "must hold no user, password or query"),
-        ("api_key_env", "sk-hush-hush-hush-hush", "never a key"),
-        ("api_key_env", "AIzaSyHushHushHushHush", "never a key"),
-        ("api_key_env", "AKIAIOSFODNN7EXAMPLE", "never a key"),
-        ("api_key_env", "hush", "never a key"),
-        ("api_key_env", "", "never a key"),
-        ("api_key_env", 7, "never a key"),
-        ("in_flight", 0, "in_flight must be a whole number from 1 on, not 0"),
-        ("in_flight", True, "in_flight must be a whole number from 1 on, not True"),
-        ("attempts", 1.5, "attempts must be a whole number"),
-        ("dimensions", "256", "dimensions must be a whole number"),
-        ("batch_size", -1, "batch_size must be a whole number"),
-        ("context_window", 15, "context_window must be a whole number from 16 on"),
-        ("deadline", 0, "deadline must be seconds above 0, not 0"),
-        ("deadline", "soon", "deadline must be seconds above 0, not 'soon'"),
-        ("deadline", float("inf"), "deadline must be seconds above 0"),
-        ("deadline", True, "deadline must be seconds above 0"),
-        ("dtype", "float8", "unknown dtype 'float8'; did you mean"),
-        ("device", 0, "device must be text, not 0"),
-        ("query_prefix", ["query: "], "query_prefix must be text"),
-        ("vector_store", "chroma:here", "unknown vector store"),
-        ("vector_store", "qdrant", "give auto, approximate or approximate:FOLDER, exact, postgresql://"),
-        ("vector_store", "qdrant:", "unknown vector store 'qdrant:'"),
-        ("vector_store", 7, "unknown vector store 7"),
-        ("vector_store", "qdrant:https://u:hush-hush-hush@host", "export its key as QDRANT_API_KEY"),
-        ("vector_store", "qdrant:http://host:port", "is not a valid one"),
-        ("vector_store", "approximate:", "unknown vector store 'approximate:'"),
-        ("vector_store", "postgresql://u:hush-hush-hush@host/db", "export the password as PGPASSWORD"),
-        ("vector_store", "postgresql://host/db?password=hush-hush", "export the password as PGPASSWORD"),
-        ("vector_store", "postgresql://host", "is not a valid one"),
-    ],
+    rows("wrong values of options"),
 )
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
     known = find_option(option, "")
@@ -135,25 +60,7 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("base_url", "http://localhost:11434/v1"),
-        ("base_url", "https://[::1]:8080"),
-        ("api_key_env", "MY_KEY"),
-        ("api_key_env", "_K1"),
-        ("deadline", 0.5),
-        ("in_flight", 1),
-        ("query_prefix", ""),
-        ("revision", "main"),
-        ("dtype", "bfloat16"),
-        ("vector_store", "auto"),
-        ("vector_store", "exact"),
-        ("vector_store", "qdrant:./vectors"),
-        ("vector_store", "qdrant::memory:"),
-        ("vector_store", "approximate"),
-        ("vector_store", "approximate:./vectors"),
-        ("vector_store", "postgresql://user@host:5432/vectors"),
-        ("vector_store", "qdrant:https://host:6333"),
-    ],
+    rows("right values of options"),
 )
 def test_a_right_value_is_taken(option: str, value: object) -> None:
     known = find_option(option, "")

@@ -11,6 +11,7 @@ from fault_replies import vector
 from fault_server import Fault, FaultServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 from ragsmith.errors import ModelError, Notice
 from ragsmith.models.served.json_endpoint import JsonEndpoint, batches
@@ -119,43 +120,18 @@ def test_all_that_determines_a_vector_is_in_the_id(server: FaultServer) -> None:
     assert named(batch_size=1) == named()
 
 
-def rows(*vectors: Any) -> list[dict[str, Any]]:
+def numbered(*vectors: Any) -> list[dict[str, Any]]:
     return [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
 
 
-BAD: list[tuple[Any, str]] = [
-    (None, "the reply has no vectors"),
-    ({"a": 1}, "the reply has no vectors"),
-    (["x", "y"], "the reply has no vectors"),
-    (rows([1.0, 2.0]), "the reply has 1 vectors for 2 texts"),
-    (rows([1.0], [2.0], [3.0]), "the reply has 3 vectors for 2 texts"),
-    ([{"index": 0, "embedding": [1.0]}] * 2, "the indices of the vectors"),
-    ([{"embedding": [1.0]}] * 2, "the indices of the vectors"),
-    ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indices of the vectors"),
-    ([{"index": [0], "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indices of the vectors"),
-    (rows([1.0], [1.0, 2.0]), "different lengths"),
-    (rows([], []), "different lengths, or none"),
-    (rows("AAAA", "BBBB"), "different lengths, or none"),
-    (rows([1.0], None), "different lengths, or none"),
-    (rows(["1"], ["2"]), "something else than numbers"),
-    (rows([None], [1.0]), "something else than numbers"),
-    (rows([[1.0]], [[1.0]]), "something else than numbers"),
-    (rows([[1.0]], [2.0]), "something else than numbers"),
-    (rows([True], [False]), "something else than numbers"),
-    (rows([float("nan")], [1.0]), "NaN or infinity"),
-    (rows([float("inf")], [1.0]), "NaN or infinity"),
-    (rows([0.0, 0.0], [1.0, 0.0]), "a vector is zero"),
-]
-
-
-@pytest.mark.parametrize(("data", "said"), BAD)
+@pytest.mark.parametrize(("data", "said"), rows("wrong vectors"))
 def test_vectors_that_make_no_sense_are_an_error_that_names_the_cause(data: Any, said: str) -> None:
     with pytest.raises(TransientFailure, match=said):
         UnitVectors().normalize(read_vectors(data, 2), TransientFailure, "tiny")
 
 
 def test_large_numbers_are_scaled(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
-    server.answer = lambda path, body: {"data": rows([3e200, 4e200], [3, 4])}
+    server.answer = lambda path, body: {"data": numbered([3e200, 4e200], [3, 4])}
     with pytest.warns(Notice, match="openai:.* gives vectors that do not have length 1: they were scaled to it"):
         np.testing.assert_allclose(client().embed(["one", "two"]), [[0.6, 0.8]] * 2, rtol=1e-6)
 
@@ -163,7 +139,7 @@ def test_large_numbers_are_scaled(client: Callable[..., OpenAIEmbeddings], serve
 def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
     embedder = client()
     embedder.embed(["a net"])
-    server.answer = lambda path, body: {"data": rows([1.0, 2.0])}
+    server.answer = lambda path, body: {"data": numbered([1.0, 2.0])}
     with pytest.raises(ModelError, match="the vectors have 2 numbers; expected 64"):
         embedder.embed(["an eel"])
 

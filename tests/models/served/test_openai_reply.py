@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fault_kinds import completion
+from rows import rows
 
 from ragsmith.models.served.openai_reply import MOST_CHARACTERS_A_TOKEN, RequestedModel, is_same_model, read_reply
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, TransientFailure
@@ -43,23 +44,7 @@ def test_a_reply_of_no_use_has_cost_what_the_server_states(bad: Any, counts: Any
 
 @pytest.mark.parametrize(
     ("bad", "said"),
-    [
-        ({"choices": None}, "no choices"),
-        ({"id": "x"}, "no choices"),
-        ({"choices": "abc"}, "no choices"),
-        ({"choices": [None]}, "no choices"),
-        ([1, 2], "no choices"),
-        ({"choices": [{}]}, "no text"),
-        (completion("x", message=...), "no text"),
-        (completion("x", message=None), "no text"),
-        (completion("x", message="Four."), "no text"),
-        (completion("x", message={"role": "assistant"}), "no text"),
-        (completion("x", message={"content": ["a"]}), "no text"),
-        (reply("<think>Is it three?</think>\n"), "no text"),
-        (completion("x", finish_reason=...), "finish_reason 'None'"),
-        (completion("x", finish_reason={"a": 1}), "finish_reason"),
-        (completion("x\ud800"), "not valid Unicode"),
-    ],
+    rows("replies that are no answer"),
 )
 def test_a_reply_that_is_no_answer_is_asked_for_again(bad: Any, said: str) -> None:
     with pytest.raises(TransientFailure, match=said):
@@ -71,23 +56,7 @@ def test_a_reply_that_is_no_answer_is_asked_for_again(bad: Any, said: str) -> No
 
 @pytest.mark.parametrize(
     "message",
-    [
-        "Four.",
-        {"content": "Four.", "reasoning_content": "Is it three? Score: 1"},
-        {"content": "Four.", "reasoning": "Is it three?"},
-        {
-            "content": [
-                {"type": "thinking", "thinking": [{"type": "text", "text": "?"}]},
-                {"type": "text", "text": "Four."},
-            ]
-        },
-        {"content": [{"type": "reasoning", "text": "Is it three?"}, {"type": "text", "text": "Four."}]},
-        "<think>\nIs it three?\n</think>\n\nFour.",
-        "Is it three?\n</think>\n\nFour.",
-        "[THINK]Is it three?[/THINK]Four.",
-        "Is it three?[/THINK]\nFour.",
-        "<seed:think>Is it three?<seed:cot_budget_reflect>Go on.</seed:cot_budget_reflect></seed:think>Four.",
-    ],
+    rows("messages with thoughts"),
 )
 def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
     found = read_reply(ASKED, reply(message), 0.5).completion
@@ -96,16 +65,7 @@ def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
 
 @pytest.mark.parametrize(
     ("message", "text"),
-    [
-        ({"content": "", "reasoning_content": "Is it"}, ""),
-        ({"content": None, "reasoning": "Is it"}, ""),
-        ("<think>\nIs it", ""),
-        ("<think>Three?</think>Four is wh", "Four is wh"),
-        ("[THINK]Is it", ""),
-        ("[THINK]Three?[/THINK]Four is wh", "Four is wh"),
-        ("<seed:think>Is it", ""),
-        ("In brackets: [think] is no tag", "In brackets: [think] is no tag"),
-    ],
+    rows("messages that were cut"),
 )
 def test_a_reply_that_reached_its_limit_says_so_and_is_no_trouble_of_the_server(message: Any, text: str) -> None:
     found = read_reply(ASKED, reply(message, "length"), 0.5).completion
@@ -196,39 +156,10 @@ def test_a_reply_longer_than_its_tokens_could_hold_is_refused() -> None:
 
 # --- who wrote it ----------------------------------------------------------------------------------------------------
 
-SAME = [
-    ("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
-    ("gpt-4", "gpt-4-0613"),
-    ("gemini-1.5-flash", "gemini-1.5-flash-002"),
-    ("mistral-large-latest", "mistral-large-2411"),
-    ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
-    ("gpt-4o-2024-08-06", "gpt-4o"),
-    ("llama3", "llama3:latest"),
-    ("llama3:8b", "llama3"),
-    ("Llama3", "llama3"),
-    ("openai/gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
-    ("gpt-4o", "openai/gpt-4o"),
-    ("deepseek/deepseek-r1:free", "deepseek/deepseek-r1"),
-    ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct@main"),
-    ("qwen2.5-7b-instruct", "/models/qwen2.5-7b-instruct-q4_k_m.gguf"),
-    ("qwen2.5-7b", r"C:\models\Qwen2.5-7B.Q8_0.gguf"),
-    ("ft:gpt-4o-mini:org::1", "ft:gpt-4o-mini:org::1"),
-    ("anything", ""),
-]
-OTHER = [
-    ("gpt-4.1", "gpt-4.1-mini"),
-    ("gpt-4.1-mini", "gpt-4.1"),
-    ("gpt-4o-2024-08-06", "gpt-4o-2024-05-13"),
-    ("llama3:8b", "llama3:70b"),
-    ("llama3", "llama3.1"),
-    ("openrouter/auto", "openai/gpt-4o"),
-    ("gpt-4o", "gpt-4o-audio-preview"),
-    ("tiny", "/models/other.gguf"),
-]
-
 
 @pytest.mark.parametrize(
-    ("asked", "replied", "same"), [(*row, True) for row in SAME] + [(*row, False) for row in OTHER]
+    ("asked", "replied", "same"),
+    [(*row, True) for row in rows("names of one model")] + [(*row, False) for row in rows("names of two models")],
 )
 def test_a_dated_or_longer_name_is_the_same_model_and_another_one_is_not(asked: str, replied: str, same: bool) -> None:
     assert is_same_model(asked, replied) is same

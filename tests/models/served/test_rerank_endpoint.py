@@ -9,6 +9,7 @@ import pytest
 from fault_kinds import Fault
 from fault_replies import scores
 from fault_server import FaultServer
+from rows import rows
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.served.json_endpoint import JsonEndpoint, read_scores
@@ -142,21 +143,9 @@ def test_the_id_says_what_and_not_where(at: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([{"index": 0, "score": 0.5}], "has 1 scores for 3 texts"),
-        (None, "has no scores"),
-        ([1, 2, 3], "has no scores"),
-        ([{"index": i, "score": "0.5"} for i in range(3)], "no finite number"),
-        ([{"index": i, "score": True} for i in range(3)], "no finite number"),
-        ([{"index": i} for i in range(3)], "no finite number"),
-        ([{"index": i, "score": 1e999} for i in range(3)], "no finite number"),
-        ([{"index": i + 1, "score": 0.5} for i in range(3)], "indices of the scores"),
-        ([{"index": 1, "score": 0.5}] * 3, "indices of the scores"),
-        ([{"index": str(i), "score": 0.5} for i in range(3)], "indices of the scores"),
-        ([{"index": bool(i), "score": 0.5} for i in range(3)], "indices of the scores"),
-    ],
+    ("found", "said"),
+    rows("wrong rankings"),
 )
-def test_a_wrong_ranking_is_refused(rows: Any, said: str) -> None:
+def test_a_wrong_ranking_is_refused(found: Any, said: str) -> None:
     with pytest.raises(TransientFailure, match=said):
-        read_scores(rows, "score", 3)
+        read_scores(found, "score", 3)
