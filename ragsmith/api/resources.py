@@ -16,8 +16,7 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import read_models
-from ragsmith.models.model_objects import partition_models
-from ragsmith.models.names import WORDLLAMA, ModelNames
+from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
 from ragsmith.pipelines.hyperparameters import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space

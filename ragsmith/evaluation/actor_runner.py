@@ -62,8 +62,7 @@ from ragsmith.gateway.remote import (
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.usage import Meter
-from ragsmith.models.vector_address import APPROXIMATE
-from ragsmith.models.vector_stores import serves_one_process
+from ragsmith.models.vector_stores import APPROXIMATE, serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.plugins import LoadedFiles

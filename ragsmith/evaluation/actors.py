@@ -36,7 +36,7 @@ from ragsmith.models.loading import load_models
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
-from ragsmith.models.vector_address import resolve_address
+from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.techniques.registry import load_techniques

@@ -34,7 +34,7 @@ from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, Shared, load_models
 from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MARKING, Models
-from ragsmith.models.vector_address import resolve_address
+from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.hyperparameters import CUTTING, GENES, ROLES

@@ -23,7 +23,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.exported.reference import Reference
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
-from ragsmith.models.vector_address import from_relative_address
+from ragsmith.models.vector_stores import from_relative_address
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.plugins import is_of
 from ragsmith.techniques.user_code import import_recorded

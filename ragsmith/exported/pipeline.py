@@ -25,8 +25,7 @@ from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.reference import Reference, ScoreDifference, unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
-from ragsmith.models.model_objects import check_objects, partition_models
-from ragsmith.models.names import ModelNames, model_name_from
+from ragsmith.models.names import ModelNames, check_objects, model_name_from, partition_models
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing, read_configuration

@@ -24,7 +24,7 @@ from ragsmith.evaluation.ranking import common
 from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.names import ModelNames
-from ragsmith.models.vector_address import AUTO, from_relative_address, to_relative_address
+from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
 from ragsmith.pipelines.genes import configuration, label
 from ragsmith.pipelines.hyperparameters import GENES
 from ragsmith.records.front import pick_pipeline

@@ -7,8 +7,7 @@ import os
 from ragsmith.errors import UsageError
 from ragsmith.index.vector_store import Keys, MakeVectors, VectorStore
 from ragsmith.models.options import problem_with_store
-from ragsmith.models.vector_address import AUTO, EXACT, QDRANT
-from ragsmith.models.vector_stores import VECTOR_STORES
+from ragsmith.models.vector_stores import AUTO, EXACT, QDRANT, VECTOR_STORES
 
 LARGE_ROWS = 50_000
 """Below this, a product with all vectors is faster than a server (0.4 ms for 10,000 keys, 13 ms for 100,000)."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url
-from ragsmith.models.vector_stores import known_forms, store_named
+from ragsmith.models.vector_stores import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url, known_forms, store_named
 from ragsmith.plugins import KINDS, Range, expected, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted

@@ -28,7 +28,7 @@ from ragsmith.text.suggest import did_you_mean, nearest
 F = TypeVar("F", bound=Callable[..., Any])
 
 GIVEN = "given"
-"""The provider in the name of a model that was passed as an object: see `ragsmith.models.model_objects`."""
+"""The provider in the name of a model that was passed as an object: see `ragsmith.models.names`."""
 ROLES: Mapping[str, str] = {
     "language_model": "language_model",
     "embedder": "embedder",

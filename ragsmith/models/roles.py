@@ -7,8 +7,7 @@ from typing import Any
 
 from ragsmith.models.calls import ChatModel, accepts_cut_answers, is_chat_model, is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.vector_address import EXACT
-from ragsmith.models.vector_stores import store_identity
+from ragsmith.models.vector_stores import EXACT, store_identity
 
 MARKING = "marking_embedder"
 """The name under which the embedder of the measures is recorded, if it differs from that of the pipelines."""

@@ -1,4 +1,4 @@
-"""Vectors of external embedders: blank texts are not sent, and vectors are normalised to length 1 and checked."""
+"""Unit vectors: checks and normalisation of those of external embedders, and fixed point for exact dot products."""
 
 from __future__ import annotations
 
@@ -72,3 +72,14 @@ class UnitVectors:
         if changed.any():
             warn_normalized(name)
         return vectors
+
+
+_GRID = np.float32(2**11)
+
+
+def round_to_grid(vectors: NDArray[np.floating]) -> Vectors:
+    """Round each coordinate of ``vectors``, rows of length at most 1, to the nearest multiple of 2^-11."""
+    scaled: Vectors = np.multiply(vectors, _GRID, dtype=np.float32)
+    np.rint(scaled, out=scaled)  # in place from here: a vocabulary of vectors is large
+    scaled /= _GRID
+    return scaled

@@ -22,7 +22,7 @@ from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
 from ragsmith.gateway.leases import is_gone
-from ragsmith.models.vector_address import AUTO, to_relative_address
+from ragsmith.models.vector_stores import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings

@@ -23,8 +23,7 @@ from ragsmith.exported.pipeline import COLD_STARTS, Pipeline
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.model_objects import partition_models
-from ragsmith.models.names import ModelNames
+from ragsmith.models.names import ModelNames, partition_models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes

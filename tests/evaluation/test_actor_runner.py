@@ -27,7 +27,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import RemoteRequest
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task
-from ragsmith.models.vector_address import resolve_address
+from ragsmith.models.vector_stores import resolve_address
 
 
 @contextmanager

@@ -38,7 +38,7 @@ MACHINERY = {
         "index.stores",
     ),
     *("extensions", "models.roles", "models.capabilities"),
-    *("models.options", "models.vector_address", "models.vector_stores"),
+    *("models.options", "models.vector_stores"),
 }
 """What finds, starts, reaches, joins, remembers and counts, without ``ragsmith.``; the last question of a review is
 whether a module that is added here can change what is returned."""

@@ -23,7 +23,7 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.writing import dataset_location, run_setup, winner_yaml, write_winner
-from ragsmith.models.vector_address import from_relative_address, to_relative_address
+from ragsmith.models.vector_stores import from_relative_address, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run, RunOutcome

@@ -12,8 +12,7 @@ import numpy as np
 from ragsmith.caches import MIN_CACHE_ENTRIES, bounded_cache, empty_caches
 from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
-from ragsmith.models.embedded.lexicon import Lexicon
-from ragsmith.models.embedded.sentence_ranking import SentenceRanking
+from ragsmith.models.embedded.lexicon import Lexicon, SentenceRanking
 from ragsmith.models.protocols import Vectors
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk, Hits, IndexEntry

@@ -28,8 +28,7 @@ from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.vector_address import kind_of_machine
-from ragsmith.models.vector_stores import serves_one_process, store_identity
+from ragsmith.models.vector_stores import kind_of_machine, serves_one_process, store_identity
 
 
 class Made:

@@ -11,9 +11,8 @@ from fault_server import FaultServer
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import Loader, Shared, load_models
+from ragsmith.models.loading import Loader, Server, Shared, load_models, server_for
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.served.servers import Server, server_for
 
 KEY = "secret-0123456789"
 TEXTS = ("The ferry leaves at seven.", "Smoked eel is sold by weight.")

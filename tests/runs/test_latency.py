@@ -29,8 +29,7 @@ from ragsmith.exported.writing import winner_yaml
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.models.model_objects import partition_models
-from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.names import ModelName, ModelNames, partition_models
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space

@@ -37,8 +37,7 @@ from ragsmith.index.rescoring import best_entries
 from ragsmith.index.screening import doubt, nearest
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
-from ragsmith.models.vector_address import kind_of_machine
-from ragsmith.models.vector_stores import vector_store
+from ragsmith.models.vector_stores import kind_of_machine, vector_store
 
 CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""

@@ -24,8 +24,7 @@ from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
 from ragsmith.index.rescoring import Fetched, search_rescored
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
-from ragsmith.models.vector_address import is_url
-from ragsmith.models.vector_stores import vector_store
+from ragsmith.models.vector_stores import is_url, vector_store
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

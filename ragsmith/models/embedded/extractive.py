@@ -11,10 +11,7 @@ from typing import TypeVar
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.embedded.feedback import RelevanceFeedback
-from ragsmith.models.embedded.lexicon import Lexicon
-from ragsmith.models.embedded.sentence_ranking import SentenceRanking
-from ragsmith.models.embedded.thesaurus import Thesaurus
+from ragsmith.models.embedded.lexicon import Lexicon, RelevanceFeedback, SentenceRanking, Thesaurus
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.registry import provider
 from ragsmith.models.tasks import Input, Task

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.embedded.fixed_point import round_to_grid
+from ragsmith.errors import ModelUnavailable
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
+from ragsmith.models.unit_vectors import round_to_grid
 from ragsmith.text.words import STOP_WORDS
 
 Ids = NDArray[np.intp]
@@ -124,3 +125,14 @@ class LateInteractionScorer:
 
     def __reduce__(self) -> tuple[type[LateInteractionScorer], tuple[TokenEmbedder, tuple[str, ...]]]:
         return LateInteractionScorer, (self._embedder, self._texts)
+
+
+@provider("cross_encoder", "none")
+class NoReranker:
+    """A placeholder that is never called: see `ragsmith.exported.requirements`."""
+
+    id = "none"
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Raise `ModelUnavailable`."""
+        raise ModelUnavailable("this run has no reranker: name one with --reranker")

@@ -8,9 +8,8 @@ from typing import Any
 from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint, TextWindow, batches, read_scores
+from ragsmith.models.served.json_endpoint import CohereModel, JsonEndpoint, TextWindow, batches, read_scores
 from ragsmith.models.served.openai_embeddings import read_vectors
-from ragsmith.models.served.packages import CohereModel
 from ragsmith.models.served.policy import TransientFailure
 from ragsmith.models.unit_vectors import UnitVectors
 

@@ -1,4 +1,9 @@
-"""Endpoints with JSON requests and replies, and what their models have in common."""
+"""Endpoints with JSON requests and replies, and what their models have in common.
+
+The packages ``openai`` and ``cohere`` are imported with the first request and only build requests. Our HTTP client
+sends them and raises every failure before a package sees it, so that no package retries or raises an exception that
+contains a key. Keys are added to requests, not to the clients. Replies are parsed from the raw body.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,18 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
-from ragsmith.text.redaction import remember_secret
+from ragsmith.text.redaction import redact_logs, remember_secret
+
+if TYPE_CHECKING:
+    from cohere import AsyncClientV2
+    from openai import AsyncOpenAI
+
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[dict[str, Any]], Awaitable[bytes]]
@@ -165,3 +175,85 @@ def parse_json(body: bytes) -> Any:
     except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors
         pass
     raise TransientFailure("the reply is not valid JSON")
+
+
+KEYLESS = "none"
+"""The key passed to the packages, which is replaced by that of the endpoint, if any."""
+
+
+class OpenAIModel(EndpointModel):
+    """A model called through the package ``openai``."""
+
+    @cached_property
+    def client(self) -> AsyncOpenAI:
+        """The package's client, which has no key, and sends through the provider."""
+        from openai import AsyncOpenAI  # noqa: PLC0415  1 s of processor time
+
+        client = AsyncOpenAI(
+            api_key=KEYLESS, base_url=self._endpoint.base_url, max_retries=0, http_client=self.provider.http
+        )
+        client.organization = client.project = None  # headers of the endpoint
+        return client
+
+    def posting(self, create: Any) -> Post:
+        """What sends a body by ``create``, a method of the client with raw responses."""
+        from openai import Omit  # noqa: PLC0415
+
+        headers: dict[str, Any] = {"authorization": Omit(), **self._endpoint.headers}
+
+        async def post(body: dict[str, Any]) -> bytes:
+            return bytes((await create(**body, extra_headers=headers)).content)
+
+        return post
+
+
+class CohereModel(EndpointModel):
+    """A model called through the package ``cohere``."""
+
+    @cached_property
+    def client(self) -> AsyncClientV2:
+        """The package's client, which has no key, and sends through the provider."""
+        from cohere import AsyncClientV2  # noqa: PLC0415  0.8 s of processor time
+
+        redact_logs("cohere")
+        return AsyncClientV2(
+            KEYLESS,
+            base_url=self._endpoint.base_url.removesuffix("/v2").removesuffix("/v1"),  # both with and without it
+            httpx_client=cast(Any, _CohereHttp(self)),
+            max_retries=0,
+            log_warning_experimental_features=False,
+        )
+
+    def posting(self, create: Any) -> Post:
+        """What sends a body by ``create``, a method of the client with raw responses."""
+
+        async def post(body: dict[str, Any]) -> bytes:
+            return bytes((await create(**body)).response.content)
+
+        return post
+
+    async def request(self, method: str, url: str, headers: dict[str, str], body: Any) -> Any:
+        """Send a request of the package with the endpoint's key."""
+        others = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        return await self.provider.http.request(method, url, json=body, headers={**others, **self._endpoint.headers})
+
+
+class _CohereHttp:
+    """The part of an ``httpx`` client that the package ``cohere`` uses."""
+
+    def __init__(self, model: CohereModel) -> None:
+        self._model = model
+
+    async def request(self, *, method: str, url: str, headers: dict[str, str], json: Any, **_: Any) -> _RawReply:
+        response = await self._model.request(method, url, headers, json)
+        return _RawReply(response.status_code, response.headers, response.content)
+
+
+class _RawReply:
+    """A response that the package does not parse, which takes 0.6 s for 96 vectors and may raise `TypeError`."""
+
+    def __init__(self, status_code: int, headers: Any, content: bytes) -> None:
+        self.status_code, self.headers, self.content = status_code, headers, content
+
+    def json(self) -> dict[str, Any]:
+        return {}

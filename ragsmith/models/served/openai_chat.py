@@ -1,7 +1,9 @@
 """Chat models at OpenAI-compatible endpoints: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-Empty or malformed replies, and those without a finish reason, are errors. Parameters that a server refuses by name are
-not sent again: see `ragsmith.models.capabilities`.
+Empty or malformed replies, and those without a finish reason, are errors. Thoughts are removed from a reply, whether
+they are in a field of their own (``reasoning_content``, ``reasoning``), in parts of the content or in tags; their
+tokens are counted. Impossible token counts are replaced by estimates. Parameters that a server refuses by name are not
+sent again: see `ragsmith.models.capabilities`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.errors import Notice, RefusedContent
@@ -16,9 +19,190 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.openai_reply import ParsedReply, RequestedModel, read_reply
-from ragsmith.models.served.packages import OpenAIModel
+from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
+from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
+from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, NOTHING, Usage, tokens_at_most
+from ragsmith.text.files import shown
+from ragsmith.text.redaction import redacted, without_known
+
+CUT = ("length", "max_tokens")
+"""Finish reasons of a reply that reached the token limit; the second is that of gateways to other APIs."""
+MOST_CHARACTERS_A_TOKEN = 128
+"""The longest token of common vocabularies (128 blanks, in those of OpenAI and Llama), to detect replies longer than
+their token limit allows."""
+TEMPLATE_TOKENS = 1024
+"""Tokens that a server may add to a prompt and count: a chat template, the date, a system prompt."""
+END_TOKENS = 8
+"""Tokens that mark the end of a reply, which some servers count beyond the limit."""
+ANY = "any"
+"""Accept replies of any model."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedModel:
+    """The request of a reply; ``accepts`` is another name that the server may report for the model, or `ANY`.
+
+    ``thinks``: the model is known to think, so a cut reply without visible thoughts consists of a thought that its chat
+    template opened.
+    """
+
+    model: str
+    prompt: str
+    limit: int
+    accepts: str = ""
+    thinks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """A reply, with warnings (``odd``) by their subject.
+
+    ``begins_in_thought``: it closed a thought that it had not opened.
+    """
+
+    completion: Completion
+    odd: dict[str, str] = field(default_factory=dict)
+    begins_in_thought: bool = False
+
+
+def read_reply(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+    """Parse a reply, without thoughts and known secrets, and its usage.
+
+    Raises:
+        TransientFailure: there is no text, it is longer than possible, or has no finish reason.
+        RequestRejected: a content filter withheld it.
+        AccessRefused: it is by another model.
+            All of them with the usage that the server reports, if it is possible.
+    """
+    try:
+        return _parse(request, reply, seconds)
+    except AttemptFailed as failure:
+        (read, written), wrong = _tokens(request, reply.get("usage") if isinstance(reply, dict) else None, "")
+        failure.usage = NOTHING if wrong else Usage(1, 0, 0, read, written, seconds)
+        raise
+
+
+def _parse(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise TransientFailure("the reply has no choices")
+    odd = _check_model(request, reply.get("model"))
+    finish = choices[0].get("finish_reason")
+    if finish == "content_filter":
+        raise RequestRejected("the reply was withheld: it ended with finish_reason 'content_filter'")
+    message = choices[0].get("message")
+    written, thoughts = _content(message if isinstance(message, dict) else {})
+    if len(written) > request.limit * MOST_CHARACTERS_A_TOKEN:
+        raise TransientFailure(f"the reply has {len(written):,} characters, which {request.limit:,} tokens cannot hold")
+    text, is_open = without_thoughts(written)
+    is_cut = finish in CUT or is_open
+    if request.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
+        text = ""
+    if not is_cut and not text.strip():
+        raise TransientFailure("the reply has no text")
+    if not is_cut and finish != "stop":
+        raise TransientFailure(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
+    if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
+        raise TransientFailure("the reply is not valid Unicode")
+    (n_read, n_written), wrong = _tokens(request, reply.get("usage"), written + thoughts)
+    thought = min(n_written, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
+    usage = Usage(1, 0, 0, n_read, n_written, seconds)
+    completion = Completion(without_known(text), usage, request.limit if is_cut else 0, thought)
+    return ParsedReply(completion, odd | wrong, ends_thoughts_alone(written))
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the text of a message, which may contain thoughts in tags, and the thoughts in a field of their own."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [part for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    written = "".join(part["text"] for part in texts if part.get("type") in ("text", "output_text"))
+    thoughts = [message.get(name) for name in ("reasoning_content", "reasoning")]
+    return written, next((found for found in thoughts if isinstance(found, str)), "")
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _tokens(request: RequestedModel, usage: Any, reply: str) -> tuple[tuple[int, int], dict[str, str]]:
+    """Return input and output tokens, 0 if not reported, and warnings about impossible numbers, which are estimated.
+
+    A text has at most as many tokens as bytes. Servers that do not count thoughts as output include them in the total.
+    """
+    counts = usage if isinstance(usage, dict) else {}
+    read, written, total = (_count(counts.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    if read:
+        written = max(written, total - read)
+    odd = {}
+    if read > len(request.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
+        odd["prompt_tokens"] = f"says that a prompt of {len(request.prompt):,} characters had {read:,} tokens"
+        read = tokens_at_most(request.prompt)
+    if written > request.limit + END_TOKENS:
+        odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {request.limit:,} were the limit"
+    elif not written and reply.strip() and counts.get("completion_tokens") == 0:
+        odd["completion_tokens"] = f"says of a reply of {len(reply):,} characters that it wrote no tokens"
+    if "completion_tokens" in odd:
+        written = min(request.limit, tokens_at_most(reply))
+    return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
+
+
+def _thought(usage: Any, characters: int) -> int:
+    """Return the tokens of thoughts that the server reports, or an estimate from their visible ``characters``."""
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    reported = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
+    return reported or characters // AVERAGE_CHARACTERS_A_TOKEN
+
+
+def _count(value: Any) -> int:
+    """Return a reported count, or 0 if it is not a positive whole number."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+_SNAPSHOT = r"\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{3,8}|latest"
+_QUANTISED = r"(?:ud-)?i?q\d\w*|bf16|fp?16|fp?32|fp?8|int[48]|awq|gptq|gguf"
+_SAME = re.compile(rf"(?:[-_.](?:{_SNAPSHOT}|{_QUANTISED}))+", re.IGNORECASE)
+
+
+def _check_model(request: RequestedModel, replied: Any) -> dict[str, str]:
+    """Return a warning if the reply is by another, accepted model. Raises `AccessRefused` if it is not accepted."""
+    if not isinstance(replied, str) or is_same_model(request.model, replied):
+        return {}
+    name = redacted(shown(replied))
+    if request.accepts != ANY and not (request.accepts and is_same_model(request.accepts, replied)):
+        raise AccessRefused(
+            f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"
+        )
+    return {"model": f"replies as {name}, which accept_model allows"}
+
+
+def is_same_model(asked: str, replied: str) -> bool:
+    """Whether the model that a server reports (``replied``) is the one that was requested (``asked``).
+
+    Case is ignored, and so are folders and providers before the last slash: OpenRouter and LiteLLM add and drop them,
+    llama.cpp reports the path of a ``.gguf`` file. A tag (``:8b`` of Ollama, ``:free`` of OpenRouter) or revision
+    (``@main`` of ``transformers serve``) is compared if both names have one, apart from ``:latest``. One name may
+    extend the other by a date, a number of three digits or more, ``latest`` or a quantisation:
+    ``gpt-4.1-mini-2025-04-14`` is ``gpt-4.1-mini``, but ``gpt-4.1-mini`` is not ``gpt-4.1``. A blank name is accepted.
+    """
+    if not replied.strip() or asked.lower() == replied.lower():
+        return True
+    (name, tag), (other, other_tag) = map(_name_and_tag, (asked, replied))
+    if tag and other_tag and tag != other_tag:
+        return False
+    short, long = sorted((name, other), key=len)
+    return short == long or (long.startswith(short) and _SAME.fullmatch(long[len(short) :]) is not None)
+
+
+def _name_and_tag(model: str) -> tuple[str, str]:
+    last = re.split(r"[/\\]", model.strip().lower())[-1]
+    name, _, tag = last.replace("@", ":", 1).partition(":")
+    return name.removesuffix(".gguf").removesuffix("-latest"), "" if tag == "latest" else tag
+
 
 REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
 """Parameters that a server may refuse by name, and the parameter that is sent instead, if any."""

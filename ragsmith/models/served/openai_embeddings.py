@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import model_id, provider
-from ragsmith.models.served.json_endpoint import JsonEndpoint, batches, values_by_index
+from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel, batches, values_by_index
 from ragsmith.models.served.openai_chat import OPENAI
-from ragsmith.models.served.packages import OpenAIModel
 from ragsmith.models.served.policy import TransientFailure
 from ragsmith.models.unit_vectors import UnitVectors
 

@@ -1,8 +1,11 @@
-"""Limits and pauses of requests to a provider, and the ways in which an attempt fails."""
+"""Limits and pauses of requests to a provider, how attempts fail, and when a provider counts as down."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ragsmith.errors import ModelError, RefusedContent
@@ -92,3 +95,144 @@ class RequestRejected(AttemptFailed):
 
 class AccessRefused(AttemptFailed):
     """The provider refuses the key or the model, and so every request."""
+
+
+class Limiter:
+    """Slots for attempts, and the end (``until``, of ``time.monotonic``) of the pause that the provider asked for.
+
+    As in TCP's congestion control (Jacobson 1988), each pause halves the number of slots; each success adds one, up to
+    ``most``. Otherwise all requests would be sent again at the end of a pause, and most would have to wait until their
+    attempts are used up. To be used in the thread of one event loop.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.until = 0.0
+        self.slots = most
+        self._most = most
+        self._surplus = 0  # slots that are removed when they become free
+        self._free = asyncio.Semaphore(most)
+        self._narrowed = float("-inf")
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a slot, first come, first served, and hold it."""
+        await self._free.acquire()
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    def succeeded(self) -> None:
+        """Add a slot after a success."""
+        if self.slots < self._most:
+            self.slots += 1
+            self._give_back()
+
+    def hold(self, seconds: float, *, sent: float, now: float) -> None:
+        """Pause for ``seconds`` from ``now``, unless a longer pause is under way, after an attempt sent at ``sent``.
+
+        Attempts that were in flight together halve the slots only once.
+        """
+        self.until = max(self.until, now + seconds)
+        if sent > self._narrowed:
+            self._narrowed = now
+            fewer = max(1, self.slots // 2)
+            self._surplus += self.slots - fewer
+            self.slots = fewer
+
+    def remaining(self, now: float) -> float:
+        """Return the seconds left of the pause."""
+        return max(0.0, self.until - now)
+
+    def _give_back(self) -> None:
+        if self._surplus:
+            self._surplus -= 1
+        else:
+            self._free.release()
+
+
+SEVERAL = 3
+"""Number of failing requests before silence counts, so that a single unanswerable one does not stop the others."""
+PATIENCE = 2.0
+"""Pauses that the provider asked for do not count as silence; including them it may last this many times as long."""
+
+
+class Breaker:
+    """Suspects a provider of being down after consecutive failed requests, or a time of failures only; single-threaded.
+
+    The caller resolves a ``suspicion`` with `open` or `absolve`. Times are seconds of one clock.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.suspicion = ""
+        """Why the provider may be down; "" if there is no unresolved suspicion."""
+        self.since = 0.0
+        """The time of the first failure behind the suspicion."""
+        self.kind = ""
+        """The kind of the last failure."""
+        self._policy = policy
+        self._last_answer = self._trusted_until = float("-inf")
+        self._failing: set[object] = set()
+        self._since: float | None
+        self._opened: float | None
+        self._paused: float
+        self._pause_until: float
+        self._reset()
+
+    def answered(self, now: float) -> None:
+        """Record that an attempt was answered, including a rejection or an unusable reply."""
+        self._last_answer = now
+        self._reset()
+
+    def failed(
+        self, request: object, sent: float, now: float, pause: float = 0.0, *, alone: bool = True, kind: str = ""
+    ) -> None:
+        """Record a failed attempt of ``request``, sent at ``sent``; the provider asked for a ``pause`` (seconds).
+
+        ``alone``: no other attempt is in flight. Replies take longer than requests to wait, so the latter raise no
+        suspicion while others are in flight.
+        """
+        began = max(sent, self._last_answer)
+        self._since = began if self._since is None else min(self._since, began)
+        self.kind = kind
+        self._failing.add(request)
+        silent = now - self._since
+        expected = min(silent, self._paused - max(0.0, self._pause_until - now))
+        self._paused += max(0.0, now + pause - max(now, self._pause_until))  # pauses of several requests overlap
+        self._pause_until = max(self._pause_until, now + pause)
+        least = self._policy.silence
+        in_vain = silent >= least and silent + pause >= PATIENCE * least
+        if len(self._failing) >= SEVERAL and (alone or not pause) and (silent - expected >= least or in_vain):
+            self._suspect(now, f"nothing but failures for {silent:.0f} s")
+
+    def gave_up(self, now: float) -> None:
+        """Record that a request failed after all its attempts."""
+        self._failed_requests += 1
+        if self._failed_requests >= self._policy.failures_in_a_row:
+            self._suspect(now, f"{self._failed_requests} requests in a row failed")
+
+    def absolve(self, now: float) -> None:
+        """Clear the suspicion, and raise no other for a while."""
+        self._trusted_until = now + self._policy.rest
+        self.answered(now)
+
+    def open(self, now: float, why: str) -> None:
+        """Confirm the suspicion, unless an attempt was answered in the meantime."""
+        if self.suspicion:
+            self._opened, self._why, self.suspicion = now, why, ""
+
+    def why_open(self, now: float) -> str:
+        """Return why no request may be sent now, or ""; after a rest the provider is tried again."""
+        if self._opened is None or now < self._opened + self._policy.rest:
+            return self._why
+        self._reset()
+        return ""
+
+    def _suspect(self, now: float, why: str) -> None:
+        if self._opened is None and now >= self._trusted_until:
+            self.suspicion, self.since = why, self._since if self._since is not None else now
+
+    def _reset(self) -> None:
+        self._failed_requests, self._since, self._opened, self._why, self.suspicion = 0, None, None, "", ""
+        self._paused, self._pause_until = 0.0, float("-inf")
+        self._failing.clear()

@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
-from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
-from ragsmith.models.served.limiter import Limiter
 from ragsmith.models.served.policy import (
     PROBE_USAGE,
     AccessRefused,
     AttemptFailed,
+    Breaker,
+    Limiter,
     Policy,
     RequestRejected,
     TransientFailure,

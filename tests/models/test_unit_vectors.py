@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models.embedded.fixed_point import round_to_grid
+from ragsmith.models.unit_vectors import round_to_grid
 
 
 def unit_rows(seed: int, count: int, dimensions: int) -> np.ndarray:
