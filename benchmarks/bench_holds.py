@@ -71,7 +71,7 @@ from ragsmith.effects.knowledge import ObservedDataset
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
-from ragsmith.evaluation.estimate import shrunk
+from ragsmith.runs.choice import shrunk
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.space import Genome, Space
 from ragsmith.strategies import Prior as Expects

@@ -10,7 +10,7 @@ import pytest
 from ragsmith.digest import closure
 from ragsmith.evaluation.keys import CODE
 from ragsmith.measures.registry import measures
-from ragsmith.runs.run_key import DECIDES
+from ragsmith.runs.run_context import DECIDES
 from ragsmith.strategies import STRATEGIES
 
 FAMILY = {"types", "techniques.families"}

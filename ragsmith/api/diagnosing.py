@@ -27,13 +27,13 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable
 from ragsmith.exported.writing import run_setup
 from ragsmith.pipelines.genes import Candidate, read_configuration
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import on_this_machine
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
-from ragsmith.runs.latency import Latencies
+from ragsmith.runs.run_context import Latencies
 from ragsmith.store.store import Store
 from ragsmith.types import Dataset
 

@@ -17,7 +17,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Price, Prices, read_prices
 from ragsmith.models.file import read_models
 from ragsmith.models.names import WORDLLAMA, ModelNames, partition_models
-from ragsmith.pipelines.hyperparameters import ROLES
+from ragsmith.pipelines.genes import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.user_code import import_files

@@ -21,7 +21,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.reference import Reference
 from ragsmith.exported.writing import expected_scores, write_winner
 from ragsmith.gateway.budget import Spent
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES
 from ragsmith.records.record import CROSSFIT
 from ragsmith.reporting.building import answered, build_report
 from ragsmith.reporting.plots import convergence

@@ -22,8 +22,7 @@ from ragsmith.deploying.writing import LIST, refuse_taken, write_kit
 from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.registry import ModelProvider, providers
-from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, configuration
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = {

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, Gene
 from ragsmith.pipelines.space import Space
 
 Kind = Literal["out", "swap", "signal"]

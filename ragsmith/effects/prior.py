@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.effects.beliefs import Array, Beliefs, PartOfFitness
 from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate
 
 ROWS = 8192
 """Pipelines that are looked up at once."""

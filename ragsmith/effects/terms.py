@@ -16,8 +16,7 @@ from math import sqrt
 from ragsmith.caches import bounded_cache
 from ragsmith.models.names import EXTRACTIVE, ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.pipelines.genes import Candidate, make_gene
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Labels = tuple[str, ...]

@@ -35,11 +35,12 @@ from ragsmith.evaluation.actors import (
     Name,
     NodeSetup,
     Stored,
+    packed,
+    parts_of,
     sendable,
 )
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.index_parts import packed, parts_of
 from ragsmith.evaluation.processes import plain
 from ragsmith.evaluation.threads import (
     ANSWER,

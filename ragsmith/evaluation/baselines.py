@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.pipelines.genes import Candidate, Gene, make_gene
-from ragsmith.pipelines.hyperparameters import CUTTING, ROLES
+from ragsmith.pipelines.genes import CUTTING, ROLES, Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 

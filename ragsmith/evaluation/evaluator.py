@@ -18,13 +18,12 @@ from typing import Any
 
 from ragsmith.errors import Notice
 from ragsmith.evaluation.cluster import Cluster
-from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, evaluation_of
+from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, Records, evaluation_of
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, Timer
 from ragsmith.evaluation.processes import ProcessRunner
-from ragsmith.evaluation.records import Records
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,

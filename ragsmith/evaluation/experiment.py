@@ -36,8 +36,7 @@ from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MARKING, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.hyperparameters import CUTTING, GENES, ROLES
+from ragsmith.pipelines.genes import CUTTING, GENES, ROLES, Candidate, Gene
 from ragsmith.pipelines.trace import StageOutput
 from ragsmith.techniques.listwise import General
 from ragsmith.types import Dataset, Example

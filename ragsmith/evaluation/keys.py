@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.models.roles import MARKING
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate
 from ragsmith.techniques.families import FILTER, post_generation
 
 if TYPE_CHECKING:

@@ -50,8 +50,7 @@ from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, Fit, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
 
 LARGE_ENTRIES = 20_000

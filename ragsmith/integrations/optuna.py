@@ -25,7 +25,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import evaluation_of
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
-from ragsmith.pipelines.hyperparameters import SETTINGS
+from ragsmith.pipelines.genes import SETTINGS
 from ragsmith.records.record import RunRecord, searches
 from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
 from ragsmith.strategies.tpe import quiet

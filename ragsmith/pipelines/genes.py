@@ -10,11 +10,54 @@ from typing import Any
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.hyperparameters import SETTINGS, HyperparameterGene
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
 from ragsmith.text.suggest import did_you_mean
+
+CUTTING = ("chunk_size", "chunk_overlap")
+"""Settings in characters: they decide what a chunk is."""
+
+ROLES = ("embedder", "cross_encoder", "language_model")
+"""Settings that are the model of a role."""
+
+SETTINGS = (*CUTTING, *ROLES)
+"""The settings that a space may search over, in the order of their genes."""
+
+GENES = len(FAMILIES)
+"""Number of genes that every candidate has; hyperparameter genes follow."""
+
+Value = int | str | Mapping[str, Any]
+"""Characters; or a model by name, or by its name and the options that shape its results."""
+
+
+def _nothing() -> None:
+    """What a setting does by itself."""
+
+
+@dataclass(frozen=True)
+class HyperparameterGene(Technique):
+    """An option of a further gene, in the place of a technique: its one parameter is the ``value``."""
+
+    value: Value = 0
+
+    @classmethod
+    def of(cls, name: str, value: Value) -> HyperparameterGene:
+        """The setting ``name`` at ``value``."""
+        return cls(name, _nothing, "", value=value)
+
+    @property
+    def name(self) -> str:
+        """The value in words."""
+        if not isinstance(self.value, Mapping):
+            return str(self.value)
+        options = ", ".join(f"{option}={value}" for option, value in self.value.items() if option != "model")
+        return f"{self.value['model']}({options})"
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The one parameter, which is never another."""
+        return {"value": self.value}
 
 
 @dataclass(frozen=True)
@@ -231,3 +274,46 @@ def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     if fit and not (read.learns or read.technique.signals):
         raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
     return read
+
+
+NOTHING = "none"
+"""The technique of a family that changes nothing."""
+
+SAME = "changes nothing"
+
+
+def difference(candidate: Candidate, reference: Candidate) -> str:
+    """Say what makes ``candidate`` of ``reference``, by family in their order: ``removes reranking cross_encoder``.
+
+    A gene is added, removed or replaced; ``changes nest: aggregate mean_all → mean_present`` where only parameters
+    differ.
+    """
+    pairs = zip(candidate, reference, strict=True)
+    return "; ".join(_change(gene, before) for gene, before in pairs if gene != before) or SAME
+
+
+def _change(gene: Gene, before: Gene) -> str:
+    family = gene.technique.family
+    if gene.technique == before.technique:
+        return f"changes {_name(gene)}: {_values(gene, before)}"
+    if before.technique.name == NOTHING:
+        return f"adds {family} {gene}"
+    if gene.technique.name == NOTHING:
+        return f"removes {family} {before}"
+    return f"replaces {family} {before} by {gene}"
+
+
+def _values(gene: Gene, before: Gene) -> str:
+    changed = [
+        f"{key} {before.parameters[key]} → {value}"
+        for key, value in gene.parameters.items()
+        if value != before.parameters[key]
+    ]
+    return ", ".join(changed) or "the numbers that were fitted"
+
+
+def _name(gene: Gene) -> str:
+    """The technique, with its family where two have one of that name."""
+    name = gene.technique.name
+    alone = sum(name in family.techniques for family in FAMILIES) == 1
+    return name if alone else f"{gene.technique.family} {name}"

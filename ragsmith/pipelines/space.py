@@ -29,8 +29,7 @@ from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, Gene, label, make_gene
 from ragsmith.techniques.families import FAMILIES, FILTER, family_named
 from ragsmith.text.suggest import did_you_mean
 

@@ -12,8 +12,7 @@ from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import models_in
 from ragsmith.models.names import NONE
 from ragsmith.models.registry import GIVEN
-from ragsmith.pipelines.genes import Gene, make_gene
-from ragsmith.pipelines.hyperparameters import CUTTING, ROLES, Value
+from ragsmith.pipelines.genes import CUTTING, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named

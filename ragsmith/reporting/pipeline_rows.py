@@ -16,8 +16,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
-from ragsmith.pipelines.genes import label
-from ragsmith.pipelines.hyperparameters import SETTINGS
+from ragsmith.pipelines.genes import SETTINGS, label
 from ragsmith.pipelines.stages import COLD, STAGES, WARM, WHOLE, StageTimes
 from ragsmith.records.record import ProbeRecord
 from ragsmith.reporting.run_data import RunData

@@ -26,8 +26,7 @@ from ragsmith.exported.requirements import (
     refuse_missing_packages,
     refuse_too_large,
 )
-from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.genes import Candidate, difference, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.store.store import Store

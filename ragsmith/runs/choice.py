@@ -1,7 +1,7 @@
 """Choose the winner of a run: the pipeline that is likely to be best, without the parts that do not pay.
 
 That is the pipeline with the highest mean, or with the highest estimate: the highest of many noisy means is partly
-luck, and `ragsmith.evaluation.estimate` shrinks them towards the prior. docs/effects.md compares the two on unseen
+luck, and `ragsmith.runs.choice` shrinks them towards the prior. docs/effects.md compares the two on unseen
 questions.
 
 Each gene of the chosen pipeline is then switched off in turn. Of all pipelines within one standard error of it, in
@@ -23,7 +23,7 @@ import numpy as np
 
 from ragsmith.effects import Prior
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.estimate import shrunk
+from ragsmith.runs.choice import shrunk
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, Gene, label

@@ -37,13 +37,9 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.diagnosing import diagnose
-from ragsmith.runs.final_comparison import FinalComparison
-from ragsmith.runs.latency import Latencies
-from ragsmith.runs.run_context import Callbacks, RunContext, Start, Step, timestamp
-from ragsmith.runs.run_key import run_key
-from ragsmith.runs.search import Search
-from ragsmith.runs.search_loop import finishers
+from ragsmith.runs.final_comparison import FinalComparison, diagnose
+from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
+from ragsmith.runs.search import Search, finishers
 from ragsmith.store.store import RunRow, RunState, Store
 
 

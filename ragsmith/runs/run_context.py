@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
+from ragsmith.digest import digest, fingerprint
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
+from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
+from ragsmith.records.objectives import median_seconds
 from ragsmith.records.objectives import LatencyOf
-from ragsmith.records.record import RunRecord, RunSettings
+from ragsmith.records.record import HELD_OUT, RunRecord, RunSettings
+from ragsmith.runs.recommended import knowledge_digest
 from ragsmith.runs.search_loop import SeenCandidates
-from ragsmith.store.store import ProposalRow, Store
+from ragsmith.store.store import LatencyRow, ProposalRow, Store
+from ragsmith.strategies import STRATEGIES
 from ragsmith.types import Example
 
 Pulse = Callable[[], tuple[ProviderActivity, Spent]]
@@ -122,3 +127,82 @@ class RunContext:
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as ISO 8601, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+DECIDES = (
+    ("ragsmith.strategies.strategy", "SteppedSearch"),
+    ("ragsmith.strategies.strategy", "has_at_most"),
+    ("ragsmith.evaluation.racing", "Races"),
+    ("ragsmith.evaluation.ranking", "Terms"),
+    ("ragsmith.evaluation.ranking", "ranked"),
+    ("ragsmith.evaluation.ranking", "shown_better"),
+    ("ragsmith.evaluation.baselines", "probes_of"),
+    ("ragsmith.runs.search_loop", "batches"),
+    ("ragsmith.runs.search_loop", "warm_start"),
+    ("ragsmith.runs.choice", "choose"),
+    ("ragsmith.runs.choice", "simplified"),
+    ("ragsmith.records.objectives", "costs_of"),
+    ("ragsmith.records.front", "cheapest"),
+    ("ragsmith.effects.recommending", "recommended"),
+    ("ragsmith.effects.recommending", "prior_for"),
+    ("ragsmith.effects.corpus", "corpus_of"),
+    ("ragsmith.datasets.splits", "split"),
+    ("ragsmith.datasets.splits", "stratified"),
+)
+"""The code that decides the course of a run; code that computes answers is in the keys of evaluations."""
+
+
+def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
+    """Return the key of a run."""
+    # the time limit decides when a run pauses, not its course
+    decided = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
+    if settings.verdict == HELD_OUT:
+        del decided["verdict"], decided["folds"]
+    divided = setup.divided
+    parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
+    chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
+    code = [*(fingerprint(*part) for part in DECIDES), *(STRATEGIES.parse(name).code for name in chosen)]
+    code.append(str(settings.genetic.evaluations))  # a derived value, which asdict leaves out
+    known = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
+    models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
+    asked = models, [measure.identity for measure in setup.measures]
+    signals = {gene.technique.identity: gene for genes in space.options for gene in genes if gene.technique.signals}
+    weights = {name: setup.general(gene).plain() for name, gene in sorted(signals.items()) if not setup.lacks(gene)}
+    return digest(
+        "run", setup.dataset.digest, *asked, space.digest, decided, code, known, *([weights] if weights else []), *parts
+    )
+
+
+class Latencies:
+    """The seconds that pipelines take for a question on one kind of machine."""
+
+    def __init__(self, evaluator: Evaluator, store: Store, machine: str, order: Sequence[str]) -> None:
+        """``order`` has the questions in the order of the race."""
+        self._evaluator = evaluator
+        self._store = store
+        self._machine = machine
+        self._order = order
+        self._failed: dict[tuple[str, str], LatencyRow] = {}
+
+    def of(self, evaluation: Evaluation) -> float | None:
+        """The median over the questions of `timed_on`; None if one fails.
+
+        A question that failed in an earlier run is tried again, one that failed in this run is not.
+        """
+        key = evaluation.key
+        rows = self._store.latencies([key], self._machine)[key]
+        questions = timed_on(self._order, evaluation.records)
+        for question in questions:
+            if question not in rows or rows[question].state == "failed":
+                rows[question] = self._failed.get((key, question)) or self._measured(evaluation, question)
+            if rows[question].state == "failed":
+                return None
+        return median_seconds(rows, questions)
+
+    def _measured(self, evaluation: Evaluation, question: str) -> LatencyRow:
+        found = self._evaluator.timed(evaluation.candidate, question)
+        state: Literal["ok", "failed"] = "failed" if isinstance(found, dict) else "ok"
+        row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, found))
+        if row.state == "failed":
+            self._failed[evaluation.key, question] = row
+        return row

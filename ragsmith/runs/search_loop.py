@@ -15,8 +15,7 @@ from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, difference
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import ProbeRecord
 from ragsmith.strategies.strategy import Costs, Genome, Pruned, Strategy, Told

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.evaluation.estimate import shrinkage, shrunk
+from ragsmith.runs.choice import shrinkage, shrunk
 
 
 def drawn(seed: int, pipelines: int, questions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

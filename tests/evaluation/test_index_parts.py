@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from ragsmith.evaluation.actors import DERIVED, ENTRIES, VECTORS, IndexPart, packed, parts_of, with_part
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.index_parts import DERIVED, ENTRIES, VECTORS, IndexPart, packed, parts_of, with_part
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.index.scopes import cosines, scopes, word_scores

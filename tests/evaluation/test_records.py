@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import StoreError
-from ragsmith.evaluation.records import AT_ONCE, Recallable, Records
+from ragsmith.evaluation.evaluation import AT_ONCE, Recallable, Records
 from ragsmith.gateway.memory import GIB, Memory
 from ragsmith.store.rows import ResultRow
 

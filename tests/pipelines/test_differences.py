@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate, Fit, make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, difference, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Build = Callable[..., Candidate]

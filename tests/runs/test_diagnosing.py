@@ -17,7 +17,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting import RunReport, load_report
-from ragsmith.runs.diagnosing import diagnose
+from ragsmith.runs.final_comparison import diagnose
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings

@@ -24,7 +24,7 @@ from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.measures.registry import REGISTERED, Measure
 from ragsmith.models.names import ModelNames
-from ragsmith.pipelines.hyperparameters import GENES
+from ragsmith.pipelines.genes import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import load_file

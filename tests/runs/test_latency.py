@@ -39,9 +39,9 @@ from ragsmith.reporting.building import load_report
 from ragsmith.reporting.report_files import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
-from ragsmith.runs.latency import Latencies
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Execution, Run, RunOutcome
+from ragsmith.runs.run_context import Latencies
 from ragsmith.runs.token_estimates import token_estimate
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings

@@ -34,7 +34,7 @@ from ragsmith.plugins import Count
 from ragsmith.records.record import RunSettings
 from ragsmith.runs.recommended import recommended_for
 from ragsmith.runs.run import Run, RunOutcome
-from ragsmith.runs.run_key import run_key
+from ragsmith.runs.run_context import run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import retrieval

@@ -26,8 +26,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import load_report
 from ragsmith.runs.run import Run, RunOutcome
-from ragsmith.runs.run_context import Callbacks, Step
-from ragsmith.runs.run_key import run_key
+from ragsmith.runs.run_context import Callbacks, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES, passage_filter
