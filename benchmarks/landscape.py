@@ -41,7 +41,7 @@ from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES, composite
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.threads import ComputedWork, FinishedQuestion, Job, account, evaluate_job
+from ragsmith.evaluation.threads import ANSWER, FinishedQuestion, Job, Part, Runner, evaluate_job
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.names import ModelNames
@@ -108,19 +108,14 @@ def _at_hand(embedder: str) -> str:
     return f"sentence-transformers:{get_model_path()}"
 
 
-class OneByOne:
+class OneByOne(Runner):
     """A runner that drops what it remembers of a question before the next one, all but what the collection needs."""
 
     def __init__(self, setup: Experiment, store: Store) -> None:
         self._setup = setup
         self._store = store
         self.collection = setup.engine(store)
-
-    def __enter__(self) -> "OneByOne":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.collection.gateway.write_rest()
+        super().__init__(setup, self.collection)
 
     def engine(self) -> Engine:
         """An engine for a question."""
@@ -128,18 +123,15 @@ class OneByOne:
         engine.share_collection(self.collection)
         return engine
 
-    def work(self) -> ComputedWork:
-        return account([self.collection])
-
     def run(
-        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[FinishedQuestion]]:
         by_question: dict[str, list[Job]] = {}
         for job in jobs:
             by_question.setdefault(job[1], []).append(job)
         for asked in by_question.values():
             engine = self.engine()
-            yield [evaluate_job(engine, self._setup, candidates[job[0]], job, observing) for job in asked]
+            yield [evaluate_job(engine, self._setup, candidates[job[0]], job, part) for job in asked]
             engine.gateway.write_rest()
 
 

@@ -1,6 +1,6 @@
 """Evaluations on a Ray cluster, led from here: one process alone decides, pays and writes, and actors answer.
 
-What a whole collection needs is built here and put into Ray's object store, part by part (`index_parts`).
+What a whole collection needs is built here and put into Ray's object store, part by part.
 Questions are shared out among actors (`ragsmith.evaluation.actors`); where an actor or its node is lost,
 what it had is given to those that are there, and Ray starts it again where there is room. Models that cost something
 are asked here (`ragsmith.gateway.remote`): what they are asked comes through a `Mailbox`.
@@ -37,11 +37,9 @@ from ragsmith.evaluation.actors import (
     Stored,
     packed,
     parts_of,
-    sendable,
 )
 from ragsmith.evaluation.cluster import Cluster
-from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.processes import plain
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.threads import (
     ANSWER,
     REPORT_SECONDS,
@@ -49,8 +47,9 @@ from ragsmith.evaluation.threads import (
     FinishedQuestion,
     Job,
     Part,
-    account,
+    Runner,
     close,
+    sendable,
 )
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
@@ -130,7 +129,7 @@ class _Todo:
     losses: Counter[Job] = field(default_factory=Counter)
 
 
-class ActorRunner:
+class ActorRunner(Runner):
     """Actors on a cluster, each with engines of its own; where models are waited for, each has several questions.
 
     The calling process builds what a whole collection needs, asks models that cost something, and has what comes of
@@ -151,9 +150,8 @@ class ActorRunner:
             UsageError: there is no such cluster, or vectors lie where its nodes cannot search them.
         """
         refuse_vectors(setup, cluster.address)
-        self.engines = Engines(setup, engine)
+        super().__init__(setup, engine)
         self._ray = cluster.connect()
-        self._gateway = engine.gateway
         self._waits = setup.waits
         self._at_once = math.ceil(setup.workers / cluster.actors) if self._waits else 1
         self._shard = {question: i % cluster.actors for i, question in enumerate(setup.order)}
@@ -208,9 +206,6 @@ class ActorRunner:
         )
         self._listening.start()
 
-    def __enter__(self) -> ActorRunner:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
@@ -259,7 +254,7 @@ class ActorRunner:
 
     def work(self) -> ComputedWork:
         """See `Runner.work`; the work of lost actors is not counted."""
-        total = account(self.engines)
+        total = super().work()
         asked = [self._actors[place].account.remote() for place in set(self._free)]
         for reference in asked:
             with suppress(self._ray.exceptions.RayError):
@@ -415,8 +410,7 @@ class ActorRunner:
             stored.update(put)
         return ActorBatch(
             self._packed,
-            {gene.identity: plain(gene) for candidate in candidates for gene in candidate},
-            tuple(tuple(gene.identity for gene in candidate) for candidate in candidates),
+            pickle.dumps(candidates),
             tuple(collections),
             stored,
             part,

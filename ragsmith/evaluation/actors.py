@@ -25,8 +25,16 @@ from threadpoolctl import threadpool_limits
 from ragsmith.digest import program
 from ragsmith.errors import ModelUnavailable, RagsmithError, UsageError
 from ragsmith.evaluation.experiment import Engines, Experiment
-from ragsmith.evaluation.processes import PlainGene
-from ragsmith.evaluation.threads import REPORT_SECONDS, ComputedWork, FinishedQuestion, Job, Part, account, evaluate_job
+from ragsmith.evaluation.threads import (
+    REPORT_SECONDS,
+    ComputedWork,
+    FinishedQuestion,
+    Job,
+    Part,
+    account,
+    evaluate_job,
+    sendable,
+)
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import (
     Chosen,
@@ -41,7 +49,7 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Gene, make_gene
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.techniques.registry import load_techniques
 
 IndexPart = tuple[str, str]
@@ -159,15 +167,14 @@ class NodeSetup(Experiment):
 
 @dataclass(frozen=True, slots=True)
 class ActorBatch:
-    """What several jobs have in common; ``genes`` has those of the candidates by their identity.
+    """What several jobs have in common; ``candidates`` are pickled, as user files must be loaded before they are read.
 
     ``collections`` has, for each candidate, under which names the parts of its index, and its entity graph if it has
     one, are ``stored``; ``packed`` is what an actor begins with, and the mailbox, if there is one.
     """
 
     packed: Stored
-    genes: Mapping[str, PlainGene]
-    candidates: tuple[tuple[str, ...], ...]
+    candidates: bytes
     collections: tuple[tuple[Name, ...], ...]
     stored: Mapping[Name, Stored]
     part: Part
@@ -230,7 +237,6 @@ class EvaluationActor:
         self._packed = b""
         self._mailbox: Any = None
         self._memory = memory
-        self._genes: dict[str, Gene] = {}
         self._installed: set[tuple[int, Name]] = set()
         self._lock = threading.Lock()
 
@@ -325,13 +331,11 @@ class EvaluationActor:
         """Engines for candidates, which have what was built for whole collections."""
         import ray  # noqa: PLC0415
 
-        for identity, known in batch.genes.items():
-            if identity not in self._genes:
-                self._genes[identity] = make_gene(*known)
+        engines, candidates = self._engines, pickle.loads(batch.candidates)
         able = {}
         for position in positions:
-            candidate = tuple(self._genes[identity] for identity in batch.candidates[position])
-            engine, setup = self._engines.of(candidate)
+            candidate = candidates[position]
+            engine, setup = engines.of(candidate)
             for name in batch.collections[position]:
                 if (id(engine), name) in self._installed:
                     continue
@@ -349,13 +353,3 @@ class EvaluationActor:
                 self._installed.add((id(engine), name))
             able[position] = engine, setup, candidate
         return able
-
-
-def sendable(error: BaseException) -> BaseException:
-    """``error`` in a form that can be pickled: its message if the error itself cannot."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001  pickling a foreign error may raise anything
-        kind = next((k for k in (UsageError, RagsmithError) if isinstance(error, k)), RuntimeError)
-        return kind(f"{error}" if isinstance(error, RagsmithError) else f"{type(error).__name__}: {error}")
-    return error

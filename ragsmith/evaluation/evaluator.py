@@ -32,7 +32,6 @@ from ragsmith.evaluation.threads import (
     FinishedQuestion,
     Job,
     Runner,
-    SequentialRunner,
     ThreadRunner,
     TraceObserver,
     state_of,
@@ -318,7 +317,7 @@ class Evaluator:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._processes > 1:
             return ProcessRunner(self._setup, engine, self._workers, self._memory.limit)
-        return SequentialRunner(self._setup, engine)
+        return Runner(self._setup, engine)
 
     @property
     def _processes(self) -> int:

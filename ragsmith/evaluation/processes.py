@@ -18,11 +18,9 @@ import gc
 import multiprocessing
 import os
 import sys
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
@@ -31,8 +29,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
+from threadpoolctl import threadpool_limits
+
 from ragsmith.building import TaskProgress, disable_progress_log, log_progress
-from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
+from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.threads import (
@@ -43,15 +43,18 @@ from ragsmith.evaluation.threads import (
     FinishedQuestion,
     Job,
     Part,
+    Runner,
     account,
     evaluate_job,
+    sendable,
 )
 from ragsmith.gateway.memory import Memory, release_free_memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import GENES, Candidate, Fit, Gene, make_gene
+from ragsmith.pipelines.genes import GENES, Candidate, Gene
 from ragsmith.plugins import LoadedFiles
+from ragsmith.techniques.registry import load_techniques
 
 LARGE_ENTRIES = 20_000
 """An index with this many entries is not sent to running workers. A smaller one is sent in less time than new workers
@@ -62,7 +65,7 @@ PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""
 
 
-class ProcessRunner:
+class ProcessRunner(Runner):
     """``workers`` processes, each with engines of its own and its share of the questions.
 
     The calling process builds what a whole collection needs, once, and sends it. A worker that loses its parent
@@ -78,76 +81,59 @@ class ProcessRunner:
         large_from: int = LARGE_ENTRIES,
     ) -> None:
         """A collection of ``large_from`` chunks or more is in memory once, as far as processes can be copied."""
-        self.engines = Engines(setup, engine)
+        super().__init__(setup, engine)
         self._setup = setup
         self._count = workers
         self._memory = memory
         self._large_from = large_from
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
-        self._installed: set[str] = set()
-        self._graphs_sent: set[int] = set()
-        self._described: set[str] = set()
-        self._has_large = self._outdated = False
+        self._sent: set[Hashable] = set()
+        self._has_large = self._outdated = self._settled = False
         self._met: set[Hashable] = set()
-        self._announced: set[tuple[int, str]] = set()
+        self._announced: set[Hashable] = set()
         self._before: list[ComputedWork] = []
         self._workers: list[tuple[BaseProcess, Connection]] = []
-        self._settled = False
         if not can_be_copied():
             self._begin()  # at once: they import while this process builds what it will send
 
     def _begin(self) -> None:
         """Start the workers: copies of this process where there can be any."""
         self._copied = can_be_copied()
-        if self._copied:
-            parents: list[Connection] = []
-
-            def copy(ours: Connection, theirs: Connection) -> BaseProcess:
-                parents.append(ours)
-                arguments = parents, theirs, self.engines, self._memory
-                return multiprocessing.get_context("fork").Process(target=_serve_as_copy, args=arguments, daemon=True)
-
-            self._start(copy)
-            return
-
-        def new(_: Connection, theirs: Connection) -> BaseProcess:
-            arguments = LoadedFiles(), theirs, self._setup, self._memory
-            return multiprocessing.get_context("spawn").Process(target=_serve_anew, args=arguments, daemon=True)
-
-        resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
-        with _one_thread_each():
-            self._start(new)
-
-    def _start(self, worker: Callable[[Connection, Connection], BaseProcess]) -> None:
+        context: Any = multiprocessing.get_context("fork" if self._copied else "spawn")
+        if not self._copied:
+            resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
+        source = (None, self.engines) if self._copied else (LoadedFiles(), self._setup)
+        parents: list[Connection] = []
         with ExitStack() as stack:
-            stack.push(self)
+            stack.callback(self._stop)
             for _ in range(self._count):
                 with signals_held():
                     ours, theirs = multiprocessing.Pipe()
-                    process = worker(ours, theirs)
+                    if self._copied:
+                        parents.append(ours)
+                    arguments = *source, parents, theirs, self._memory
+                    process = context.Process(target=_serve, args=arguments, daemon=True)
                     process.start()
                     self._workers.append((process, ours))
                     theirs.close()
             stack.pop_all()
 
-    def __enter__(self) -> ProcessRunner:
-        return self
-
     def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         for _process, connection in self._workers:
             connection.close()  # a worker at rest ends by itself and cleans up
         for process, _connection in self._workers:
             process.join(PATIENCE_SECONDS)
             process.kill()
             process.join()
+        self._workers.clear()
 
     def _end(self) -> None:
         """End the workers, so that others can be made; what they did is not forgotten."""
-        accounts = self._accounts()
-        self.__exit__()
-        self._workers.clear()
-        self._before += accounts
-        self._described.clear()
+        self._before += self._accounts()
+        self._stop()
         self._outdated = self._settled = False
         gc.collect()
         release_free_memory()
@@ -160,13 +146,16 @@ class ProcessRunner:
 
     def work(self) -> ComputedWork:
         """See `Runner.work`."""
-        return sum([*self._before, *self._accounts()], start=account(self.engines))
+        return sum([*self._before, *self._accounts()], start=super().work())
 
     def _accounts(self) -> list[ComputedWork]:
         """What each worker did."""
-        for _, connection in self._workers:
-            _send(connection, ("account",))
+        self._send_all(_account)
         return [_receive(connection) for _, connection in self._workers]
+
+    def _send_all(self, *message: Any) -> None:
+        for _, connection in self._workers:
+            _send(connection, message)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
@@ -183,17 +172,15 @@ class ProcessRunner:
         if not self._workers:
             self._begin()
             if not self._copied:  # what was built until now started a thread, so it has to be sent after all
-                self._installed.clear()
-                self._graphs_sent.clear()
+                self._sent.clear()
                 self._prepare(candidates)
-        named = [self._named(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(rest, key=lambda job: (job[1], job[0])):
             shares[self._shard[question]][question].append(position)
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            _send(connection, ("evaluate", named, dict(share), part))
+            _send(connection, (_evaluate, candidates, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             batch: list[FinishedQuestion] = []
@@ -245,49 +232,29 @@ class ProcessRunner:
 
     def _prepare(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
-            self._announce(candidate)
             with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
-                self._install(candidate)
+                self._build(candidate)
 
-    def _announce(self, candidate: Candidate) -> None:
-        """Tell what retrieval of a large collection needs, before it is built for the first time."""
+    def _build(self, candidate: Candidate) -> None:
+        """Build what a candidate needs of its collection, and send the workers what they lack of it."""
         engine, setup = self.engines.of(candidate)
-        if len(setup.corpus.chunks) < self._large_from:
-            return
         retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
-        searched = f"{retrieval} on {candidate[0]}"
-        if (id(engine), searched) not in self._announced:
-            self._announced.add((id(engine), searched))
+        searched = id(engine), retrieval, candidate[0]
+        if len(setup.corpus.chunks) >= self._large_from and searched not in self._announced:
+            self._announced.add(searched)
             log_progress(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
-
-    def _install(self, candidate: Candidate) -> None:
-        engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
-        held = f"{id(engine)}:{candidate[0].identity}:{','.join(sorted(index.holds))}"
-        new_index = held not in self._installed
-        new_graph = graph is not None and id(engine) not in self._graphs_sent
-        if not (new_index or new_graph):
+        built = {(id(engine), candidate[0].identity, index.holds): index, (id(engine), "graph"): graph}
+        new = [part if name not in self._sent else None for name, part in built.items()]
+        if not any(part is not None for part in new):
             return
-        self._installed.add(held)
-        if new_graph:
-            self._graphs_sent.add(id(engine))
+        self._sent |= {name for name, part in built.items() if part is not None}
         if len(index.entries) >= self._large_from:
             self._has_large = True
             if can_be_copied():
                 self._outdated = bool(self._workers)
                 return
-        message = ("install", self._named(candidate), index if new_index else None, graph if new_graph else None)
-        for _, connection in self._workers:
-            _send(connection, message)
-
-    def _named(self, candidate: Candidate) -> list[str]:
-        """The identities of a candidate's genes, by which workers know them; each is described to them once."""
-        new = {gene.identity: plain(gene) for gene in candidate if gene.identity not in self._described}
-        if new and self._workers:
-            for _, connection in self._workers:
-                _send(connection, ("genes", new))
-            self._described.update(new)
-        return [gene.identity for gene in candidate]
+        self._send_all(_install, candidate, *new)
 
 
 def _run_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
@@ -303,18 +270,10 @@ def _run_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
     return genes[: families.index("passage_augment")]
 
 
-PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
-
-
-def plain(gene: Gene) -> PlainGene:
-    """A gene in a form that can be sent; `make_gene` is the inverse."""
-    return gene.technique.family, gene.technique.name, dict(gene.parameters), "", gene.fit
-
-
 LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
 
 
-def _send(connection: Connection, message: object) -> None:
+def _send(connection: Connection, message: tuple[Any, ...]) -> None:
     try:
         connection.send(message)
     except OSError:
@@ -322,47 +281,18 @@ def _send(connection: Connection, message: object) -> None:
 
 
 def _receive(connection: Connection) -> Any:
+    """What a worker sends; an error that ended it is raised.
+
+    Raises:
+        RagsmithError: the worker is lost, or cannot go on.
+    """
     try:
         received = connection.recv()
     except (EOFError, OSError):
         raise RagsmithError(LOST) from None
-    if isinstance(received, _WorkerRefusal):
-        raise received.kind(received.message)
+    if isinstance(received, BaseException):
+        raise received
     return received
-
-
-@dataclass(frozen=True, slots=True)
-class _WorkerRefusal:
-    """The answer of a worker that cannot use what it received: an error by its message, as not all can be pickled."""
-
-    kind: type[RagsmithError]
-    message: str
-
-
-THREADS = "OMP_NUM_THREADS"
-_replaced: list[str | None] = []
-"""What the variable said whenever a block of `_one_thread_each` was entered that has not been left."""
-_replacing = threading.Lock()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started here use one BLAS thread: those of several processes would fight for the cores.
-
-    Searches in several threads may be here at once: the last to leave puts back what the first one found.
-    """
-    with _replacing:
-        _replaced.append(os.environ.get(THREADS))
-        os.environ[THREADS] = "1"
-    try:
-        yield
-    finally:
-        with _replacing:
-            before = _replaced.pop()
-            if not _replaced and before is None:
-                del os.environ[THREADS]
-            elif not _replaced and before is not None:
-                os.environ[THREADS] = before
 
 
 def can_be_copied() -> bool:
@@ -374,60 +304,53 @@ def can_be_copied() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) == 1  # those of libraries among them
 
 
-def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engines: Engines, memory: int | None) -> None:
-    """Body of a worker process that is a copy of its parent, whose ends of pipes it has, too."""
+def _serve(
+    _: LoadedFiles | None,
+    source: Engines | Experiment,
+    parents: Sequence[Connection],
+    connection: Connection,
+    memory: int | None,
+) -> None:
+    """Body of a worker process: call the functions that the parent sends, until it is gone.
+
+    A copy of the parent has its engines as ``source``, and its ends of pipes; a new process has loaded the files of
+    the parent when it begins. An error that forbids to go on is sent to the parent.
+    """
     ignore_signals()  # the parent hears them, and ends its workers
     disable_progress_log()
     for inherited in parents:
         inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
-    os.environ[THREADS] = "1"  # of what is not loaded yet
-    _serve(connection, engines.copied(Memory(memory)))
-
-
-def _serve_anew(_: LoadedFiles | None, connection: Connection, setup: Experiment, memory: int | None) -> None:
-    """Body of a worker process that is a new one, and has loaded the files of the parent when it begins."""
-    ignore_signals()
-    from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
-
-    load_techniques()
-    _serve(connection, Engines(setup, setup.engine(room=Memory(memory))))
-
-
-def _serve(connection: Connection, engines: Engines) -> None:
-    """Do what the parent says, until it is gone."""
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
-    genes: dict[str, Gene] = {}  # the same ones all the time: they remember their identity, and their parts by fold
+    os.environ["OMP_NUM_THREADS"] = "1"  # of what is not loaded yet: the threads of processes would fight for cores
+    threadpool_limits(1)
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more
-        while True:
-            try:
-                message = connection.recv()
-            except RagsmithError as error:  # such as a vector store whose files it does not find
-                plain = (kind for kind in (UsageError, ModelUnavailable, RagsmithError) if isinstance(error, kind))
-                connection.send(_WorkerRefusal(next(plain), str(error)))
-                while True:  # what the parent sends before it reads that
-                    connection.recv_bytes()
-            _handle(connection, engines, genes, message)
+        try:
+            engines = _engines_from(source, Memory(memory))
+            gc.freeze()
+            gc.set_threshold(100_000, 20, 1_000)  # walking what is cached again and again took 7 % of the time
+            while True:
+                function, *arguments = connection.recv()
+                function(connection, engines, *arguments)
+        except RagsmithError as error:  # such as a vector store that cannot be opened here
+            connection.send(sendable(error))
+            while True:  # what the parent sends before it reads that
+                connection.recv_bytes()
 
 
-def _handle(connection: Connection, engines: Engines, genes: dict[str, Gene], message: tuple[Any, ...]) -> None:
-    match message:
-        case ("genes", new):
-            genes.update((identity, make_gene(*plain)) for identity, plain in new.items())
-        case ("install", named, index, graph):
-            _take_over(engines, _read(named, genes), index, graph)
-        case ("evaluate", candidates, share, part):
-            _evaluate(connection, engines, [_read(named, genes) for named in candidates], share, part)
-        case ("account",):
-            connection.send(account(engines))
+def _engines_from(source: Engines | Experiment, memory: Memory) -> Engines:
+    if isinstance(source, Engines):
+        return source.copied(memory)
+    load_techniques()
+    return Engines(source, source.engine(room=memory))
 
 
-def _read(named: Sequence[str], genes: Mapping[str, Gene]) -> Candidate:
-    return tuple(genes[identity] for identity in named)
+def _account(connection: Connection, engines: Engines) -> None:
+    connection.send(account(engines))
 
 
-def _take_over(engines: Engines, candidate: Candidate, index: Index | None, graph: EntityGraph | None) -> None:
-    engine, _ = engines.of(candidate)
+def _install(
+    _: Connection, engines: Engines, candidate: Candidate, index: Index | None, graph: EntityGraph | None
+) -> None:
+    engine, _setup = engines.of(candidate)
     if index is not None:
         engine.install_index(candidate[0], index)
     if graph is not None:
@@ -444,10 +367,14 @@ def _evaluate(
     able = [engines.of(candidate) for candidate in candidates]
     ended: list[FinishedQuestion] = []
     sent = monotonic()
-    for question, positions in share.items():
-        ended += [evaluate_job(*able[p], candidates[p], (p, question), part) for p in positions]
-        if monotonic() - sent >= HAND_OVER_SECONDS:
+    try:
+        for question, positions in share.items():
+            for position in positions:
+                ended.append(evaluate_job(*able[position], candidates[position], (position, question), part))
+            if monotonic() - sent >= HAND_OVER_SECONDS:
+                handed_over, ended = ended, []
+                connection.send(handed_over)
+                sent = monotonic()
+    finally:
+        if ended:
             connection.send(ended)
-            ended, sent = [], monotonic()
-    if ended:
-        connection.send(ended)

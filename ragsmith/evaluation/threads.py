@@ -5,15 +5,24 @@ All yield finished questions as they come, in any order; nothing that follows de
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.errors import (
+    BudgetExhausted,
+    ModelError,
+    ModelUnavailable,
+    RagsmithError,
+    StageFailed,
+    StoreError,
+    UsageError,
+)
 from ragsmith.evaluation.experiment import Engines, Experiment
 from ragsmith.evaluation.scoring import scored, scored_ranking
 from ragsmith.gateway.call_context import CallCounts
@@ -81,39 +90,6 @@ Part = str | TraceObserver
 """What to compute for a question: `ANSWER`, `RANKING`, the observation of a family's gene, or a function of traces."""
 
 
-class Runner(Protocol):
-    """Runs jobs; used as a context manager, so that whatever was started is stopped.
-
-    ``engines`` are those of this process, which have built what whole collections need.
-    """
-
-    engines: Engines
-
-    def run(
-        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
-    ) -> Iterator[list[FinishedQuestion]]:
-        """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
-
-        The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
-        its gene, which is to be fitted, observes on the question; or what a `TraceObserver` sees.
-        """
-        ...
-
-    def settle(self) -> None:
-        """Wait until all workers have started, so that starting them does not disturb a measurement."""
-        ...
-
-    def work(self) -> ComputedWork:
-        """What was done so far."""
-        ...
-
-    def __enter__(self) -> Runner: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-
 def evaluate_job(
     engine: Engine, setup: Experiment, candidate: Candidate, job: Job, part: Part = ANSWER
 ) -> FinishedQuestion:
@@ -153,6 +129,16 @@ def state_of(error: BaseException, stage: str) -> dict[str, Any]:
     }
 
 
+def sendable(error: BaseException) -> BaseException:
+    """``error`` in a form that can be pickled: its message if the error itself cannot."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  pickling a foreign error may raise anything
+        kind = next((k for k in (UsageError, RagsmithError) if isinstance(error, k)), RuntimeError)
+        return kind(f"{error}" if isinstance(error, RagsmithError) else f"{type(error).__name__}: {error}")
+    return error
+
+
 def account(engines: Iterable[Engine]) -> ComputedWork:
     """What engines did, which have one gateway."""
     each = list(engines)
@@ -160,17 +146,18 @@ def account(engines: Iterable[Engine]) -> ComputedWork:
     return ComputedWork(each[0].gateway.counts(), asked, computed)
 
 
-class SequentialRunner:
-    """One engine for each setup that candidates ask for, and one question after the other, in this thread.
+class Runner:
+    """Evaluates jobs in this thread, one after the other; other runners derive from it.
 
-    Jobs go question by question, as candidates share stages within one.
+    A context manager, so that whatever was started is stopped. ``engines`` are those of this process, one for each
+    setup that candidates ask for; they have built what whole collections need.
     """
 
     def __init__(self, setup: Experiment, engine: Engine) -> None:
         self.engines = Engines(setup, engine)
         self._gateway = engine.gateway
 
-    def __enter__(self) -> SequentialRunner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -181,16 +168,21 @@ class SequentialRunner:
         self._gateway.write_rest()
 
     def settle(self) -> None:
-        """There is nothing to wait for: see `Runner.settle`."""
+        """Wait until all workers have started, so that starting them does not disturb a measurement."""
 
     def work(self) -> ComputedWork:
-        """See `Runner.work`."""
+        """What was done so far."""
         return account(self.engines)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[FinishedQuestion]]:
-        """See `Runner.run`."""
+        """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
+
+        The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
+        its gene, which is to be fitted, observes on the question; or what a `TraceObserver` sees. Jobs go question by
+        question, as candidates share stages within one.
+        """
         able = [self.engines.of(candidate) for candidate in candidates]
         for job in sorted(jobs, key=lambda job: (job[1], job[0])):
             yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part)]
@@ -209,7 +201,7 @@ def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] 
     gateway.write_rest()
 
 
-class ThreadRunner:
+class ThreadRunner(Runner):
     """One engine for each setup that candidates ask for, ``workers`` questions in flight.
 
     Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
@@ -218,25 +210,14 @@ class ThreadRunner:
     """
 
     def __init__(self, setup: Experiment, engine: Engine, workers: int) -> None:
-        self.engines = Engines(setup, engine)
-        self._gateway = engine.gateway
+        super().__init__(setup, engine)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
         self._ahead = JOBS_A_THREAD * workers
-
-    def __enter__(self) -> ThreadRunner:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         close(self._pool, self._gateway, kind)
-
-    def settle(self) -> None:
-        """There is nothing to wait for: see `Runner.settle`."""
-
-    def work(self) -> ComputedWork:
-        """See `Runner.work`."""
-        return account(self.engines)
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER

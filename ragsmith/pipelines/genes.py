@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -159,6 +160,13 @@ class Gene:
     def _parts(self) -> dict[int | None, Gene]:
         return {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._pickled,)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps((self.technique.family, self.technique.name, dict(self.parameters), "", self.fit))
+
     def __hash__(self) -> int:
         return hash(self.identity)
 
@@ -225,6 +233,12 @@ def make_gene(
     except SpaceError as error:
         raise SpaceError(f"{where}: {error}" if where else str(error)) from None
     return Gene(found, found.resolved(parameters or {}, where), fit)
+
+
+@bounded_cache(1 << 14, key="a pickled gene")
+def _unpickled(pickled: bytes) -> Gene:
+    """A gene of another process, the same one each time: it remembers its identity, and its parts by fold."""
+    return make_gene(*pickle.loads(pickled))
 
 
 def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:

@@ -39,7 +39,8 @@ from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
 from ragsmith.runs.final_comparison import FinalComparison, diagnose
 from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
-from ragsmith.runs.search import Search, finishers
+from ragsmith.runs.search import Search
+from ragsmith.runs.search_loop import finishers
 from ragsmith.store.store import RunRow, RunState, Store
 
 

@@ -165,7 +165,7 @@ def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: E
 def test_an_error_can_be_sent_whatever_it_is_made_of(error: Exception) -> None:
     import pickle  # noqa: PLC0415
 
-    from ragsmith.evaluation.actors import sendable  # noqa: PLC0415
+    from ragsmith.evaluation.threads import sendable  # noqa: PLC0415
 
     sent = pickle.loads(pickle.dumps(sendable(error)))
     assert str(sent) == str(error)

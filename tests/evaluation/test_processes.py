@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -10,19 +9,17 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsmith.errors import MissingExtra, RagsmithError, UsageError
+from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.experiment import Engines, Experiment
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.processes import ProcessRunner, _receive, _serve
-from ragsmith.evaluation.threads import ANSWER, FinishedQuestion, Runner, SequentialRunner, ThreadRunner, evaluate_job
+from ragsmith.evaluation.processes import ProcessRunner
+from ragsmith.evaluation.threads import FinishedQuestion, Runner, ThreadRunner, evaluate_job
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -56,26 +53,17 @@ def expected(tiny_setup: Experiment, candidates: list[Candidate]) -> dict[tuple[
         return everything(runner, candidates, tiny_setup)
 
 
-def test_every_job_has_a_record(expected: dict[tuple[int, str], FinishedQuestion]) -> None:
+def test_every_runner_gives_the_same_records(
+    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
+) -> None:
     assert [done for done in expected.values() if not done.ok] == []
     assert len({done.value["answer"] for done in expected.values()}) > 20
-
-
-def test_more_threads_give_the_same_records(
-    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
-) -> None:
-    with ThreadRunner(tiny_setup, tiny_setup.engine(), 4) as runner:
-        assert everything(runner, candidates, tiny_setup) == expected
-        work = runner.work()
-    assert 0 < work.stages_computed <= work.stages_requested
-    assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
-
-
-def test_one_after_the_other_gives_the_same_records(
-    tiny_setup: Experiment, candidates: list[Candidate], expected: dict[tuple[int, str], FinishedQuestion]
-) -> None:
-    with SequentialRunner(tiny_setup, tiny_setup.engine()) as runner:
-        assert everything(runner, candidates, tiny_setup) == expected
+    for runner in (Runner(tiny_setup, tiny_setup.engine()), ThreadRunner(tiny_setup, tiny_setup.engine(), 4)):
+        with runner:
+            assert everything(runner, candidates, tiny_setup) == expected
+            work = runner.work()
+        assert 0 < work.stages_computed <= work.stages_requested
+        assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -130,33 +118,6 @@ class Killing(Evaluator):
             process.join()
 
 
-class Unreachable:
-    """What cannot be taken over by another process."""
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
-        return _refuse, ()
-
-
-def _refuse() -> None:
-    raise MissingExtra("faiss-cpu", "large")
-
-
-def test_what_a_worker_cannot_take_over_is_said_by_the_parent(tiny_setup: Experiment) -> None:
-    ours, theirs = Pipe()
-    thresholds = gc.get_threshold()
-    with ThreadPoolExecutor(1) as pool:
-        worker = pool.submit(_serve, theirs, Engines(tiny_setup, tiny_setup.engine()))
-        ours.send(("install", [], Unreachable(), None))
-        ours.send(("evaluate", [], {}, ANSWER))  # it is sent before the error is read
-        with pytest.raises(UsageError, match="faiss-cpu is not installed"):
-            _receive(ours)
-        ours.send(("account",))
-        ours.close()
-        worker.result(10)
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
-
-
 @pytest.mark.parametrize("after", [1, 9])
 def test_a_killed_worker_is_one_clear_error_and_what_was_stored_is_kept(
     tiny_setup: Experiment, store: Store, candidates: list[Candidate], pipeline: Build, after: int
@@ -198,37 +159,48 @@ def test_leaving_stops_every_worker(tiny_setup: Experiment) -> None:
 ALONE = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """With these variables libraries start no threads, and where there is none a process can be copied."""
 
-ROOT = str(Path(__file__).resolve().parents[2])
+ENVIRONMENT = {**os.environ, **ALONE, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
-SAME = """
+BEGINNING = """
     import sys, threading, time
     from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.evaluation.processes import ProcessRunner
+    from ragsmith.evaluation.baselines import baseline
     from ragsmith.evaluation.experiment import Experiment
-    from ragsmith.evaluation.threads import SequentialRunner
+    from ragsmith.evaluation.processes import ProcessRunner
+    from ragsmith.evaluation.threads import ANSWER, RANKING, Runner
+    from ragsmith.pipelines.genes import make_gene
     from ragsmith.pipelines.space_file import load_space
-    from ragsmith.techniques.registry import load_techniques
 
-    def all_of(runner, candidates):
-        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
-        return {done.job: done for batch in runner.run(candidates, jobs) for done in batch}
+    def all_of(runner, candidates, part=ANSWER, times=1):
+        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples] * times
+        found = [done for batch in runner.run(candidates, jobs, part) for done in batch]
+        assert sorted(done.job for done in found) == sorted(jobs)
+        return {done.job: done for done in found}
+
+    def workers(runner):
+        return [process for process, _ in runner._workers]
+
+    def begin_a_thread():
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 
     if __name__ == "__main__":
-        if sys.argv[3] == "early":
-            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-        load_techniques()
-        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
         space = load_space("paper")
+        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
         genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
         candidates = [space.candidate(genome) for genome in genomes]
+"""
+
+SAME = """
+        if sys.argv[3] == "early":
+            begin_a_thread()
         with ProcessRunner(setup, setup.engine(), 2) as runner:
             if sys.argv[3] == "late":  # as libraries may, while the first index is built
-                threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+                begin_a_thread()
             first = all_of(runner, candidates[:2])  # the indexes of the others are built when workers are there
             whole = all_of(runner, candidates)
             work = runner.work()
-            kinds = {type(process).__name__ for process, _ in runner._workers}
-        with SequentialRunner(setup, setup.engine()) as alone:
+            kinds = {type(process).__name__ for process in workers(runner)}
+        with Runner(setup, setup.engine()) as alone:
             expected = all_of(alone, candidates)
         assert kinds == {sys.argv[2]}, kinds
         assert whole == expected and first == {job: done for job, done in expected.items() if job[0] < 2}
@@ -238,16 +210,12 @@ SAME = """
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
-@pytest.mark.parametrize(("kind", "thread"), [("ForkProcess", ""), ("SpawnProcess", "early"), ("SpawnProcess", "late")])
-def test_a_process_without_threads_is_copied_and_no_other(
-    tmp_path: Path, tiny_folder: Path, kind: str, thread: str
-) -> None:
-    script = tmp_path / "same.py"
-    script.write_text(textwrap.dedent(SAME))
+def run_script(tmp_path: Path, body: str, *arguments: object) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(BEGINNING + body))
     ran = subprocess.run(
-        [sys.executable, "-W", "error", script, tiny_folder, kind, thread],
-        env={**os.environ, **ALONE, "PYTHONPATH": ROOT},
+        [sys.executable, "-W", "error", script, *map(str, arguments)],
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -255,40 +223,18 @@ def test_a_process_without_threads_is_copied_and_no_other(
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+@pytest.mark.parametrize(("kind", "thread"), [("ForkProcess", ""), ("SpawnProcess", "early"), ("SpawnProcess", "late")])
+def test_a_process_without_threads_is_copied_and_no_other(
+    tmp_path: Path, tiny_folder: Path, kind: str, thread: str
+) -> None:
+    run_script(tmp_path, SAME, tiny_folder, kind, thread)
+
+
 LARGE = """
-    import sys
-    from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.experiment import Experiment
-    from ragsmith.evaluation.threads import ANSWER, RANKING, SequentialRunner
-    from ragsmith.pipelines.genes import read_configuration
-    from ragsmith.pipelines.space_file import load_space
-    from ragsmith.techniques.registry import load_techniques
+        def asked_here(runner):
+            return sum(engine.requested for engine in runner.engines)
 
-    def all_of(runner, candidates, part=ANSWER, times=1):
-        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples] * times
-        found = [done for batch in runner.run(candidates, jobs, part) for done in batch]
-        assert sorted(done.job for done in found) == sorted(jobs)
-        return {done.job: done for done in found}
-
-    def pipeline(pre_embedding, retrieval):
-        families = ["query_expansion", "reranking", "passage_augment", "passage_compress", "post_generation"]
-        plain = dict.fromkeys(families, "none") | {"passage_filter": "top_k", "prompt_maker": "listing"}
-        names = {"pre_embedding": pre_embedding, "retrieval": retrieval} | plain
-        return read_configuration({family: {"technique": name} for family, name in names.items()})
-
-    def asked_here(runner):
-        return sum(engine.requested for engine in runner.engines)
-
-    def workers(runner):
-        return [process for process, _ in runner._workers]
-
-    if __name__ == "__main__":
-        load_techniques()
-        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
-        space = load_space("paper")
-        genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
-        candidates = [space.candidate(genome) for genome in genomes]
         with ProcessRunner(setup, setup.engine(), 2, large_from=10) as runner:
             ranked = all_of(runner, candidates[:2], RANKING)
             before = asked_here(runner)
@@ -303,55 +249,36 @@ LARGE = """
             assert not {process.pid for process in copies} & {process.pid for process in workers(runner)}
             assert {type(process).__name__ for process in workers(runner)} == {"ForkProcess"}
             work = runner.work()
-        with SequentialRunner(setup, setup.engine()) as alone:
+        with Runner(setup, setup.engine()) as alone:
             assert ranked == all_of(alone, candidates[:2], RANKING)
             asked = all_of(alone, candidates[:2]) | all_of(alone, candidates[:2]) | all_of(alone, candidates[:2])
             expected = all_of(alone, candidates)
         assert whole == expected and first == again == asked
         assert work.stages_requested == alone.work().stages_requested, "what ended workers did is counted"
-        met = [("none", "vector"), ("contextual_chunk_headers", "vector"), ("none", "bm25")]
+        headers = make_gene("pre_embedding", "contextual_chunk_headers")
+        naive, bm25 = baseline("naive"), baseline("bm25")
         with ProcessRunner(setup, setup.engine(), 2, large_from=10) as runner:
-            for names in [*met, ("contextual_chunk_headers", "bm25")]:
-                all_of(runner, [pipeline(*names)])
-                engine, _ = runner.engines.of(pipeline(*names))
-                index = engine.index(pipeline(*names)[0])
-                assert ("_bm25" in vars(index)) == (names[1] == "bm25"), f"{names}: each worker builds it"
+            for candidate in (naive, (headers, *naive[1:]), bm25, (headers, *bm25[1:])):
+                all_of(runner, [candidate])
+                engine, _ = runner.engines.of(candidate)
+                built = "_bm25" in vars(engine.index(candidate[0]))
+                assert built == (str(candidate[2]) == "bm25"), "each worker builds it"
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
 def test_of_a_large_collection_others_are_made_when_something_new_was_built(tmp_path: Path, tiny_folder: Path) -> None:
-    script = tmp_path / "large.py"
-    script.write_text(textwrap.dedent(LARGE))
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", script, tiny_folder],
-        env={**os.environ, **ALONE, "PYTHONPATH": ROOT},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    run_script(tmp_path, LARGE, tiny_folder)
 
 
 PARENT = """
-    import sys, threading, time
-    from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.techniques.registry import load_techniques
-    from ragsmith.evaluation.baselines import baseline
-    from ragsmith.evaluation.processes import ProcessRunner
-    from ragsmith.evaluation.experiment import Experiment
-
-    if __name__ == "__main__":
         if sys.argv[2] == "SpawnProcess":
-            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-        load_techniques()
-        setup = Experiment(load_dataset(sys.argv[1]), chunk_size=100)
+            begin_a_thread()
         with ProcessRunner(setup, setup.engine(), 2) as runner:
             jobs = [(position, question) for position in (0, 1) for question in setup.examples]
-            run = runner.run([baseline("naive"), baseline("bm25")], jobs)
-            next(filter(None, run))  # until something has ended
-            time.sleep(0.5)  # the workers end their work, and nobody reads what they say
-            print(*(process.pid for process, _ in runner._workers), flush=True)
+            next(filter(None, runner.run(candidates, jobs)))  # until something has ended
+            time.sleep(0.5)  # the workers end their work, and what they send is not read
+            print(*(process.pid for process in workers(runner)), flush=True)
             time.sleep(60)
 """
 
@@ -367,12 +294,11 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("kind", ["ForkProcess", "SpawnProcess"])
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
     script = tmp_path / "parent.py"
-    script.write_text(textwrap.dedent(PARENT))
-    environment = {**os.environ, **ALONE, "PYTHONPATH": ROOT}
+    script.write_text(textwrap.dedent(BEGINNING + PARENT))
     with (tmp_path / "err").open("w") as errors:
         parent = subprocess.Popen(
             [sys.executable, script, tiny_folder, kind],
-            env=environment,
+            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -391,21 +317,3 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Pa
         time.sleep(0.02)
     assert not any(map(alive, pids))
     assert (tmp_path / "err").read_text() == ""
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("before", [None, "3"])
-def test_searches_that_overlap_leave_the_environment_as_it_was(
-    tiny_setup: Experiment, monkeypatch: pytest.MonkeyPatch, before: str | None
-) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if before is not None:
-        monkeypatch.setenv("OMP_NUM_THREADS", before)
-
-    def begin_and_end(_: int) -> None:
-        with ProcessRunner(tiny_setup, tiny_setup.engine(), 1):
-            pass
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(begin_and_end, range(3)))
-    assert os.environ.get("OMP_NUM_THREADS") == before

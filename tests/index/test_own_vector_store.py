@@ -76,6 +76,7 @@ def test_a_vector_store_of_a_users_file_is_searched_and_finds_what_exact_search_
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("store", "said"),
     [
@@ -86,8 +87,8 @@ def test_a_vector_store_of_a_users_file_is_searched_and_finds_what_exact_search_
     ],
 )
 def test_a_store_that_cannot_be_opened_is_refused(
-    search: Callable[..., tuple[int, str, str]], store: str, said: str
+    search: Callable[..., tuple[int, str, str]], store: str, said: str, workers: int
 ) -> None:
-    code, _, err = search(store, "--workers", 1)
+    code, _, err = search(store, "--workers", workers)
     assert code == 2
     assert said in " ".join(err.split())

@@ -11,7 +11,7 @@ import pytest
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.threads import SequentialRunner
+from ragsmith.evaluation.threads import Runner
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
@@ -30,7 +30,7 @@ def evaluated(setup: Experiment, cache: Path, candidates: list[Candidate], worke
     with Store.open(cache) as store, Evaluator(setup, store, workers) as evaluator:
         found = evaluator.evaluate(candidates, setup.dataset.examples)
         if workers > 1:
-            assert isinstance(evaluator._runner, SequentialRunner)
+            assert isinstance(evaluator._runner, Runner)
     return found
 
 
