@@ -27,13 +27,15 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import ArrayLike
 from per_query import SPLITS, PerQuery, read_per_query
 
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.statistics import benjamini_hochberg, paired, recentred_bootstrap
+from ragsmith.evaluation.statistics import differences_of, paired, resampled_means
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import refuse_missing_answers
 from ragsmith.pipelines.genes import Candidate, label
@@ -136,6 +138,31 @@ def judge(numbers: PerQuery, full: str | None = None, *, resamples: int = RESAMP
             for (system, (dev, test)), p in zip(tested.items(), adjusted, strict=True)
         ]
     return Findings(full, len(others), tuple(effects))
+
+
+def recentred_bootstrap(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the two-sided p of a paired bootstrap: how often re-centred resampled means are as far from 0 as ours.
+
+    The means are those of `bootstrap_interval`, less their own mean; p is never below ``1 / resamples``. With few
+    differences that are not zero it is too small, where `sign_flip` is exact: this is for comparing with studies that
+    tested so.
+    """
+    differences = differences_of(a, b, "recentred_bootstrap")
+    if not differences.any():
+        return 1.0
+    means = resampled_means(differences, resamples, seed)
+    as_far = np.abs(means - means.mean()) >= abs(differences.mean())
+    return max(float(as_far.mean()), 1 / resamples)
+
+
+def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted by Benjamini and Hochberg (1995), in the order given; ``<= q`` bounds false claims."""
+    raw = np.array(pvalues, dtype=np.float64)
+    order = np.argsort(raw, kind="stable")[::-1]  # the largest i with p_(i) <= q * i / m, and all below it
+    factors = len(raw) / np.arange(len(raw), 0, -1)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.minimum.accumulate(raw[order] * factors), 1.0)
+    return tuple(adjusted.tolist())
 
 
 def _refuse_missing(numbers: PerQuery, full: str, others: Sequence[str]) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hetdocqa import Claim, Effect, Findings, judge
+from hetdocqa import Claim, Effect, Findings, benjamini_hochberg, judge, recentred_bootstrap
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from per_query import PerQuery
 from scipy import stats
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.statistics import recentred_bootstrap
 
 DEV, TEST = 140, 363
 """Questions; the study's test split has 363."""
@@ -166,3 +167,28 @@ def test_few_differences_have_a_p_by_sign_flips_beside_the_study_s() -> None:
         for name, column in (("full", d), ("less", np.zeros(TEST)))
     }
     assert judge(PerQuery(values, ("f1",))).effects[0].test.sign_flip_p == 0.25
+
+
+PVALUES = st.lists(st.integers(0, 100).map(lambda n: n / 100), max_size=8)
+
+
+@given(PVALUES)
+def test_benjamini_and_hochberg_agree_with_scipy(pvalues: list[float]) -> None:
+    expected = stats.false_discovery_control(pvalues, method="bh") if pvalues else []
+    assert benjamini_hochberg(pvalues) == pytest.approx(tuple(expected))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(-4, 4), min_size=2, max_size=30), st.integers(0, 5))
+def test_the_recentred_p_is_the_published_recipe(differences: list[int], seed: int) -> None:
+    d = np.array(differences, dtype=float)
+    means = d[np.random.default_rng(seed).integers(0, len(d), (2_000, len(d)))].mean(axis=1)
+    centred = np.abs(means - means.mean())
+    least = max(float((centred >= abs(d.mean()) + 1e-9).mean()), 1 / 2_000)
+    most = max(float((centred >= abs(d.mean()) - 1e-9).mean()), 1 / 2_000)
+    assert least <= recentred_bootstrap(d, np.zeros(len(d)), resamples=2_000, seed=seed) <= most
+
+
+def test_the_recentred_p_is_never_nothing_and_1_without_a_difference() -> None:
+    assert recentred_bootstrap([1.0] * 30, [0.0] * 30) == 1e-4
+    assert recentred_bootstrap([0.5] * 30, [0.5] * 30) == 1.0

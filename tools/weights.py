@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.effects.terms import PLAIN, USUAL
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitting import with_general
-from ragsmith.evaluation.general_weights import GeneralWeights, Name
+from ragsmith.evaluation.general_weights import GeneralWeights, Name, Slope, Taught
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, family_named
-from ragsmith.techniques.listwise import Observation
+from ragsmith.techniques.listwise import RIDGE, Lists, Observation, is_informative, minimize
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.types import Gold, Question
 
@@ -50,9 +52,40 @@ def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
                 seen[setup.dataset.name][technique.identity] = observed
         samples = {setup.dataset.name: sample_of(setup.dataset.documents) for setup in setups}
         code = {one.identity: one.code for name in ("retrieval", "reranking") for one in with_signals(name)}
-        known = GeneralWeights.learned(signals, {name: (samples[name], its) for name, its in seen.items()}, code)
+        known = learned_weights(signals, {name: (samples[name], its) for name, its in seen.items()}, code)
     assert known is not None
     return known
+
+
+def learned_weights(
+    signals: Mapping[Name, tuple[str, ...]],
+    observed: Mapping[str, tuple[tuple[int, ...], Mapping[Name, Sequence[Observation]]]],
+    code: Mapping[Name, str] | None = None,
+) -> GeneralWeights:
+    """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
+
+    Each data set counts the same, however many questions it has, as the weights are for an unseen data set.
+    """
+    lists = {
+        (data, name): Lists.from_observations(observations)
+        for data, (_, techniques) in observed.items()
+        for name, observations in techniques.items()
+    }
+    weights = {}
+    for name, its in signals.items():
+        used = [one for (_, technique), one in lists.items() if technique == name and len(one)]
+        if not used:
+            continue
+        shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
+        joint = Lists.concatenate(used)
+        weights[name] = minimize(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
+    taught = []
+    for data, (sample, techniques) in observed.items():
+        able = [name for name in techniques if len(lists[data, name])]
+        counts = {name: len({one["question"] for one in techniques[name] if is_informative(one)}) for name in able}
+        slopes = {name: Slope(*lists[data, name].mean_slope(weights[name])) for name in able}
+        taught.append(Taught(data, sample, counts, slopes))
+    return GeneralWeights({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
 
 
 def with_signals(family: str) -> Iterator[Technique]:

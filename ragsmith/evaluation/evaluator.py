@@ -22,14 +22,13 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, Reco
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
-from ragsmith.evaluation.latency import Clock, Timer
+from ragsmith.evaluation.latency import Clock, timed_seconds
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.threads import (
     ANSWER,
     RANKING,
     REPORT_SECONDS,
     ComputedWork,
-    FinishedQuestion,
     Job,
     Runner,
     ThreadRunner,
@@ -38,6 +37,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memory import MIB, Memory, memory_per_process
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.models.vector_stores import serves_one_process
@@ -82,7 +82,6 @@ class Evaluator:
         self._failures = Failures(store, ask_again=retry_failed)
         self._store = store
         self._clock = clock
-        self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
         self._memory = Memory(memory_per_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
@@ -176,7 +175,15 @@ class Evaluator:
         runner = self._started()
         runner.settle()  # processes that are just beginning would be in the way
         try:
-            seconds = self._timer.seconds(*runner.engines.of(candidate), candidate, question)
+            seconds = timed_seconds(
+                Gateway(self._store, self._budget, self._failures),
+                self._budget,
+                self._clock,
+                *runner.engines.of(candidate),
+                candidate,
+                question,
+                ranks=self._ranks,
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001  a state, like that of an answer
             return state_of(error, "timing")
         self.timings += 1
@@ -201,13 +208,13 @@ class Evaluator:
             (position, question)
             for position, (key, _) in enumerate(distinct)
             for question in questions
-            if not self._is_known(key, question)
+            if question not in self._known[key]
         ]
         if counts:
             self.reused += sum(self._newly_met(key, questions) for key, _ in distinct)
         self._describe_new(distinct)
         for key, failure in unfit.items():
-            new = [question for question in questions if not self._is_known(key, question)]
+            new = [question for question in questions if question not in self._known[key]]
             self._put([ResultRow(key, question, "failed", failure) for question in new])
         able = [job for job in jobs if distinct[job[0]][0] not in unfit]
         if able:
@@ -222,7 +229,7 @@ class Evaluator:
         met = self._met.setdefault(key, set())
         new = [question for question in questions if question not in met]
         met.update(new)
-        return sum(self._is_known(key, question) for question in new)
+        return sum(question in self._known[key] for question in new)
 
     def _gathered(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
         before = self._evaluations.get((key, questions))
@@ -249,13 +256,22 @@ class Evaluator:
             # a failure of an earlier run is tried again; one of this run is not
             self._known[key] = {q: self._kept(row) for q, row in stored.get(key, {}).items() if row.state == "ok"}
 
-    def _is_known(self, key: str, question: str) -> bool:
-        return question in self._known[key]
-
     def _describe_new(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
         """See to it that the store says what each evaluation is; a row that was damaged is written again."""
         digest = self._setup.dataset.digest
-        new = [EvaluationRow(key, digest, self._describe(one)) for key, one in distinct if key not in self._described]
+        new = [
+            EvaluationRow(
+                key,
+                digest,
+                {
+                    "pipeline": configuration(candidate),
+                    "chunk_size": self._setup.of(candidate).chunk_size,
+                    "models": self._setup.of(candidate).model_ids,
+                },
+            )
+            for key, candidate in distinct
+            if key not in self._described
+        ]
         if new:
             self._store.put_evaluations(new)
             self._described.update(row.key for row in new)
@@ -276,7 +292,10 @@ class Evaluator:
         stored = self._clock()
         try:
             for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
-                ended += [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
+                ended += [
+                    ResultRow(distinct[one.job[0]][0], one.job[1], "ok" if one.ok else "failed", one.value)
+                    for one in batch
+                ]
                 done += len(batch)
                 if counts:
                     self.computed += len(batch)
@@ -288,13 +307,8 @@ class Evaluator:
         finally:
             self._put(ended)
 
-    def _row(self, key: str, finished: FinishedQuestion) -> ResultRow:
-        return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
-
     def _put(self, rows: Sequence[ResultRow]) -> None:
-        if not rows:
-            return
-        for row in self._store.put_results(rows):
+        for row in self._store.put_results(rows) if rows else ():
             self._known[row.evaluation][row.question] = self._kept(row)
 
     def _kept(self, row: ResultRow) -> ResultRow:
@@ -326,11 +340,3 @@ class Evaluator:
             return 1 + self._cluster.actors
         alone = self._workers <= 1 or self._setup.waits
         return 1 if alone or serves_one_process(self._setup.loaded_models.vectors_at) else 1 + self._workers
-
-    def _describe(self, candidate: Candidate) -> dict[str, Any]:
-        setup = self._setup.of(candidate)
-        return {
-            "pipeline": configuration(candidate),
-            "chunk_size": setup.chunk_size,
-            "models": setup.model_ids,
-        }

@@ -20,7 +20,7 @@ from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, is_informative, minimize
+from ragsmith.techniques.listwise import RIDGE, Array, General
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Document
 
@@ -67,38 +67,6 @@ class GeneralWeights:
     weights: Mapping[Name, Array]
     datasets: tuple[Taught, ...]
     code: Mapping[Name, str] = field(default_factory=dict)
-
-    @classmethod
-    def learned(
-        cls,
-        signals: Mapping[Name, tuple[str, ...]],
-        observed: Mapping[str, tuple[tuple[int, ...], Mapping[Name, Sequence[Observation]]]],
-        code: Mapping[Name, str] | None = None,
-    ) -> GeneralWeights:
-        """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
-
-        Each data set counts the same, however many questions it has, as the weights are for an unseen data set.
-        """
-        lists = {
-            (data, name): Lists.from_observations(observations)
-            for data, (_, techniques) in observed.items()
-            for name, observations in techniques.items()
-        }
-        weights = {}
-        for name, its in signals.items():
-            used = [one for (_, technique), one in lists.items() if technique == name and len(one)]
-            if not used:
-                continue
-            shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
-            joint = Lists.concatenate(used)
-            weights[name] = minimize(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
-        taught = []
-        for data, (sample, techniques) in observed.items():
-            able = [name for name in techniques if len(lists[data, name])]
-            counts = {name: len({one["question"] for one in techniques[name] if is_informative(one)}) for name in able}
-            slopes = {name: Slope(*lists[data, name].mean_slope(weights[name])) for name in able}
-            taught.append(Taught(data, sample, counts, slopes))
-        return cls({name: signals[name] for name in weights}, weights, tuple(taught), dict(code or {}))
 
     def teaches(self, technique: Technique) -> bool:
         """Whether any of the data sets teaches a technique its weights."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragsmith.gateway.budget import Budget
-from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway, TimingGateway
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.types import Question
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ragsmith.evaluation.experiment import Experiment
     from ragsmith.pipelines.engine import Engine
     from ragsmith.pipelines.trace import Trace
-    from ragsmith.store.store import Store
 
 TIMED = 5
 """Questions that a pipeline is timed on: the median of five passes over two at which the machine was busy."""
@@ -35,38 +33,39 @@ Clock = Callable[[], float]
 """Seconds since any moment."""
 
 
-class Timer:
-    """Times pipelines by ``clock``; what has to be asked for that is paid from ``budget``."""
+def timed_seconds(
+    warm: Gateway,
+    budget: Budget | None,
+    clock: Clock,
+    engine: Engine,
+    setup: Experiment,
+    candidate: Candidate,
+    question: str,
+    *,
+    ranks: bool,
+) -> float:
+    """Seconds by ``clock`` that the question of that id takes; ``engine`` has built what the collection needs.
 
-    def __init__(self, store: Store, budget: Budget | None, failures: Failures, clock: Clock, *, ranks: bool) -> None:
-        """With ``ranks`` a question has its answer when it is ranked: nothing is generated."""
-        self._store = store
-        self._budget = budget
-        self._failures = failures
-        self._clock = clock
-        self._ranks = ranks
+    What has to be asked for that goes through ``warm``, and is paid from ``budget``. With ``ranks`` a question has its
+    answer when it is ranked: nothing is generated.
 
-    def seconds(self, engine: Engine, setup: Experiment, candidate: Candidate, question: str) -> float:
-        """Seconds that the question of that id takes; ``engine`` has built what the collection needs.
+    Raises:
+        StageFailed: a technique raised.
+    """
+    collection, asked = texts_of(engine, candidate), setup.examples[question].question
 
-        Raises:
-            StageFailed: a technique raised.
-        """
-        collection, asked = texts_of(engine, candidate), setup.examples[question].question
+    def answered(gateway: Gateway) -> Trace:
+        return answered_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=ranks)
 
-        def answered(gateway: Gateway) -> Trace:
-            return answered_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=self._ranks)
-
-        warm = Gateway(self._store, self._budget, self._failures)
-        try:
-            answered(warm)
-            timing = TimingGateway(warm, collection, self._budget)
-            started = self._clock()
-            trace = answered(timing)
-            took = self._clock() - started
-        finally:
-            warm.write_rest()
-        return took + math.fsum(usage.seconds for usage in trace.usage.values())
+    try:
+        answered(warm)
+        timing = TimingGateway(warm, collection, budget)
+        started = clock()
+        trace = answered(timing)
+        took = clock() - started
+    finally:
+        warm.write_rest()
+    return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 
 def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:

@@ -64,7 +64,7 @@ def bootstrap_interval(
     if sample.min() == sample.max():
         return float(sample[0]), float(sample[0])
     tail = (1 - level) / 2
-    low, high = np.quantile(_resampled_means(sample, resamples, seed), [tail, 1 - tail])
+    low, high = np.quantile(resampled_means(sample, resamples, seed), [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -74,32 +74,16 @@ def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0
     The test flips the signs of the differences (Fisher 1935): exact up to 20 that are not zero, else by ``resamples``
     random patterns with the add-one estimate (Phipson and Smyth 2010). The interval is ``bootstrap_interval``'s.
     """
-    differences = _differences(a, b, "paired")
-    nonzero = differences[differences != 0]
+    differences = differences_of(a, b, "paired")
     low, high = bootstrap_interval(differences, resamples=resamples, seed=seed, level=level)
-    p = _sign_flip_p(nonzero, resamples, seed)
-    return Paired(len(differences), float(differences.mean()), low, high, p, len(nonzero))
+    p = flips(differences, resamples=resamples, seed=seed)
+    nonzero = int(np.count_nonzero(differences))
+    return Paired(len(differences), float(differences.mean()), low, high, p, nonzero)
 
 
 def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
     """Return the p of `paired` alone."""
-    differences = _differences(a, b, "sign_flip")
-    return _sign_flip_p(differences[differences != 0], resamples, seed)
-
-
-def recentred_bootstrap(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
-    """Return the two-sided p of a paired bootstrap: how often re-centred resampled means are as far from 0 as ours.
-
-    The means are those of `bootstrap_interval`, less their own mean; p is never below ``1 / resamples``. With few
-    differences that are not zero it is too small, where `sign_flip` is exact: this is for comparing with studies that
-    tested so.
-    """
-    differences = _differences(a, b, "recentred_bootstrap")
-    if not differences.any():
-        return 1.0
-    means = _resampled_means(differences, resamples, seed)
-    as_far = np.abs(means - means.mean()) >= abs(differences.mean())
-    return max(float(as_far.mean()), 1 / resamples)
+    return flips(differences_of(a, b, "sign_flip"), resamples=resamples, seed=seed)
 
 
 @bounded_cache(1024, key="a probability and degrees of freedom")
@@ -113,11 +97,11 @@ def student_quantile(probability: float, degrees: int) -> float:
     if probability < 0.5:
         return -student_quantile(1 - probability, degrees)
     low, high = 0.0, 1.0
-    while _student_below(high, degrees) < probability:
+    while student_share(high, degrees) < probability:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if _student_below(middle, degrees) < probability else (low, middle)
+        low, high = (middle, high) if student_share(middle, degrees) < probability else (low, middle)
     return high
 
 
@@ -130,11 +114,8 @@ def mean_at_most(values: Sequence[float], *, level: float = 0.95) -> float:
 
 def student_share(t: float, degrees: int) -> float:
     """The probability that Student's t with so many ``degrees`` of freedom is below ``t``."""
-    return _student_below(t, degrees) if t >= 0 else 1 - _student_below(-t, degrees)
-
-
-def _student_below(t: float, degrees: int) -> float:
-    """The probability that Student's t is below ``t``, which is not negative."""
+    if t < 0:
+        return 1 - student_share(-t, degrees)
     theta = math.atan(t / math.sqrt(degrees))
     term = math.cos(theta) if degrees % 2 else 1.0
     total = 0.0 if degrees == 1 else term
@@ -143,21 +124,6 @@ def _student_below(t: float, degrees: int) -> float:
         total += term
     between = math.sin(theta) * total
     return (1 + (2 / math.pi * (theta + between) if degrees % 2 else between)) / 2
-
-
-def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05, family: int = 1) -> Verdict:
-    """Say what ``comparison`` shows at level ``alpha``, ``adjusted_p`` being its p corrected for a ``family`` of tests.
-
-    Without a difference shown, there are too few of them when even all of one sign could not have reached ``alpha``:
-    family x 2 ** (1 - n) > alpha. (A step-down correction asks less than that of all but the first.)
-    """
-    _probabilities([adjusted_p], "verdict")
-    if comparison.nonzero < FEWEST_DIFFERENCES:
-        return Verdict.TOO_FEW
-    if adjusted_p > alpha or comparison.mean_difference == 0:
-        few = family * 2.0 ** (1 - comparison.nonzero) > alpha
-        return Verdict.TOO_FEW if few else Verdict.NO_DIFFERENCE
-    return Verdict.BETTER if comparison.mean_difference > 0 else Verdict.WORSE
 
 
 def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
@@ -170,33 +136,8 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values adjusted by Benjamini and Hochberg (1995), in the order given; ``<= q`` bounds false claims."""
-    raw = _probabilities(pvalues, "benjamini_hochberg")
-    order = np.argsort(raw, kind="stable")[::-1]  # the largest i with p_(i) <= q * i / m, and all below it
-    factors = len(raw) / np.arange(len(raw), 0, -1)
-    adjusted = np.empty_like(raw)
-    adjusted[order] = np.minimum(np.minimum.accumulate(raw[order] * factors), 1.0)
-    return tuple(adjusted.tolist())
-
-
 def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
     """First minus second, 0 where they differ by rounding only; ``where`` names the caller in an error."""
-    return _differences(a, b, where)
-
-
-def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
-    """Return the two-sided p of `paired` from the differences, those that are 0 among them or not."""
-    sample = _finite(differences, "flips")
-    return _sign_flip_p(sample[sample != 0], resamples, seed)
-
-
-def resample_counts(n: int, resamples: int, seed: int) -> Vector:
-    """Return how often each resample draws each of ``n`` values, shape ``(resamples, n)``; it cannot be written to."""
-    return _resample_counts(n, resamples, seed)
-
-
-def _differences(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
     first, second = _finite(a, where), _finite(b, where)
     if len(first) != len(second):
         raise ValueError(f"{where}: {len(first)} values against {len(second)}; give both pipelines the same questions")
@@ -206,8 +147,10 @@ def _differences(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
     return differences
 
 
-def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:
-    """Return the share of sign patterns whose sum is at least as far from 0 as the observed one."""
+def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the share of sign patterns whose sum is at least as far from 0 as the observed one: the p of `paired`."""
+    sample = _finite(differences, "flips")
+    differences = sample[sample != 0]
     if not len(differences):
         return 1.0
     # Sums that are equal on paper differ by rounding, and equal sums have to count.
@@ -231,17 +174,18 @@ def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:
     return (hits + 1) / (resamples + 1)
 
 
-def _resampled_means(sample: Vector, resamples: int, seed: int) -> Vector:
+def resampled_means(sample: Vector, resamples: int, seed: int) -> Vector:
+    """Return the mean of each resample of ``sample``."""
     n = len(sample)
     if n * resamples <= _CACHED_CELLS:
-        means: Vector = np.einsum("ij,j->i", _resample_counts(n, resamples, seed), sample) / n
+        means: Vector = np.einsum("ij,j->i", resample_counts(n, resamples, seed), sample) / n
         return means
     rng = np.random.default_rng(seed)
     return np.concatenate([sample[rng.integers(0, n, (rows, n))].mean(axis=1) for rows in _blocks(resamples, n)])
 
 
 @bounded_cache(6, key="numbers of values and resamples, and a seed")
-def _resample_counts(n: int, resamples: int, seed: int) -> Vector:
+def resample_counts(n: int, resamples: int, seed: int) -> Vector:
     """Return how often each resample draws each of ``n`` values, shape ``(resamples, n)``; shared, so read-only."""
     drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
     cells = (drawn + n * np.arange(resamples)[:, None]).ravel()

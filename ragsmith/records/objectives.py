@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.evaluation.latency import Timer, this_machine, timed_on
+from ragsmith.evaluation.latency import this_machine, timed_on, timed_seconds
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.names import ModelName
@@ -96,7 +96,7 @@ def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunS
     asked = [names.for_role(role) for names in each for role in ANSWERING]
     options = {digest(model.name, _taking_time(model)) for model in asked}
     stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
-    measuring = digest(sorted(options), sorted(stores), fingerprint(Timer.__module__, Timer.__name__))
+    measuring = digest(sorted(options), sorted(stores), fingerprint(timed_seconds.__module__, timed_seconds.__name__))
     return replace(settings, machine=settings.machine or this_machine(), measuring=measuring)
 
 

@@ -13,6 +13,7 @@ import pytest
 from effect_model import START, write
 from learned_ranking import Array, loss_of, random_questions, weighing
 from scipy.optimize import minimize  # type: ignore[import-untyped]
+from weights import learned_weights
 
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
@@ -52,7 +53,7 @@ def data_sets(count: int, questions: int = 40) -> dict[str, list[dict[str, Any]]
 
 
 def learned(observed: Mapping[str, Sequence[Any]]) -> GeneralWeights:
-    return GeneralWeights.learned(SIGNALS, {name: ((), {"retrieval.listnet": its}) for name, its in observed.items()})
+    return learned_weights(SIGNALS, {name: ((), {"retrieval.listnet": its}) for name, its in observed.items()})
 
 
 def found_by_scipy(observed: Mapping[str, Sequence[Mapping[str, Any]]]) -> Array:
@@ -154,7 +155,7 @@ def test_a_technique_of_which_no_data_set_teaches_anything_is_refused_by_name() 
     families = {"retrieval.listnet": retrieval, "reranking.listnet": reranking}
     signals = {name: family["listnet"].signals for name, family in families.items()}
     questions = random_questions(1, (1.0,) * len(signals["retrieval.listnet"]))
-    known = GeneralWeights.learned(signals, {"one": ((), {"retrieval.listnet": questions})})
+    known = learned_weights(signals, {"one": ((), {"retrieval.listnet": questions})})
     assert known.of(retrieval["listnet"]).questions == len(questions)
     with pytest.raises(UsageError, match=r"reranking\.listnet: no data set on other documents teaches its weights"):
         known.of(reranking["listnet"])
@@ -259,7 +260,7 @@ def test_what_ships_leaves_out_the_bundled_data_set_that_it_is_used_on(name: str
 @pytest.fixture
 def known() -> GeneralWeights:
     observed = data_sets(3)
-    return GeneralWeights.learned(
+    return learned_weights(
         SIGNALS,
         {name: ((1, 2, 3 + n), {"retrieval.listnet": its}) for n, (name, its) in enumerate(observed.items())},
         {"retrieval.listnet": "c0de"},

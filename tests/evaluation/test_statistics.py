@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragsmith.evaluation.statistics import (
-    Paired,
-    Verdict,
-    benjamini_hochberg,
     bootstrap_interval,
     holm,
     paired,
-    recentred_bootstrap,
     student_quantile,
-    verdict,
 )
 
 PVALUES = st.lists(st.integers(0, 100).map(lambda n: n / 100), max_size=8)
@@ -109,25 +104,6 @@ def test_missing_values_do_not_vanish() -> None:
         bootstrap_interval([0.5], level=95)
 
 
-def compared(difference: float, nonzero: int) -> Paired:
-    return Paired(n=100, mean_difference=difference, low=0, high=0, p=0.01, nonzero=nonzero)
-
-
-@pytest.mark.parametrize(
-    ("difference", "nonzero", "p", "expected"),
-    [
-        (0.1, 6, 0.05, Verdict.BETTER),
-        (-0.1, 6, 0.05, Verdict.WORSE),
-        (0.1, 6, 0.051, Verdict.NO_DIFFERENCE),
-        (0.1, 5, 0.01, Verdict.TOO_FEW),
-        (0.0, 0, 1.0, Verdict.TOO_FEW),
-        (0.0, 8, 1.0, Verdict.NO_DIFFERENCE),
-    ],
-)
-def test_verdicts(difference: float, nonzero: int, p: float, expected: Verdict) -> None:
-    assert verdict(compared(difference, nonzero), p) is expected
-
-
 def holm_rejects(pvalues: list[float], alpha: float) -> set[int]:
     """Step down: smallest first, until one fails."""
     rejected: set[int] = set()
@@ -154,8 +130,6 @@ def test_worked_corrections() -> None:
 def test_what_is_not_a_p_value_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="is not a p-value"):
         holm([0.5, bad])
-    with pytest.raises(ValueError, match="is not a p-value"):
-        verdict(compared(0.1, 9), bad)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 30, 69, 200])
@@ -168,25 +142,3 @@ def test_students_quantile_agrees_with_scipy(probability: float, degrees: int) -
 def test_a_quantile_that_is_none_is_refused(probability: float, degrees: int) -> None:
     with pytest.raises(ValueError, match="student_quantile"):
         student_quantile(probability, degrees)
-
-
-@given(PVALUES)
-def test_benjamini_and_hochberg_agree_with_scipy(pvalues: list[float]) -> None:
-    expected = stats.false_discovery_control(pvalues, method="bh") if pvalues else []
-    assert benjamini_hochberg(pvalues) == pytest.approx(tuple(expected))
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(-4, 4), min_size=2, max_size=30), st.integers(0, 5))
-def test_the_recentred_p_is_the_published_recipe(differences: list[int], seed: int) -> None:
-    d = np.array(differences, dtype=float)
-    means = d[np.random.default_rng(seed).integers(0, len(d), (2_000, len(d)))].mean(axis=1)
-    centred = np.abs(means - means.mean())
-    least = max(float((centred >= abs(d.mean()) + 1e-9).mean()), 1 / 2_000)
-    most = max(float((centred >= abs(d.mean()) - 1e-9).mean()), 1 / 2_000)
-    assert least <= recentred_bootstrap(d, np.zeros(len(d)), resamples=2_000, seed=seed) <= most
-
-
-def test_the_recentred_p_is_never_nothing_and_1_without_a_difference() -> None:
-    assert recentred_bootstrap([1.0] * 30, [0.0] * 30) == 1e-4
-    assert recentred_bootstrap([0.5] * 30, [0.5] * 30) == 1.0
