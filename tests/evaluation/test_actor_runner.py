@@ -73,9 +73,6 @@ def test_losses_of_one_batch_are_not_held_against_the_next(tiny_setup: Experimen
     assert sum(method == "evaluate" for method, _ in actor.calls) == 2 * (ATTEMPTS + 1)
 
 
-# --- actors that are being started -----------------------------------------------------------------------------------
-
-
 def test_an_actor_that_is_lost_whenever_it_gets_ready_ends_the_search(tiny_setup: Experiment) -> None:
     dying = Actor(ready=[LOST] * ATTEMPTS)
     with (
@@ -115,12 +112,6 @@ def test_it_is_said_once_that_no_actor_has_room(tiny_setup: Experiment) -> None:
     assert len(said) == 1
 
 
-def test_nobody_is_waited_for_where_an_actor_is_there_though_another_never_is(tiny_setup: Experiment) -> None:
-    wanted = jobs(tiny_setup, 20)
-    with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
-        assert ran(runner, wanted) == wanted  # a notice would be an error
-
-
 def test_it_settles_when_all_actors_are_ready(tiny_setup: Experiment) -> None:
     actors = Actor(), Actor(there=[LOST])
     with leading(tiny_setup, *actors) as runner:
@@ -135,9 +126,6 @@ def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Exp
     with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
         runner.settle()
         assert ran(runner, jobs(tiny_setup)) == jobs(tiny_setup)
-
-
-# --- what Ray cannot do ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("put_before", range(4))
@@ -157,9 +145,6 @@ def test_what_cannot_be_put_into_the_object_store_is_one_sentence(
 
     with pytest.raises(RagsmithError, match=rf"{said}.*run the same command again"):
         run_twice()
-
-
-# --- what actors ask -------------------------------------------------------------------------------------------------
 
 
 def test_a_request_is_handed_out_again_while_it_is_asked_and_has_no_answer() -> None:
@@ -237,9 +222,6 @@ def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_a
     everything = [("entries", ""), ("vectors", embedder), ("derived", f"vector store {embedder}")]
     assert [parts for _, parts in names] == [everything[:1], everything, everything, everything]
     assert [len(built) for built, _ in names] == [1, 2, 0, 0]
-
-
-# --- vectors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

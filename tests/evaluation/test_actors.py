@@ -68,9 +68,6 @@ class ConnectedRay(ModuleType):
         return SimpleNamespace(gcs_address="10.0.0.7:6379")
 
 
-# --- what is given ---------------------------------------------------------------------------------------------------
-
-
 def test_processes_are_no_cluster() -> None:
     assert read_engine("processes") is None
 
@@ -172,9 +169,6 @@ def test_an_error_can_be_sent_whatever_it_is_made_of(error: Exception) -> None:
     assert isinstance(sent, RagsmithError) == isinstance(error, RagsmithError)
     assert isinstance(sent, UsageError) == isinstance(error, UsageError)
     assert getattr(sent, "calls", 0) == getattr(error, "calls", 0)
-
-
-# --- two nodes -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -379,9 +373,6 @@ def test_chunks_embedders_of_ones_own_and_an_object_are_searched_over_as_on_one_
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# --- a cluster that is started here ----------------------------------------------------------------------------------
 
 
 def started_by(pid: int) -> set[int]:

@@ -61,9 +61,6 @@ def evaluate(
         return evaluator.evaluate(candidates, setup.dataset.examples), evaluator
 
 
-# --- what is stored is not computed again ----------------------------------------------------------------------------
-
-
 def test_a_second_evaluation_computes_nothing(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
     candidates = [pipeline(), pipeline(retrieval="bm25")]
     first, one = evaluate(tiny_setup, store, candidates)
@@ -106,17 +103,6 @@ def test_processes_and_threads_leave_the_same_rows(tiny_setup: Experiment, tmp_p
     assert rows[0] == rows[1]
 
 
-def test_progress_is_told(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
-    told: list[tuple[int, int]] = []
-    with Evaluator(tiny_setup, store, 1, lambda done, total: told.append((done, total))) as evaluator:
-        evaluator.evaluate([pipeline()], tiny_setup.dataset.examples)
-    assert told[-1] == (24, 24)
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
-
-
-# --- what has ended is stored ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seconds", [0.5, 0.0])
 def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on(
     tiny_setup: Experiment, store: Store, pipeline: Build, seconds: float
@@ -156,9 +142,6 @@ def test_what_has_ended_is_stored_when_the_batch_is_broken_off(
     assert store.results(evaluation_key(tiny_setup, candidate)).keys() == tiny_setup.examples.keys() - {last}
 
 
-# --- what a result depends on ----------------------------------------------------------------------------------------
-
-
 def test_a_change_in_what_matters_is_another_evaluation(tiny_setup: Experiment, pipeline: Build) -> None:
     key = evaluation_key(tiny_setup, pipeline())
     data = tiny_setup.dataset
@@ -190,9 +173,6 @@ def test_a_controller_is_in_the_keys_of_pipelines_that_ask_it(tiny_setup: Experi
         assert len({evaluation_key(setup, pipeline(**options)) for setup in setups}) == asked
 
 
-# --- failures --------------------------------------------------------------------------------------------------------
-
-
 def test_a_failed_question_is_a_state_and_never_a_zero(
     tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
 ) -> None:
@@ -208,14 +188,6 @@ def test_a_failed_question_is_a_state_and_never_a_zero(
         assert len(evaluation.values(metric)) == 22
     states = {question: row.state for question, row in store.results(evaluation.key).items()}
     assert states == {q: "failed" if q in evaluation.failures else "ok" for q in evaluation.questions}
-
-
-def test_a_candidate_with_more_failures_than_it_may_have_cannot_win(
-    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
-) -> None:
-    moody.bad = ["ferry-2", "ferry-3", "school-5"]
-    evaluations, _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody"), pipeline(retrieval="bm25")])
-    assert [e.candidate for e in ranked(evaluations, Terms.of(evaluations, Fitness()))] == [pipeline(retrieval="bm25")]
 
 
 def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
@@ -238,19 +210,6 @@ def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
     assert third.mean("fitness") is not None
     assert store.results(third.key)["ferry-2"].state == "ok"
     assert store.results(third.key)["ferry-2"].attempts == 3
-
-
-def test_a_technique_that_always_fails_has_no_score_at_all(
-    tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody
-) -> None:
-    moody.bad = list(tiny_setup.examples)
-    [evaluation], _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody")])
-    assert len(evaluation.failures) == 24
-    assert evaluation.values("fitness") == []
-    assert evaluation.mean("fitness") is None
-
-
-# --- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def test_means_are_over_all_questions(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
@@ -282,9 +241,6 @@ def test_candidates_that_find_and_answer_the_same_have_one_phenotype(
     assert len({e.phenotype for e in evaluations}) == 2
 
 
-# --- the winner's place ----------------------------------------------------------------------------------------------
-
-
 def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_all(
     tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
@@ -298,18 +254,6 @@ def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_a
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(reranking="idle"), pipeline()])
     assert [e.candidate for e in ranked(evaluations, Terms.of(evaluations, Fitness()))] == [pipeline()]
     assert [e.candidate for e in ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))] == [pipeline()]
-
-
-def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Experiment, store: Store, pipeline: Build) -> None:
-    candidates = [pipeline(retrieval=name) for name in ("graph", "vector", "bm25", "hybrid")]
-    evaluations, _ = evaluate(tiny_setup, store, candidates)
-    order = ranked(evaluations, Terms.of(evaluations, Fitness()))
-    assert order == ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))
-    scores = [e.mean("fitness") for e in order]
-    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
-
-
-# --- reading back ----------------------------------------------------------------------------------------------------
 
 
 def test_an_evaluation_can_be_read_back(tiny_setup: Experiment, store: Store, pipeline: Build, moody: Moody) -> None:

@@ -93,21 +93,11 @@ def test_the_paper_s_fitness_is_the_weighted_mean_of_both(weights: Weights, expe
     assert Fitness.of(weights) == Fitness(weights)
 
 
-def test_without_a_word_the_fitness_is_the_paper_s() -> None:
-    assert Fitness.of(None)(MEASURES) == Fitness()(MEASURES) == pytest.approx((R + G) / 2)
-
-
 def test_a_function_of_a_file_is_handed_the_measures_and_the_composite_values(own: Path) -> None:
     found = Fitness.of(f"{own}:geometric")
     assert found(MEASURES) == pytest.approx(math.sqrt(R * G))
     assert pickle.loads(pickle.dumps(found))(MEASURES) == found(MEASURES)
     assert "my_fitness.py:geometric" in found.formula
-
-
-def test_a_measure_without_a_value_is_not_among_them(own: Path) -> None:
-    found = Fitness.of(f"{own}:faithful")
-    assert found({**MEASURES, "faithfulness": 0.75}) == 0.75
-    assert found({**MEASURES, "faithfulness": None}) == 0.25
 
 
 def by_recall(measures: Mapping[str, float]) -> float:
@@ -217,8 +207,6 @@ def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path
         gone(MEASURES)
 
 
-# --- questions that have not everything ------------------------------------------------------------------------------
-
 UNLABELLED = {**dict.fromkeys(("recall", "map", "ndcg", "mrr")), "judge": 0.6, "similarity": 0.8, "refusal": None}
 UNANSWERABLE = {**dict.fromkeys(UNLABELLED), "refusal": 1.0}
 
@@ -232,12 +220,6 @@ def test_a_question_without_evidence_counts_by_its_answer_alone() -> None:
 def test_a_question_that_nothing_answers_counts_by_being_declined() -> None:
     assert [Fitness()({**UNANSWERABLE, "refusal": declined}) for declined in (1.0, 0.0)] == [1.0, 0.0]
     assert composite("retrieval", UNANSWERABLE) is None
-
-
-def test_refusals_change_nothing_for_a_question_with_an_answer() -> None:
-    full = {**MEASURES, "refusal": None, "false_refusal": 1.0}
-    assert Fitness()(full) == Fitness()(MEASURES)
-    assert composite("generation", full) == composite("generation", MEASURES)
 
 
 def test_what_is_about_rankings_alone_needs_evidence() -> None:
@@ -254,8 +236,6 @@ def test_an_own_function_is_not_handed_what_a_question_lacks(tmp_path: Path) -> 
     found = Fitness.of(f"{file}:parts")
     assert [found(m) for m in (MEASURES, UNLABELLED, UNANSWERABLE)] == [2, 1, 1]
 
-
-# --- fitnesses with a name -------------------------------------------------------------------------------------------
 
 READ = {**MEASURES, "context_precision": 0.125, "kept_precision": 0.5}
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
 from ragsmith.store.store import Store
@@ -107,29 +102,6 @@ def test_questions_that_share_gold_are_held_out_together(tiny_setup: Experiment,
                 assert not set().union(*(gold[q] for q in one)) & set().union(*(gold[q] for q in other))
 
 
-def test_the_numbers_are_in_the_configuration_and_read_back(
-    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
-) -> None:
-    (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
-    plain = configuration(evaluation.candidate)
-    assert plain["passage_filter"]["fitted"]["numbers"]["k"] == 3
-    assert read_configuration(plain) == evaluation.candidate
-    again = stored_evaluation(store, evaluation.key, evaluation.questions)
-    assert again.candidate == evaluation.candidate
-
-
-def test_learning_is_done_once_for_a_cache(
-    tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
-) -> None:
-    candidate = pipeline(passage_filter="learned")
-    (first,) = evaluated(tiny_setup, store, candidate)
-    solved = len(learner.solved)
-    (second,) = evaluated(tiny_setup, store, candidate)
-    assert len(learner.solved) == solved
-    assert first.key == second.key
-    assert first.records == second.records
-
-
 def test_what_stands_before_it_and_its_parameters_decide_what_is_learned(
     tiny_setup: Experiment, store: Store, pipeline: Build, learner: Learner
 ) -> None:
@@ -144,17 +116,6 @@ def test_what_stands_before_it_and_its_parameters_decide_what_is_learned(
     assert times == 2 * (len(one.candidate[4].fit.held_out) + 1)  # the third learns what the first does
     assert one.candidate[4] == answer.candidate[4] != other.candidate[4]
     assert len({one.key, other.key, answer.key}) == 3
-
-
-def test_other_numbers_are_another_evaluation(tiny_setup: Experiment, pipeline: Build, learner: Learner) -> None:
-    candidate = pipeline(passage_filter="learned")
-
-    def with_numbers(k: int) -> Candidate:
-        gene = Gene(candidate[4].technique, candidate[4].parameters, Fit({"seen": [], "k": k}))
-        return (*candidate[:4], gene, *candidate[5:])
-
-    keys = [evaluation_key(tiny_setup, with_numbers(k)) for k in (1, 2, 1)]
-    assert keys[0] == keys[2] != keys[1]
 
 
 def test_a_calibration_question_that_fails_leaves_the_candidate_without_a_score(
@@ -184,24 +145,6 @@ def test_a_technique_that_cannot_learn_fails_and_says_why(
     assert {failure["error"] for failure in failed.failures.values()} == {"ArithmeticError: nothing to learn"}
 
 
-def test_an_exported_pipeline_needs_no_labels_and_verifies(
-    tiny_folder: Path, tiny_setup: Experiment, store: Store, pipeline: Build, tmp_path: Path
-) -> None:
-    with Evaluator(tiny_setup, store, 1) as evaluator:
-        (search,) = evaluator.evaluate([pipeline(passage_filter="sscc")], tiny_setup.calibration)
-        test = [e for e in tiny_setup.dataset.examples if e not in tiny_setup.calibration]
-        (tested,) = evaluator.evaluate([search.candidate], test)
-    text = export_yaml(
-        search, tested, tiny_setup, {}, location={"path": str(tiny_folder)}, folder=tmp_path, fitness=Fitness()
-    )
-    path = tmp_path / "winner.yaml"
-    path.write_text(text)
-    loaded = Pipeline.load(path)
-    assert loaded.candidate == search.candidate
-    assert loaded.verify() == []
-    assert loaded.ask("When does the ferry to Marrow leave?").answer
-
-
 def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> None:
     fit = Fit({"n": 0}, (((mark("Who?"),), {"n": 1}), ((mark("When is it?"),), {"n": 2})))
     gene = Gene(passage_filter["top_k"], {"k": 3}, fit)
@@ -219,7 +162,6 @@ def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> 
 def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_before(
     tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
 ) -> None:
-    """The second of two fitted stages observes the first with the numbers learned without the same fold."""
 
     def seen(question: Question, *_: object, gold: Gold) -> str:
         return question.text

@@ -69,9 +69,6 @@ def found_by_scipy(observed: Mapping[str, Sequence[Mapping[str, Any]]]) -> Array
     return found
 
 
-# --- what is learned -------------------------------------------------------------------------------------------------
-
-
 def test_each_data_set_counts_the_same() -> None:
     observed = data_sets(4)
     known = learned(observed)
@@ -110,16 +107,6 @@ def test_the_curvature_is_that_of_the_mean_loss() -> None:
     assert general.curvature == pytest.approx(np.array(bends), abs=1e-6)
 
 
-def test_leaving_a_data_set_out_is_nearly_learning_without_it() -> None:
-    observed = data_sets(6)
-    known = learned(observed)
-    whole = known.general("retrieval.listnet").weights
-    for name in observed:
-        anew = found_by_scipy({one: its for one, its in observed.items() if one != name})
-        without = known.without([name]).general("retrieval.listnet").weights
-        assert np.abs(without - anew).max() < 0.05 * np.abs(whole - anew).max()
-
-
 def test_where_losses_are_quadratic_leaving_data_sets_out_is_exact() -> None:
     draw = np.random.default_rng(1)
     roots = draw.normal(size=(4, 3, 3))
@@ -149,28 +136,6 @@ def test_a_data_set_that_teaches_nothing_of_a_technique_does_not_count() -> None
     assert known.without(["idle"]).general("retrieval.listnet").weights.tolist() == (
         known.general("retrieval.listnet").weights.tolist()
     )
-
-
-def test_a_technique_of_which_no_data_set_teaches_anything_is_refused_by_name() -> None:
-    families = {"retrieval.listnet": retrieval, "reranking.listnet": reranking}
-    signals = {name: family["listnet"].signals for name, family in families.items()}
-    questions = random_questions(1, (1.0,) * len(signals["retrieval.listnet"]))
-    known = learned_weights(signals, {"one": ((), {"retrieval.listnet": questions})})
-    assert known.of(retrieval["listnet"]).questions == len(questions)
-    with pytest.raises(UsageError, match=r"reranking\.listnet: no data set on other documents teaches its weights"):
-        known.of(reranking["listnet"])
-
-
-def test_data_sets_teach_a_technique_of_these_signals_alone() -> None:
-    known, listnet = weighing(), retrieval["listnet"]
-    assert listnet.fitting is not None
-    assert known.teaches(listnet)
-    assert not known.teaches(replace(listnet, fitting=replace(listnet.fitting, names={"bm25": ""})))
-    assert not known.teaches(retrieval["hybrid"])
-    assert not known.without(["made up"]).teaches(listnet)
-
-
-# --- which are used --------------------------------------------------------------------------------------------------
 
 
 def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Experiment) -> None:
@@ -252,9 +217,6 @@ def test_weights_are_those_of_the_class_of_the_embedder(embedder: str, found: st
 def test_what_ships_leaves_out_the_bundled_data_set_that_it_is_used_on(name: str) -> None:
     documents = load_dataset(name).documents
     assert name in shipped().overlapping(documents[: len(documents) // 2])
-
-
-# --- as a file -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

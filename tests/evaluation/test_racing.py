@@ -92,7 +92,6 @@ def test_rankings_alone_drop_whom_no_answers_seen_so_far_could_save() -> None:
 
 
 def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
-    """Against scipy: the upper end of where the mean of one more may lie."""
     rng = np.random.default_rng(4)
     finished = field(rng, 9)
     track = begun(finished)
@@ -107,7 +106,6 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
 
 
 def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
-    """Of candidates that are in truth like all the others, and end above the front, at most the stated share leaves."""
     rng = np.random.default_rng(5)
     racing = Racing(error=0.05, front=5)
     able = wrong = 0
@@ -124,15 +122,6 @@ def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
         wrong += any(track.behind(met, {0: standing(finished[0].exact, candidate, met)}) for met in looks)
     assert able > 100
     assert wrong / able <= racing.error
-
-
-def test_a_question_that_counts_for_nobody_changes_nothing() -> None:
-    rng = np.random.default_rng(6)
-    finished = field(rng, 6)
-    for one in finished:
-        one.exact[3] = one.sampled[3] = np.nan
-    worse = standing(finished[0].exact, finished[0].sampled - 0.2, 10)
-    assert begun(finished).behind(10, {1: worse}) == [1]
 
 
 def test_an_estimate_adds_what_the_questions_still_to_come_are_easier_by() -> None:
@@ -162,7 +151,6 @@ def naive_with(**genes: str) -> Candidate:
     ],
 )
 def test_who_asks_a_chat_model_to_rank_each_question(genes: dict[str, str], asks: bool) -> None:
-    """What the collection is asked for is asked once; what learns to filter has all rankings before it anyway."""
     candidate = naive_with(**genes)
     assert asks_to_rank(candidate, frozenset({"language_model"})) is asks
     assert not asks_to_rank(candidate, frozenset())
@@ -184,7 +172,6 @@ def test_chat_models_and_rerankers_that_are_served_or_slow_cost_something() -> N
 
 
 def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions() -> None:
-    """The first questions are hard to rank for all: that alone says nothing against who is known on these only."""
     rng = np.random.default_rng(7)
     finished = field(rng, 6)
     hard = finished[0].exact.copy()
@@ -202,7 +189,6 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
 
 
 def test_the_order_of_those_partly_ranked_is_that_of_those_ranked() -> None:
-    """Somebody of whom R is known on hard questions alone is no worse for it: the reference stays the third of all."""
     exact = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
     level = np.full(QUESTIONS, 0.2)
     spread = np.resize([-0.01, 0.01], QUESTIONS)
@@ -238,7 +224,6 @@ def race(track: RaceState, racing: Racing, exact: np.ndarray, sampled: np.ndarra
 
 @pytest.mark.parametrize("answering", [False, True])
 def test_whoever_ranks_in_blocks_and_would_end_at_the_front_is_seldom_dropped(answering: bool) -> None:
-    """Rankings differ by chance, too; who would have ended above the front is known here without any test."""
     rng = np.random.default_rng(9)
     racing = Racing(error=0.05, front=5)
     able = wrong = 0
@@ -386,7 +371,6 @@ def test_questions_that_have_no_retrieval_are_raced_by_their_answers() -> None:
 
 
 def test_what_is_estimated_of_who_leaves_is_the_fitness_of_all_its_questions() -> None:
-    """R of all questions is known, and G of whoever answers nothing is taken to be what it was for all others."""
     found, _ = mixed(bad)
     left = found.run([dear(), free(), good()])[1].dropped
     assert left is not None

@@ -64,16 +64,6 @@ def test_a_record_is_complete_and_can_be_stored(
     assert kept["usage"]["pairs_scored"] > 0
 
 
-def test_a_record_is_the_same_in_every_process(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> None:
-    example = tiny_setup.examples["school-3"]
-    records = []
-    for _ in range(2):
-        engine = tiny_setup.engine()
-        trace = engine.answer(pipeline(), Question(example.question))
-        records.append(canonical(scored(engine, tiny_setup, trace, example)))
-    assert records[0] == records[1]
-
-
 def test_a_record_is_the_same_whatever_was_scored_before(
     tiny_setup: Experiment, pipeline: Callable[..., Candidate]
 ) -> None:

@@ -24,7 +24,6 @@ def test_handlers_and_blocked_signals_are_put_back() -> None:
 
 
 def test_a_handler_that_was_not_installed_from_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``signal.getsignal`` has None for one that a program in C installed before it started Python."""
     before = state()
     with monkeypatch.context() as patched:
         patched.setattr(signal, "getsignal", lambda number: None)

@@ -12,7 +12,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus, Index
 from ragsmith.models.calls import Completion
 from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.models.protocols import CrossEncoder, LanguageModel
+from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Task, parse_text
 from ragsmith.models.usage import Usage
@@ -47,9 +47,6 @@ def ran(engine: Engine) -> int:
     return len(engine.stages)
 
 
-# --- sharing ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_same_again_runs_nothing(engine: Engine, pipeline: Build) -> None:
     first = engine.answer(pipeline(), QUESTION)
     stages, requested = ran(engine), engine.requested
@@ -61,7 +58,6 @@ def test_the_same_again_runs_nothing(engine: Engine, pipeline: Build) -> None:
 
 
 def test_what_is_dropped_is_run_again_to_the_same_end(models: Models, pipeline: Build) -> None:
-    """Here nothing at all is remembered, and what is equal is told from what is not all the same."""
 
     class Nowhere:
         """No room for anything."""
@@ -111,13 +107,6 @@ def test_a_stage_that_changes_nothing_joins_the_others_again(
     assert same.outputs == plain.outputs
 
 
-def test_different_parameters_with_one_result_join_again(engine: Engine, pipeline: Build) -> None:
-    engine.answer(pipeline(passage_filter=("top_k", {"k": 10})), QUESTION)
-    before = ran(engine)
-    engine.answer(pipeline(passage_filter=("top_k", {"k": 11})), QUESTION)
-    assert ran(engine) - before == 1  # there are ten chunks
-
-
 def test_questions_share_nothing(engine: Engine, pipeline: Build) -> None:
     engine.answer(pipeline(), QUESTION)
     before = ran(engine)
@@ -161,16 +150,6 @@ def test_rankings_stand_in_the_order_of_the_queries(engine: Engine, pipeline: Bu
     assert seen == [index.by_words(["bell", "oath", "bell", QUESTION.text], 20)]
 
 
-def test_indexes_are_kept_apart_by_what_is_in_them(engine: Engine, pipeline: Build) -> None:
-    plain = engine.answer(pipeline(), QUESTION)
-    headed = engine.answer(pipeline(pre_embedding="contextual_chunk_headers"), QUESTION)
-    scores = [[hit.score for hit in trace.outputs["query_expansion"].value] for trace in (plain, headed)]
-    assert scores[0] != scores[1]
-
-
-# --- what goes through -----------------------------------------------------------------------------------------------
-
-
 def test_every_stage_sees_the_question_as_it_was_asked(engine: Engine, pipeline: Build, registered: Register) -> None:
     asked = Question("  Who paid — for the\tSEA wall? ")
     seen: list[Question] = []
@@ -207,10 +186,6 @@ def test_the_draft_goes_through_post_generation_and_both_are_there(engine: Engin
     assert set(trace.usage) == set(trace.outputs)
 
 
-def test_parameters_reach_the_technique(engine: Engine, pipeline: Build) -> None:
-    assert len(engine.answer(pipeline(passage_filter=("top_k", {"k": 3})), QUESTION).hits) == 3
-
-
 def test_fingerprints_say_what_a_stage_put_out(engine: Engine, models: Models, pipeline: Build) -> None:
     other = Engine(engine.corpus, models, Gateway())
     other.answer(pipeline(), OTHER)  # so that numbers differ between the two
@@ -222,9 +197,6 @@ def test_fingerprints_say_what_a_stage_put_out(engine: Engine, models: Models, p
     assert prints[0] == prints[1]
     assert prints[0]["reranking"] == prints[0]["query_expansion"]
     assert prints[0]["prompt_maker"] != prints[0]["passage_compress"]
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
 
 
 class Counting:
@@ -267,9 +239,6 @@ def test_the_collection_is_nobody_s_question(engine: Engine, pipeline: Build) ->
     assert engine.collection_usage.total().texts_embedded == 10
     engine.answer(pipeline(pre_embedding="hype"), QUESTION)
     assert engine.collection_usage.total().calls >= 10
-
-
-# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def failing_after(times: int) -> Callable[..., Any]:
@@ -372,31 +341,9 @@ def test_retrieving_ends_before_anything_is_generated(engine: Engine, pipeline: 
     assert (asked, len(found) > 0) == (0, True)
 
 
-def test_tools_of_a_technique_are_metered(engine: Engine, pipeline: Build, registered: Register) -> None:
-    def scoring(question: Question, hits: Hits, *, cross_encoder: CrossEncoder) -> Hits:
-        """Score the first three."""
-        cross_encoder.score(question.text, [hit.chunk.text for hit in hits[:3]])
-        return hits
-
-    registered(reranking, scoring)
-    trace = engine.answer(pipeline(reranking="scoring"), QUESTION)
-    assert trace.usage["reranking"] == Usage(pairs_scored=3)
-
-
-# --- genes -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_gene_is_shown_with_what_differs_from_the_defaults() -> None:
     assert str(make_gene("retrieval", "hybrid")) == "hybrid"
     assert str(make_gene("retrieval", "hybrid", {"weight": 0.3, "k": 20})) == "hybrid(weight=0.3)"
-
-
-def test_genes_are_equal_when_technique_and_parameters_are() -> None:
-    genes = [make_gene("retrieval", "bm25"), make_gene("retrieval", "bm25", {"k": 20})]
-    assert genes[0] == genes[1]
-    assert hash(genes[0]) == hash(genes[1])
-    assert genes[0] != make_gene("retrieval", "bm25", {"k": 21})
-    assert make_gene("reranking", "none") != make_gene("query_expansion", "none")
 
 
 def test_an_installed_index_is_not_built(engine: Engine, models: Models, pipeline: Build) -> None:

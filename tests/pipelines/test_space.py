@@ -51,9 +51,6 @@ def written(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-# --- the bundled ones ------------------------------------------------------------------------------------------------
-
-
 def test_the_paper_s_space_has_46_080_pipelines() -> None:
     space = load_space("paper")
     assert space.sizes == (4, 8, 5, 4, 2, 3, 3, 2, 2)
@@ -67,9 +64,6 @@ def test_a_bundled_space_can_be_loaded_and_says_what_it_is(name: str) -> None:
     assert space.description.endswith(".")
     assert 0 < space.feasible_size <= space.size
     assert len(set(space.options[0])) == len(space.options[0])
-
-
-# --- leaving options out ---------------------------------------------------------------------------------------------
 
 
 def test_a_space_without_a_family_or_an_option_is_another_space() -> None:
@@ -97,9 +91,6 @@ def test_what_cannot_be_left_out_is_said(name: str, said: str) -> None:
     with pytest.raises(SpaceError) as error:
         load_space("quick").leaving_out([name])
     assert str(error.value).startswith(said)
-
-
-# --- what a file means -----------------------------------------------------------------------------------------------
 
 
 def test_options_stand_in_the_order_of_the_file(written: Callable[..., Path]) -> None:
@@ -137,16 +128,6 @@ def test_parameters_at_their_default_are_the_plain_option(written: Callable[...,
         load_space(written(passage_filter=["top_k", {"top_k": {"k": 10}}]))
 
 
-def test_a_space_without_a_name_is_called_after_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump({"families": SMALL}))
-    space = load_space(path)
-    assert (space.name, space.description) == ("mine", "")
-
-
-# --- the digest ------------------------------------------------------------------------------------------------------
-
-
 def test_the_digest_ignores_the_name_and_the_order_of_families(written: Callable[..., Path]) -> None:
     forbid = [{"forbid": {"retrieval": "bm25", "reranking": "cross_encoder"}}]
     turned = [{"forbid": {"reranking": ["cross_encoder"], "retrieval": ["bm25"]}}]
@@ -166,9 +147,6 @@ def test_the_digest_ignores_the_name_and_the_order_of_families(written: Callable
 )
 def test_the_digest_changes_with_what_a_genome_means(written: Callable[..., Path], change: dict[str, Any]) -> None:
     assert load_space(written(**change)).digest != load_space(written()).digest
-
-
-# --- genomes ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_genome_and_its_candidate_are_the_same_thing(written: Callable[..., Path]) -> None:
@@ -205,9 +183,6 @@ def test_a_label_says_what_differs_from_the_plainest_pipeline(written: Callable[
         label(space.candidate((1, 1, 2, 1, 0, 0, 0, 0, 0)))
         == "contextual_chunk_headers + hyde + retrieval hybrid + cross_encoder"
     )
-
-
-# --- feasibility -----------------------------------------------------------------------------------------------------
 
 
 def test_constraints_forbid_what_matches_all_of_one(written: Callable[..., Path]) -> None:
@@ -267,8 +242,6 @@ def test_feasible_genomes_are_counted_as_if_one_by_one(space: Space) -> None:
     assert space.size == len(every)
     assert space.feasible_size == sum(space.is_feasible(genome) for genome in every)
 
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 HEAD = "name: x\n"
 REST = "".join(f"  {family}: [{options[0]}]\n" for family, options in SMALL.items() if family != "retrieval")

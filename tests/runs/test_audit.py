@@ -68,16 +68,6 @@ def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, OptionF
     assert findings["hyde"].fitness.low <= findings["hyde"].fitness.mean_difference <= findings["hyde"].fitness.high
 
 
-def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[str, OptionFinding]) -> None:
-    assert "nest" not in findings["nr_survival"].difference
-    assert "nr_survival" in findings["nr_survival"].difference
-
-
-def test_what_changes_nothing_is_inert(findings: dict[str, OptionFinding]) -> None:
-    assert not findings["hyde"].inert
-    assert findings["top_k(k=60)"].activity == 1
-
-
 def test_every_two_options_of_a_family_are_compared(audited: Audit) -> None:
     sizes = [3, 2, 5]  # of the families that have a choice
     assert len(audited.pairs) == sum(size * (size - 1) // 2 for size in sizes)

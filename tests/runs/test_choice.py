@@ -15,7 +15,6 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.records.front import single
 from ragsmith.records.record import AblationStep
 from ragsmith.runs.choice import choose, simplified
 from ragsmith.techniques.families import FAMILIES
@@ -92,7 +91,6 @@ def test_what_asks_a_model_and_gains_nothing_goes_and_what_gains_stays() -> None
 
 
 def test_a_loss_within_one_standard_error_is_a_price_worth_paying_for_calls() -> None:
-    """Differences of 0.01 in the mean, moved by ± 0.1 a question: the standard error is 0.0162."""
     for worth, expected in ((0.01, "vector"), (0.02, "hyde + vector")):
         world = World({"hyde": worth}, {"hyde": 1}, noise=0.1)
         assert left(world, pipeline(query_expansion="hyde"))[0] == expected
@@ -104,7 +102,6 @@ def test_what_asks_no_model_stays_if_it_gains_anything() -> None:
 
 
 def test_the_costliest_goes_first_and_losses_do_not_add_up() -> None:
-    """Each alone is within one standard error of the leader, both together are not."""
     worth = {"hyde": 0.015, "reflection_revising": 0.015}
     world = World(worth, {"hyde": 1, "reflection_revising": 3}, noise=0.1)
     found, removals = left(world, pipeline(query_expansion="hyde", post_generation="reflection_revising"))
@@ -176,7 +173,6 @@ def test_parameters_that_change_nothing_go_back_to_their_defaults() -> None:
 
 
 def test_a_parameter_stays_where_its_default_costs_more() -> None:
-    """Here the default asks for more pairs, and what asks for fewer answers the same."""
     shallow = replace_gene(pipeline(), DEPTHS[0], FUSIONS[1])
     found = settled(shallow, set(), lambda candidate: 100.0 - float(candidate[3].parameters["depth"]))
     assert found == ("retrieval hybrid + cross_encoder(depth=40)", [])
@@ -238,7 +234,6 @@ def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_the
 
 
 def test_a_failure_of_the_pipeline_with_the_highest_mean_does_not_prevent_a_winner() -> None:
-    """The lucky one leads even with its failure counted: that it is better where it finished is nothing new."""
     everybody, lucky = unlucky_field()
     partial = Evaluation(
         lucky.key,
@@ -261,9 +256,3 @@ def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
     assert found is not None
     assert found.chosen is alone
     assert why == ""
-
-
-def test_a_single_option_is_one_that_naive_rag_has_not() -> None:
-    world = World({}, {})
-    found = world.evaluate([pipeline(), pipeline(query_expansion="hyde"), FULL])
-    assert [label(one.candidate) for one in single(found, found[0])] == ["hyde + vector"]

@@ -195,7 +195,6 @@ def test_an_interruption_in_any_search_is_gone_on_from(
 
 
 def test_a_time_limit_holds_over_all_searches(setup: Experiment, space: Space, store: Store) -> None:
-    """The clock jumps when the first fold has begun; every further command finds what the one before it left."""
     folds = []
     limited = replace(SETTINGS, time_limit=10.0)
     for _ in range(2 * FOLDS):

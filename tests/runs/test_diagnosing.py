@@ -128,19 +128,3 @@ def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Experiment, spac
     assert causes <= {"found", "not retrieved", "cut by the filter", "lost by the reranker", "not in the index"}
     assert "found" in causes
     assert not found.shown
-
-
-def test_a_run_of_an_earlier_version_has_scores_alone(
-    finished: tuple[Store, RunOutcome], tiny_setup: Experiment, space: Space, tmp_path: Path
-) -> None:
-    from sqlalchemy import create_engine, text  # noqa: PLC0415
-
-    with Store.open(tmp_path / "cache.sqlite") as store:
-        Run(tiny_setup, space, store, SETTINGS).go()
-    with create_engine(f"sqlite:///{tmp_path / 'cache.sqlite'}").begin() as connection:
-        connection.execute(text("DELETE FROM diagnosis"))
-    with Store.open(tmp_path / "cache.sqlite") as store:
-        found = load_report(store, tiny_setup.dataset.name).questions
-    assert {one.winner.cause for one in found.asked} == {""}
-    assert all("fitness" in one.winner.scores for one in found.asked)
-    assert (found.causes, found.repairs, found.shown) == ((), (), ())

@@ -131,9 +131,6 @@ def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment) -
         yield Searched(folder, tiny_setup.searching(space.settings), space, ledger, store, run, outcome.winner)
 
 
-# --- the space -------------------------------------------------------------------------------------------------------
-
-
 def test_settings_multiply_the_space(searched: Searched) -> None:
     space = searched.space
     assert space.names[GENES:] == ("chunk_size", "chunk_overlap", "embedder")
@@ -184,9 +181,6 @@ def test_what_is_searched_over_is_not_given_as_well(searched: Searched, given: d
         ragsmith.search(searched.setup.dataset, space=searched.space, cache=searched.store, **given)
 
 
-# --- the search ------------------------------------------------------------------------------------------------------
-
-
 def test_the_winner_names_every_setting(searched: Searched) -> None:
     families = [gene.technique.family for gene in searched.winner.candidate]
     assert families[GENES:] == ["chunk_size", "chunk_overlap", "embedder"]
@@ -202,7 +196,6 @@ def test_nothing_is_embedded_twice(searched: Searched) -> None:
 
 
 def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> None:
-    """An oracle: a search without settings, on the same chunks and embedder, finds the same."""
     tried = next(one for one in searched.met if searched.setup.of(one.candidate).chunk_size == 200)
     own = searched.setup.of(tried.candidate)
     assert max(len(chunk.text) for chunk in own.corpus.chunks) > 100
@@ -213,15 +206,7 @@ def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> Non
         assert [hit.chunk.id for hit in trace.hits] == tried.records[question]["retrieved"]
 
 
-def test_everybody_is_marked_by_the_same_models(searched: Searched) -> None:
-    for evaluation in searched.met:
-        own = searched.setup.of(evaluation.candidate)
-        assert own is searched.setup or own.marked_by is searched.setup
-        assert own.model_ids["judge"] == searched.setup.model_ids["judge"]
-
-
 def test_any_pipeline_of_it_is_verified_from_its_file(searched: Searched) -> None:
-    """The winner, and the best of each embedder with other chunks than the first."""
     others = {}
     for place in range(1, len(searched.met) + 1):
         text = winner_yaml(searched.store, searched.run.key, searched.setup, searched.folder, str(place))
@@ -252,19 +237,6 @@ def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path
     assert again.winner.verify() == []
 
 
-# --- again, interrupted, in processes --------------------------------------------------------------------------------
-
-
-def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: Experiment, store: Store) -> None:
-    settings = RunSettings(
-        genetic=SETTINGS.genetic, seed=3, fitness=searched.record.settings.fitness.about("retrieval")
-    )
-    outcome = Run(tiny_setup, searched.space, store, settings).go()
-    assert outcome.winner is not None
-    assert outcome.winner.candidate[GENES:]
-    assert outcome.winner.mean("generation") is None
-
-
 def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space: Path, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(f"{tiny_space.read_text()}models: {{language_model: ['openai:one', 'openai:other']}}\n")
@@ -272,9 +244,6 @@ def test_models_at_one_server_share_its_limit(tiny_setup: Experiment, tiny_space
     writers: list[Any] = [variant.loaded_models.language_model for variant in setup.variants]
     assert [writer.id.partition("@")[0] for writer in writers] == ["openai:one", "openai:other"]
     assert writers[0].provider is writers[1].provider
-
-
-# --- keys ------------------------------------------------------------------------------------------------------------
 
 
 def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
@@ -287,16 +256,6 @@ def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
     assert len({key for key, _ in keys.values()}) == 12
     assert len({key for _, key in keys.values()}) == 12
     assert ranking_key(setup, first) == ranking_key(setup, first[:GENES])  # shared with a search without settings
-
-
-def test_rankings_are_shared_with_a_search_on_the_same_chunks_with_the_same_models(
-    tiny_setup: Experiment, tiny_space: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "space.yaml"
-    file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_size: [200, 100]}}\n")
-    space = load_space(file)
-    candidate = (*baseline("naive"), *space.settings[0][1:])
-    assert ranking_key(tiny_setup.searching(space.settings), candidate) == ranking_key(tiny_setup, candidate[:GENES])
 
 
 MEASURES = '''

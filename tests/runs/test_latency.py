@@ -6,7 +6,6 @@ Time passes only where a model says so: the chat model by the seconds of its rep
 from __future__ import annotations
 
 import itertools
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -416,11 +415,6 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
         for name in (served, moved, faster)
     ]
     assert keys[0] == keys[1] != keys[2]
-
-
-def test_processors_are_counted_as_far_as_they_may_be_used() -> None:
-    if hasattr(os, "sched_getaffinity"):
-        assert f", {len(os.sched_getaffinity(0))} x " in this_machine()
 
 
 def test_a_search_that_only_times_stops_at_its_time_limit(world: World, space: Space, store: Store) -> None:

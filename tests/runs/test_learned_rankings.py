@@ -80,9 +80,6 @@ def weights_in(candidate: Candidate) -> dict[str, float]:
     return weights
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     """What is recommended: a pipeline with a learned ranking that is no option alone."""
@@ -124,9 +121,6 @@ def test_other_weights_are_another_run_where_the_space_orders_by_them(
     assert len({run_key(setup, space, SETTINGS) for setup in setups}) == 1
     elsewhere = replace(tiny_setup, weights=weighing(retrieval={"bm25": 1.0}, reranking={"cross_encoder": 1.0}))
     assert run_key(elsewhere, learned, SETTINGS) == one  # no reranking of the space has signals
-
-
-# --- a technique of one's own ----------------------------------------------------------------------------------------
 
 
 def mine(
@@ -179,9 +173,6 @@ def test_a_search_does_not_begin_with_an_option_without_general_weights(tiny_set
     assert nothing is None
 
 
-# --- elsewhere -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def known(tiny_setup: Experiment) -> GeneralWeights:
     """The island and a data set that is made up disagree on every weight."""
@@ -201,17 +192,6 @@ def town() -> Dataset:
         for n, one in enumerate(documents)
     ]
     return make_dataset({"name": "town"}, documents, examples)
-
-
-def test_on_a_data_set_that_taught_weights_a_pipeline_has_those_without_it(
-    tiny_setup: Experiment, town: Dataset, known: GeneralWeights, pipeline: Build
-) -> None:
-    home, away = Experiment(town, weights=known), replace(tiny_setup, weights=known)
-    candidate = with_general(home, pipeline(retrieval="listnet"))
-    assert min(weights_in(candidate).values()) > 0
-    moved = Pipeline(candidate, away, found_on=town.digest)
-    assert weights_in(moved.candidate) == weights_in(with_general(away, pipeline(retrieval="listnet")))
-    assert max(weights_in(moved.candidate).values()) < 0
 
 
 def test_at_home_and_on_documents_without_questions_a_pipeline_keeps_its_numbers(

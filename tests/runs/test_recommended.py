@@ -92,20 +92,6 @@ def test_what_cannot_be_read_is_listed(folder: Path) -> None:
     assert more == "more: is a symbolic link, which is not followed; put the folder itself here"
 
 
-def test_tables_and_code_are_seen_as_what_they_are(tmp_path: Path) -> None:
-    for name, text in {
-        "parts.csv": "part,price\nbolt,0.12\nnut,0.08\n",
-        "run.py": "def run(x):\n    return x + 1\n",
-    }.items():
-        folder = tmp_path / name.partition(".")[0]
-        folder.mkdir()
-        (folder / name).write_text(text)
-    assert ragsmith.recommend(tmp_path / "parts").corpus.kind == "tables"
-    code = ragsmith.recommend(tmp_path / "run")
-    assert code.corpus.kind == "code"
-    assert any("characters, and" in reason for reason in code.chosen.unlike)
-
-
 def test_without_a_reranker_none_is_named(folder: Path) -> None:
     found = ragsmith.recommend(folder, models={"cross_encoder": "none"})
     assert all("cross_encoder" not in gene.technique.tools.values() for one in found.classes for gene in one.candidate)

@@ -90,7 +90,6 @@ def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store
 def test_rankings_are_those_of_a_full_evaluation(
     found: tuple[Result, Store, Path], tiny_setup: Experiment, store: Store
 ) -> None:
-    """The winner's R, worked out anew with its answers, on the same questions."""
     result, _, _ = found
     searched = [tiny_setup.examples[question] for question in result.domain.about.record.split.search]
     with Evaluator(tiny_setup, store, 1) as evaluator:
@@ -143,12 +142,6 @@ def test_a_fitness_function_gets_the_measures_of_a_ranking(tmp_path: Path) -> No
         Fitness.of(f"{file}:judged").about("retrieval")
 
 
-def test_objectives_are_about_the_same_fitness() -> None:
-    weighted = Fitness(Weights(3, 1))
-    assert weighted.about("quality") is weighted
-    assert Fitness().about("retrieval").about("quality") == Fitness()
-
-
 def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space: Path, store: Store) -> None:
     weights = Weights(0.3, 0.7)
     with pytest.raises(WrongOption, match="objective is retrieval, which has no G to weigh against R: leave"):
@@ -160,6 +153,5 @@ def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space
 def test_a_full_search_is_not_mistaken_for_one_of_retrieval(
     found: tuple[Result, Store, Path], tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
-    """Rankings that a race made stand in the store under other keys, with another pipeline."""
     run = Run(tiny_setup, space, store)
     assert run.key != Run(tiny_setup, space, store, found[0].domain.about.record.settings).key

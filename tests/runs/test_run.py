@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +20,14 @@ from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.writing import winner_yaml
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
-from ragsmith.reporting import load_report
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import Callbacks, Step, run_key
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
-from ragsmith.techniques.families import FAMILIES, passage_filter
+from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Hits, Question
 
@@ -70,9 +68,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, s
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
         yield opened, Run(tiny_setup, space, opened, SETTINGS, callbacks=Callbacks(on_step=steps.append)).go(), steps
-
-
-# --- a run -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_ends_with_a_winner(finished: Finished, space: Space) -> None:
@@ -150,16 +145,6 @@ def test_steps_are_reported(finished: Finished) -> None:
     assert steps[-1].phase == "test questions"
 
 
-def test_the_comparison_keeps_pace_with_the_search(finished: Finished, tiny_setup: Experiment, space: Space) -> None:
-    store, outcome, _ = finished
-    run = recorded(store, outcome)
-    drawn = run.random
-    found = {evaluation.key: evaluation.phenotype for evaluation in outcome.evaluations.values()}
-    different = {found[key] for *_, key, _ in proposals(store, outcome)}
-    assert len({found[key] for key in drawn}) >= min(len(different), space.feasible_size) - len(run.told)
-    assert {probe.family for probe in run.probes} <= {family.name for family in FAMILIES}
-
-
 def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Experiment, space: Space) -> None:
     outcome = Run(tiny_setup, space, store, replace(SETTINGS, probes=False, control="none")).go()
     run = recorded(store, outcome)
@@ -168,23 +153,9 @@ def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_s
     assert set(run.test) - {"leader", "estimate", "single", "recommended"} == {"winner", "naive", "bm25"}
 
 
-# --- the same command again ------------------------------------------------------------------------------------------
-
-
-def test_what_was_evaluated_besides_the_proposals_is_counted(finished: Finished, tiny_setup: Experiment) -> None:
-    store, outcome, _ = finished
-    domain = load_report(store, "island")
-    searched = {example.id for example in tiny_setup.split.search}
-    met = {key for key, questions in outcome.evaluations if searched.issuperset(questions)}
-    proposed = {row.evaluation for row in store.proposals(outcome.key)}
-    assert domain.besides.total == len(met - proposed) > 0
-    assert domain.besides.drawn > 0
-
-
 def test_the_winner_is_not_taken_apart_once_the_time_is_over(
     tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
-    """What that shows decides nothing, and `ragsmith ablate` shows it later."""
     computed = []
     for name, late in (("whole", 0.0), ("limited", 1e6)):
         clock = [0.0]
@@ -251,9 +222,6 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
     assert other.winner.mean("fitness") == max(value["fitness"] for *_, value in proposals(store, other))
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
 def test_a_limit_of_evaluations_is_kept(tiny_setup: Experiment, space: Space, store: Store, strategy: str) -> None:
     known = {"probes": False, "warm_start": False}
@@ -288,7 +256,6 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
 def test_a_short_time_limit_comes_to_the_end_in_the_long_run(
     tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
-    """Every resumption goes some way, however long it takes to go through what is stored."""
     settings = replace(SETTINGS, time_limit=1.5)
     states = [Run(tiny_setup, space, store, settings, now=Clock()).go().state for _ in range(20)]
     assert states[0] == "interrupted"
@@ -313,9 +280,6 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
     resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.winner == whole.winner
     assert resumed.computed == whole.computed - kept
-
-
-# --- failures on the way ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -390,18 +354,6 @@ def test_a_run_ends_otherwise_where_another_run_made_good_what_had_failed(
     assert proposals(store, again) == proposals(store, other)
 
 
-def test_a_question_that_only_the_baselines_finished_counts_and_a_failure_on_it_as_the_lowest(
-    tiny_setup: Experiment, space: Space, store: Store, flaky: set[str]
-) -> None:
-    flaky.add("ferry-1")
-    plain = replace(SETTINGS, probes=False, racing=None, simplify=False)
-    outcome = Run(tiny_setup, with_filters(space, "flaky"), store, plain).go()
-    assert recorded(store, outcome).aside == {}  # the baselines finished it
-    told = [value["fitness"] for *_, value in proposals(store, outcome)]
-    assert outcome.winner is not None
-    assert max(told) == pytest.approx(math.fsum(outcome.winner.values("fitness")) / 18)
-
-
 def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
     tiny_setup: Experiment, space: Space, store: Store, flaky: set[str], tmp_path: Path
 ) -> None:
@@ -423,26 +375,6 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
         assert proposals(other, Run(tiny_setup, filters, other, settings).go()) == rows
 
 
-# --- before anything is computed -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (ModelNames("gpt"), "unknown language model 'gpt'"),
-        (ModelNames("openai:"), "unknown language model 'openai:'"),
-        (ModelNames(judge="oracle"), "unknown judge 'oracle'"),
-        (ModelNames(embedder="bert"), "unknown embedder 'bert'"),
-        (ModelNames(cross_encoder="bert"), "unknown reranker 'bert'"),
-    ],
-)
-def test_an_unknown_model_is_refused_before_anything_is_computed(
-    tiny_folder: Path, names: ModelNames, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        prepare(str(tiny_folder), names, 900)
-
-
 def test_a_model_without_its_key_is_refused_before_anything_is_computed(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,22 +382,6 @@ def test_a_model_without_its_key_is_refused_before_anything_is_computed(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
         prepare(str(tiny_folder), ModelNames("openai:some-model"), 900)
-
-
-def test_the_baselines_are_one_retriever_and_nothing_else() -> None:
-    naive: Candidate = baseline("naive")
-    assert [str(gene) for gene in naive] == [
-        "none",
-        "none",
-        "vector",
-        "none",
-        "top_k",
-        "none",
-        "none",
-        "listing",
-        "none",
-    ]
-    assert [str(gene) for gene in baseline("bm25")][2] == "bm25"
 
 
 def with_depth(setup: Experiment, store: Store, depth: int) -> tuple[RunOutcome, RunRecord, Space]:
