@@ -150,18 +150,18 @@ def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
 def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
     """Return the share of sign patterns whose sum is at least as far from 0 as the observed one: the p of `paired`."""
     sample = _finite(differences, "flips")
-    differences = sample[sample != 0]
-    if not len(differences):
+    nonzero = sample[sample != 0]
+    if not len(nonzero):
         return 1.0
     # Sums that are equal on paper differ by rounding, and equal sums have to count.
-    observed = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
-    if len(differences) <= EXACT_UP_TO:
-        sums = differences[:1]  # the first sign stays: a pattern and its opposite are equally far from 0
-        for difference in differences[1:]:
+    observed = abs(nonzero.sum()) - 1e-12 * np.abs(nonzero).sum()
+    if len(nonzero) <= EXACT_UP_TO:
+        sums = nonzero[:1]  # the first sign stays: a pattern and its opposite are equally far from 0
+        for difference in nonzero[1:]:
             sums = np.concatenate((sums + difference, sums - difference))
         return float((np.abs(sums) >= observed).mean())
     rng = np.random.default_rng(seed)
-    hits, n = 0, len(differences)
+    hits, n = 0, len(nonzero)
     at_once = max(1, _QUICK_CELLS // n)
     signs = np.empty((at_once, n))
     for rows in _blocks(resamples, n):
@@ -170,7 +170,7 @@ def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> 
             part = signs[: rows - begin]
             np.multiply(drawn[begin : begin + at_once], 2.0, out=part)
             np.subtract(part, 1.0, out=part)
-            hits += int((np.abs(np.einsum("ij,j->i", part, differences)) >= observed).sum())
+            hits += int((np.abs(np.einsum("ij,j->i", part, nonzero)) >= observed).sum())
     return (hits + 1) / (resamples + 1)
 
 

@@ -18,7 +18,7 @@ from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
-from ragsmith.text.strict_yaml import Tree, read_yaml
+from ragsmith.text.strict_yaml import Address, Tree, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -47,35 +47,40 @@ class _SpaceReader:
         self._tree = tree
         self._path = path
 
+    def _refuse_if(self, wrong: object, path: Address, problem: str) -> None:
+        """Refuse the value at ``path`` if it is ``wrong``, with file and line."""
+        if wrong:
+            raise self._tree.error(path, problem)
+
     def space(self) -> Space:
         keys = ("name", "description", "imports", "families", *SECTIONS, "constraints")
         root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):
-            if not isinstance(value, str):
-                raise self._tree.error((key,), f"{key} must be text, not {value!r}")
+            self._refuse_if(not isinstance(value, str), (key,), f"{key} must be text, not {value!r}")
         self._import(root.get("imports", []))
         names = [family.name for family in FAMILIES]
         families = self._tree.mapping(("families",), known=names)
         missing = [family for family in names if family not in families]
-        if missing:
-            raise self._tree.error(
-                ("families",), f"no options for {', '.join(missing)}: list at least one for each family"
-            )
+        self._refuse_if(
+            missing, ("families",), f"no options for {', '.join(missing)}: list at least one for each family"
+        )
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
         constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
         settings = [genes for section, names in SECTIONS.items() for genes in self._settings(section, names)]
         self._refuse_whole_overlaps()
         space = Space(name, description, (*options, *settings), tuple(constraints))
-        if space.feasible_size == 0:
-            raise self._tree.error(("constraints",), "the constraints forbid every candidate")
+        self._refuse_if(space.feasible_size == 0, ("constraints",), "the constraints forbid every candidate")
         return space
 
     def _import(self, listed: Any) -> None:
         """Import the Python files that the space lists, by paths relative to its own."""
-        if not isinstance(listed, list) or not all(isinstance(file, str) for file in listed):
-            raise self._tree.error(("imports",), f"imports must be a list of Python files, not {listed!r}")
+        self._refuse_if(
+            not isinstance(listed, list) or not all(isinstance(file, str) for file in listed),
+            ("imports",),
+            f"imports must be a list of Python files, not {listed!r}",
+        )
         for i, file in enumerate(listed):
             try:
                 import_files([self._path.parent / file])
@@ -89,13 +94,15 @@ class _SpaceReader:
             if name not in listed:
                 continue
             values = listed[name]
-            if not isinstance(values, list) or not values:
-                raise self._tree.error((section, name), f"{name} must be a list of values, the one in use first")
+            self._refuse_if(
+                not isinstance(values, list) or not values,
+                (section, name),
+                f"{name} must be a list of values, the one in use first",
+            )
             genes: list[Gene] = []
             for i, value in enumerate(values):
                 gene = make_gene(name, "", {"value": self._value(name, value, (section, name, i))})
-                if gene in genes:
-                    raise self._tree.error((section, name, i), f"{name} lists {gene} twice")
+                self._refuse_if(gene in genes, (section, name, i), f"{name} lists {gene} twice")
                 genes.append(gene)
             yield tuple(genes)
 
@@ -106,16 +113,19 @@ class _SpaceReader:
             return
         shortest = min(listed["chunk_size"])
         for i, overlap in enumerate(listed.get("chunk_overlap", [])):
-            if overlap >= shortest:
-                raise self._tree.error(
-                    ("corpus", "chunk_overlap", i),
-                    f"chunks of {shortest} characters cannot overlap by {overlap}: list less, or longer chunks only",
-                )
+            self._refuse_if(
+                overlap >= shortest,
+                ("corpus", "chunk_overlap", i),
+                f"chunks of {shortest} characters cannot overlap by {overlap}: list less, or longer chunks only",
+            )
 
     def _value(self, name: str, value: Any, path: tuple[Any, ...]) -> Value:
         """A value of a setting."""
-        if value == NONE and name in ROLES:
-            raise self._tree.error(path, f"{NONE} is no model to search over: leave out the techniques that need one")
+        self._refuse_if(
+            value == NONE and name in ROLES,
+            path,
+            f"{NONE} is no model to search over: leave out the techniques that need one",
+        )
         if name in ROLES:
             found = models_in(self._tree, {name: value}, *path[:-1], shaping=True)[name]
             if found.kind == GIVEN:
@@ -132,13 +142,13 @@ class _SpaceReader:
             known = family_named(family, "").techniques
             return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
         path = ("families", family)
-        if not isinstance(listed, list) or not listed:
-            raise self._tree.error(path, f"{family} must be a list of techniques, or the word all")
+        self._refuse_if(
+            not isinstance(listed, list) or not listed, path, f"{family} must be a list of techniques, or the word all"
+        )
         genes: list[Gene] = []
         for i, item in enumerate(listed):
             for gene in self._expand(family, item, (*path, i)):
-                if gene in genes:
-                    raise self._tree.error((*path, i), f"{family} lists {gene} twice")
+                self._refuse_if(gene in genes, (*path, i), f"{family} lists {gene} twice")
                 if gene.technique.analysis_only:
                     name = gene.technique.name
                     raise self._tree.error(
@@ -164,43 +174,56 @@ class _SpaceReader:
         if isinstance(item, str):
             yield make_gene(family, item, {}, where)
             return
-        if not isinstance(item, dict) or len(item) != 1:
-            raise self._tree.error(path, f"an option is a name or 'name: {{parameters}}', not {item!r}")
+        self._refuse_if(
+            not isinstance(item, dict) or len(item) != 1,
+            path,
+            f"an option is a name or 'name: {{parameters}}', not {item!r}",
+        )
         name, given = next(iter(item.items()))
-        if not isinstance(given, dict):
-            raise self._tree.error(path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}")
+        self._refuse_if(
+            not isinstance(given, dict), path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}"
+        )
         grid = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
         for key, values in grid.items():
-            if not values:
-                raise self._tree.error(path, f"{name}: {key} has no values")
+            self._refuse_if(not values, path, f"{name}: {key} has no values")
         for chosen in itertools.product(*grid.values()):
             yield make_gene(family, str(name), dict(zip(grid, chosen, strict=True)), where)
 
     def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
-        if not isinstance(listed, list):
-            raise self._tree.error(("constraints",), "constraints must be a list of 'forbid: {family: technique, ...}'")
+        self._refuse_if(
+            not isinstance(listed, list),
+            ("constraints",),
+            "constraints must be a list of 'forbid: {family: technique, ...}'",
+        )
         known = {f.name: {g.technique.name for g in genes} for f, genes in zip(FAMILIES, options, strict=True)}
         found = []
         for i, item in enumerate(listed):
             path = ("constraints", i)
-            if not isinstance(item, dict) or set(item) != {"forbid"} or not isinstance(item["forbid"], dict):
-                raise self._tree.error(path, "a constraint is 'forbid: {family: technique, ...}'")
+            self._refuse_if(
+                not isinstance(item, dict) or set(item) != {"forbid"} or not isinstance(item["forbid"], dict),
+                path,
+                "a constraint is 'forbid: {family: technique, ...}'",
+            )
             constraint = {}
             for family, names in item["forbid"].items():
-                if family not in known:
-                    raise self._tree.error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
+                self._refuse_if(
+                    family not in known, path, f"unknown family {family!r}: {did_you_mean(str(family), known)}"
+                )
                 listed_names = names if isinstance(names, list) else [names]
-                if not listed_names or not all(isinstance(name, str) for name in listed_names):
-                    raise self._tree.error(path, f"forbid {family} by the name of a technique, or a list of names")
+                self._refuse_if(
+                    not listed_names or not all(isinstance(name, str) for name in listed_names),
+                    path,
+                    f"forbid {family} by the name of a technique, or a list of names",
+                )
                 banned = frozenset(listed_names)
                 unknown = sorted(banned - known[family])
-                if unknown:
-                    raise self._tree.error(path, f"{family} has no option {', '.join(unknown)} in this space")
+                self._refuse_if(unknown, path, f"{family} has no option {', '.join(unknown)} in this space")
                 constraint[family] = banned
-            if len(constraint) < 2:
-                raise self._tree.error(
-                    path, "a constraint names at least two families; to drop one option, do not list it"
-                )
+            self._refuse_if(
+                len(constraint) < 2,
+                path,
+                "a constraint names at least two families; to drop one option, do not list it",
+            )
             found.append(constraint)
         return tuple(found)
 
