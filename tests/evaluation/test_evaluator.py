@@ -92,17 +92,6 @@ def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Experiment, stor
         assert {q: more.records[q] for q in few.questions} == few.records
 
 
-@pytest.mark.processes
-def test_processes_and_threads_leave_the_same_rows(tiny_setup: Experiment, tmp_path: object, pipeline: Build) -> None:
-    candidates = [pipeline(query_expansion="hyde"), pipeline(reranking="cross_encoder", retrieval="hybrid")]
-    rows = []
-    for workers in (1, 2):
-        with Store.open(f"{tmp_path}/{workers}.sqlite") as store:
-            evaluations, _ = evaluate(tiny_setup, store, candidates, workers)
-            rows.append([{q: canonical(r.value) for q, r in store.results(e.key).items()} for e in evaluations])
-    assert rows[0] == rows[1]
-
-
 @pytest.mark.parametrize("seconds", [0.5, 0.0])
 def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on(
     tiny_setup: Experiment, store: Store, pipeline: Build, seconds: float

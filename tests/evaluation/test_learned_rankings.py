@@ -155,14 +155,6 @@ def test_general_weights_need_no_question_and_no_place_in_the_store(
     assert "seven" in found.ask("When does the ferry to Marrow leave?").answer
 
 
-def test_a_signal_that_is_left_out_has_no_weight(tiny_setup: Experiment, pipeline: Build) -> None:
-    fewer = pipeline(retrieval=("listnet", {"without": "bm25"}))
-    weights = fit_of(with_general(tiny_setup, fewer)).numbers["weights"]
-    expected = shipped().general("retrieval.listnet").without("bm25")
-    assert tuple(weights) == expected.signals
-    assert list(weights.values()) == pytest.approx(expected.weights.tolist(), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     "options", [{"retrieval": "listnet", "reranking": "listnet"}, FITTED], ids=["general", "fitted"]
 )

@@ -188,17 +188,6 @@ def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions(
     assert track.prune(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
 
 
-def test_the_order_of_those_partly_ranked_is_that_of_those_ranked() -> None:
-    exact = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
-    level = np.full(QUESTIONS, 0.2)
-    spread = np.resize([-0.01, 0.01], QUESTIONS)
-    track = begun([PartialScores(exact.copy(), level + spread * i) for i in range(3)], Racing(front=3))
-    ahead = {number: unranked(exact + 0.1, level + spread, 10, 10) for number in range(3)}
-    as_good_as_the_finished = standing(exact, level, 10)
-    assert track.behind(10, ahead) == []
-    assert track.behind(10, {**ahead, 9: as_good_as_the_finished}) == [9]
-
-
 def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_the_others() -> None:
     rng = np.random.default_rng(8)
     finished = field(rng, 30)

@@ -71,16 +71,6 @@ def test_what_there_is_no_room_for_is_read_once_an_evaluation() -> None:
     assert max(shelf.read.values()) == 1
 
 
-def test_two_pipelines_that_are_compared_question_by_question_are_read_once_each() -> None:
-    shelf = Shelf()
-    records = Records(Memory(), shelf.results)
-    kept = {(e, n): records.keep(shelf.put(e, f"q{n}", record(n))) for e in ("a", "b") for n in range(200)}
-    for one in kept.values():
-        one.let_go()
-    assert all(kept["a", n] == kept["b", n] for n in range(200))
-    assert shelf.read == {"a": 1, "b": 1}
-
-
 def test_no_more_evaluations_are_held_than_are_said() -> None:
     shelf = Shelf()
     records = Records(Memory(), shelf.results)

@@ -7,11 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
-from ragsmith.pipelines.genes import Candidate, Fit, difference, make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, difference
 from ragsmith.techniques.families import FAMILIES
 
 Build = Callable[..., Candidate]
@@ -62,27 +59,3 @@ def test_what_was_fitted_differently_is_a_difference(pipeline: Build) -> None:
     place = [family.name for family in FAMILIES].index("passage_filter")
     fitted = tuple(replace(g, fit=Fit({"a": 1})) if i == place else g for i, g in enumerate(plain))
     assert difference(fitted, plain) == "changes top_k: the numbers that were fitted"
-
-
-SOME = {
-    "query_expansion": ["none", "hyde", "multi_query"],
-    "retrieval": ["vector", "bm25"],
-    "reranking": ["none", "cross_encoder"],
-    "passage_augment": ["none", "prev_next"],
-}
-
-
-@given(st.fixed_dictionaries({k: st.sampled_from(v) for k, v in SOME.items()}), st.data())
-@hypothesis_settings(max_examples=40)
-def test_the_families_said_are_those_that_differ(options: dict[str, str], data: st.DataObject) -> None:
-    others = {k: data.draw(st.sampled_from(v), label=k) for k, v in SOME.items()}
-
-    def build(chosen: dict[str, str]) -> Candidate:
-        plain = {"passage_filter": "top_k", "prompt_maker": "listing", **chosen}
-        return tuple(make_gene(family.name, plain.get(family.name, "none")) for family in FAMILIES)
-
-    there, back = difference(build(options), build(others)), difference(build(others), build(options))
-    changed = [family for family in SOME if options[family] != others[family]]
-    assert [part.split()[1] for part in there.split("; ")] == (changed or ["nothing"])
-    mirror = {"adds": "removes", "removes": "adds", "replaces": "replaces", "changes": "changes"}
-    assert [part.split()[0] for part in back.split("; ")] == [mirror[part.split()[0]] for part in there.split("; ")]

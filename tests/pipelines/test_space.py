@@ -247,6 +247,8 @@ HEAD = "name: x\n"
 REST = "".join(f"  {family}: [{options[0]}]\n" for family, options in SMALL.items() if family != "retrieval")
 WHOLE = f"{HEAD}families:\n{REST}  retrieval: [vector, bm25]\n"
 
+FORBID = f"{WHOLE}constraints:\n  - forbid: "
+
 MALFORMED: list[tuple[str, str, int, str]] = [
     ("empty", "", 1, "empty"),
     ("a list", "- a\n- b\n", 1, "a space must be 'name: value' pairs"),
@@ -282,40 +284,30 @@ MALFORMED: list[tuple[str, str, int, str]] = [
     ("constraints are nothing", WHOLE + "constraints:\n", 12, "constraints must be a list"),
     ("a constraint is a text", WHOLE + "constraints:\n  - forbid\n", 13, "a constraint is 'forbid:"),
     ("another verb", WHOLE + "constraints:\n  - allow: {retrieval: bm25}\n", 13, "a constraint is 'forbid:"),
-    ("forbid is a list", WHOLE + "constraints:\n  - forbid: [bm25]\n", 13, "a constraint is 'forbid:"),
+    ("forbid is a list", FORBID + "[bm25]\n", 13, "a constraint is 'forbid:"),
     (
         "unknown family in a constraint",
-        WHOLE + "constraints:\n  - forbid: {retrievals: bm25, reranking: none}\n",
+        FORBID + "{retrievals: bm25, reranking: none}\n",
         13,
         "unknown family 'retrievals': did you mean 'retrieval'?",
     ),
     (
         "unknown option in a constraint",
-        WHOLE + "constraints:\n  - forbid: {retrieval: graph, reranking: none}\n",
+        FORBID + "{retrieval: graph, reranking: none}\n",
         13,
         "retrieval has no option graph in this space",
     ),
-    (
-        "no option in a constraint",
-        WHOLE + "constraints:\n  - forbid: {retrieval: [], reranking: none}\n",
-        13,
-        "retrieval",
-    ),
+    ("no option in a constraint", FORBID + "{retrieval: [], reranking: none}\n", 13, "retrieval"),
     (
         "a mapping for an option in a constraint",
-        WHOLE + "constraints:\n  - forbid: {retrieval: {bm25: {k: 3}}, reranking: none}\n",
+        FORBID + "{retrieval: {bm25: {k: 3}}, reranking: none}\n",
         13,
         "retrieval",
     ),
-    (
-        "a constraint on one family",
-        WHOLE + "constraints:\n  - forbid: {retrieval: bm25}\n",
-        13,
-        "a constraint names at least two families",
-    ),
+    ("a constraint on one family", FORBID + "{retrieval: bm25}\n", 13, "a constraint names at least two families"),
     (
         "nothing left",
-        WHOLE + "constraints:\n  - forbid: {retrieval: [vector, bm25], reranking: none}\n",
+        FORBID + "{retrieval: [vector, bm25], reranking: none}\n",
         12,
         "the constraints forbid every candidate",
     ),

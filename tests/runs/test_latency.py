@@ -39,7 +39,7 @@ from ragsmith.reporting.report_files import ranking_csv
 from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.plan import plan
-from ragsmith.runs.run import Execution, Run, RunOutcome
+from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import Latencies
 from ragsmith.runs.token_estimates import token_estimate
 from ragsmith.store.store import LatencyRow, Store
@@ -265,18 +265,6 @@ def test_what_cannot_be_timed_has_no_latency_and_is_tried_again_by_the_next_sear
     world.reranker.tired = False
     again = searched(world, space, store)
     assert {row.state for rows in kept(store, again).values() for row in rows.values()} == {"ok"}
-
-
-@pytest.mark.processes
-def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Experiment, space: Space, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{workers}.sqlite" for workers in (1, 4)]
-    for path, workers in zip(paths, (1, 4), strict=True):
-        with Store.open(path) as store:
-            Run(tiny_setup, space, store, SETTINGS, execution=Execution(workers=workers, clock=lambda: 0.0)).go()
-    for table in ("result", "evaluation", "proposal", "latency"):
-        one, four = (rows(path, table) for path in paths)
-        assert one == four
-        assert one
 
 
 def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, RunOutcome, World], world: World) -> None:

@@ -147,29 +147,17 @@ def test_an_interrupt_while_everything_is_being_started_is_an_interrupt_too(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_search_that_is_asked_to_end_is_recorded_as_interrupted(
-    spawn: Spawn, search_arguments: Arguments, tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 3)])
+def test_a_search_that_is_asked_to_end_once_or_again_is_recorded_as_interrupted(
+    spawn: Spawn, search_arguments: Arguments, tmp_path: Path, number: signal.Signals, times: int
 ) -> None:
     process = spawn(*search_arguments(*MORE, "--workers", 2))
     after_lines(process, 2)
-    os.killpg(process.pid, number)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert err.endswith("Go on with the same command.\n")
-    with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
-        assert [run.state for run in store.runs()] == ["interrupted"]
-
-
-def test_a_second_interrupt_does_not_disturb_the_closing(
-    spawn: Spawn, search_arguments: Arguments, tmp_path: Path
-) -> None:
-    process = spawn(*search_arguments(*MORE, "--workers", 2))
-    after_lines(process, 2)
-    for _ in range(3):  # as a launcher does that passes on what its group has received already
-        os.killpg(process.pid, signal.SIGINT)
+    for _ in range(times):  # as a launcher does that passes on what its group has received already
+        os.killpg(process.pid, number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err.count("interrupted") == 1
+    assert err.endswith("Go on with the same command.\n")
     with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
         assert [run.state for run in store.runs()] == ["interrupted"]

@@ -145,14 +145,6 @@ def test_steps_are_reported(finished: Finished) -> None:
     assert steps[-1].phase == "test questions"
 
 
-def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Experiment, space: Space) -> None:
-    outcome = Run(tiny_setup, space, store, replace(SETTINGS, probes=False, control="none")).go()
-    run = recorded(store, outcome)
-    assert (run.random, run.probes) == ((), ())
-    assert set(run.baselines) == {"naive", "bm25"}
-    assert set(run.test) - {"leader", "estimate", "single", "recommended"} == {"winner", "naive", "bm25"}
-
-
 def test_the_winner_is_not_taken_apart_once_the_time_is_over(
     tiny_setup: Experiment, space: Space, tmp_path: Path
 ) -> None:
