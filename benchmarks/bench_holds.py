@@ -53,7 +53,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
-from effect_model import design_of, learned_from, sampling_noise
 from landscapes import Landscape
 from learning import deviations, groups_of
 from numpy.typing import NDArray
@@ -67,13 +66,14 @@ from ragsmith.datasets.overlap import sample_of
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
-from ragsmith.effects.knowledge import ObservedDataset
+from ragsmith.effects.knowledge import Knowledge, ObservedDataset, design_of
+from ragsmith.effects.mixed_model import sampling_noise
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
-from ragsmith.runs.choice import shrunk
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.space import Genome, Space
+from ragsmith.runs.choice import shrunk
 from ragsmith.strategies import Prior as Expects
 from ragsmith.strategies import make_strategy
 from ragsmith.techniques.families import FAMILIES
@@ -257,7 +257,7 @@ def simply_believed(target: Target, others: Sequence[Target], coding: Coding) ->
 
 def believed_by_package(target: Target, others: Sequence[Target]) -> Believed:
     """By `ragsmith.effects`: what it recommends, or where that was not scored the one it expects most of."""
-    knowledge = learned_from([other.observed for other in others])
+    knowledge = Knowledge.of([other.observed for other in others])
     corpus = corpus_of(target.dataset.documents)
     weights = Weights() if target.answers else Weights(1, 0)
     beliefs = knowledge.beliefs(corpus, target.models, weights)

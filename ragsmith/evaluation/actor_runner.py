@@ -405,7 +405,7 @@ class ActorRunner(Runner):
         for candidate in candidates:
             put: dict[Name, Stored] = {}
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
-                put = dict(self._put_out(candidate))
+                put = self._put_out(candidate)
             collections.append(tuple(put))
             stored.update(put)
         return ActorBatch(
@@ -416,20 +416,19 @@ class ActorRunner(Runner):
             part,
         )
 
-    def _put_out(self, candidate: Candidate) -> Iterator[tuple[Name, Stored]]:
-        """Put what ``candidate`` needs for the collection into the object store: what it is called there, and where."""
+    def _put_out(self, candidate: Candidate) -> dict[Name, Stored]:
+        """Put what ``candidate`` needs for the collection into the object store, unless it is there; return where."""
         engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
-        for part in parts_of(index):
-            yield self._put((str(id(engine)), candidate[0].identity, part), partial(packed, index, part))
+        values: dict[Name, Callable[[], Any]] = {
+            (str(id(engine)), candidate[0].identity, part): partial(packed, index, part) for part in parts_of(index)
+        }
         if graph is not None:
-            yield self._put((str(id(engine)), "", GRAPH), lambda: graph)
-
-    def _put(self, name: Name, value: Callable[[], Any]) -> tuple[Name, Stored]:
-        """Put a value into the object store, unless it is there."""
-        if name not in self._stored:
-            self._stored[name] = [self._ray.put(value())]
-        return name, self._stored[name]
+            values[str(id(engine)), "", GRAPH] = lambda: graph
+        for name, value in values.items():
+            if name not in self._stored:
+                self._stored[name] = [self._ray.put(value())]
+        return {name: self._stored[name] for name in values}
 
     # --- what actors ask of models ------------------------------------------------------------------------------------
 

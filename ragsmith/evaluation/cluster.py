@@ -107,7 +107,8 @@ class Cluster:
                     self._init(ray)
             except (ImportError, OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
                 at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
-                raise UsageError(f"{at}: {_first_line(error)}") from error
+                first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+                raise UsageError(f"{at}: {first}") from error
             stack.pop_all()
 
     def _init(self, ray: Any) -> None:
@@ -121,7 +122,9 @@ class Cluster:
                 return
             ray.init(address=self.address, **plain)
             return
-        self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=_short_folder()))
+        usual = tempfile.gettempdir()
+        short = usual if len(usual) <= MOST_LETTERS else "/tmp"
+        self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=short))
         folder = str(self._folder)
         ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **plain)
         if any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
@@ -197,16 +200,6 @@ def _connections(ray: Any) -> list[str]:
         worker = getattr(client.get_context(), "client_worker", None)
         found.append(f"ray://{getattr(worker, '_conn_str', '')}")  # no public name says it
     return found
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _short_folder() -> str:
-    usual = tempfile.gettempdir()
-    return usual if len(usual) <= MOST_LETTERS else "/tmp"
 
 
 @contextmanager

@@ -151,7 +151,8 @@ class Fitter:
             except StageFailed as failed:
                 self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
                 continue
-            held_out = tuple((self._marks(part), numbers[fold]) for fold, part in enumerate(self._setup.folds))
+            marks = [sorted({mark(self._setup.examples[one].question) for one in part}) for part in self._setup.folds]
+            held_out = tuple((tuple(questions), numbers[fold]) for fold, questions in enumerate(marks))
             fit = Fit(numbers[None], held_out).plain()
             self._known[key] = Fit.read(self._store.put_fit(key, self._setup.dataset.digest, fit))
 
@@ -163,9 +164,6 @@ class Fitter:
         for fold, part in enumerate(self._setup.folds):
             parts[fold] = [question for question in everyone if question not in part]
         return parts
-
-    def _marks(self, part: Sequence[str]) -> tuple[str, ...]:
-        return tuple(sorted({mark(self._setup.examples[question].question) for question in part}))
 
     def _observe(
         self, candidates: Sequence[Candidate], family: str
@@ -193,15 +191,12 @@ class Fitter:
             of_part = {q: (distinct[variant], q) for q in self._parts[fold]}
             bad = {q: failed[job] for q, job in of_part.items() if job in failed}
             if bad:
-                failures.setdefault(i, self._first(bad))
+                first = min(bad)
+                error = f"cannot be fitted, as calibration question {first} failed: {bad[first]['error']}"
+                failures.setdefault(i, {**bad[first], "error": error})
             else:
                 seen[i, fold] = {q: found[job] for q, job in of_part.items()}
         return seen, failures
-
-    def _first(self, failed: Mapping[str, Failure]) -> Failure:
-        question = min(failed)
-        failure = failed[question]
-        return {**failure, "error": f"cannot be fitted, as calibration question {question} failed: {failure['error']}"}
 
     def _failure(self, gene: Gene, error: str) -> Failure:
         return {"stage": f"{gene.technique.family}.{gene.technique.name}", "error": error, "traceback": ""}

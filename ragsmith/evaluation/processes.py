@@ -324,7 +324,9 @@ def _serve(
     threadpool_limits(1)
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more
         try:
-            engines = _engines_from(source, Memory(memory))
+            load_techniques()
+            room = Memory(memory)
+            engines = source.copied(room) if isinstance(source, Engines) else Engines(source, source.engine(room=room))
             gc.freeze()
             gc.set_threshold(100_000, 20, 1_000)  # walking what is cached again and again took 7 % of the time
             while True:
@@ -334,13 +336,6 @@ def _serve(
             connection.send(sendable(error))
             while True:  # what the parent sends before it reads that
                 connection.recv_bytes()
-
-
-def _engines_from(source: Engines | Experiment, memory: Memory) -> Engines:
-    if isinstance(source, Engines):
-        return source.copied(memory)
-    load_techniques()
-    return Engines(source, source.engine(room=memory))
 
 
 def _account(connection: Connection, engines: Engines) -> None:

@@ -156,7 +156,8 @@ class _ModelChecker:
     @property
     def requests(self) -> int:
         """The largest number of requests to models outside this process."""
-        outside = [one for one in self.models if _is_outside(one.chosen.kind, one.role)]
+        served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
+        outside = [one for one in self.models if one.chosen.kind == GIVEN or (one.role, one.chosen.kind) in served]
         spoken = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
         for_each = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
         verdicts_asked = for_each * sum(map(self._is_judge, outside))
@@ -365,14 +366,8 @@ class _ModelChecker:
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
         found = self._known.get(name, unknown)
-        if name == "answer" and f"{{>{name}}}" not in task.prompt:
-            return quoted(str(found))  # as techniques do if the prompt does not
-        return found
-
-
-def _is_outside(kind: str, role: str) -> bool:
-    declared = providers(role).get(kind)
-    return kind == GIVEN or (declared is not None and declared.served)
+        # as techniques do if the prompt does not
+        return quoted(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
 
 
 def _sentence(error: RagsmithError) -> str:

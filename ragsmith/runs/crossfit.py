@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 from ragsmith.comparison.questions import HoldoutUse
@@ -71,11 +71,11 @@ class Crossfit:
                 "be dealt out: leave it out",
             )
         self._setup = setup
-        self._space = space
         self._store = store
         self._settings = settings
-        self._execution, self._allowance, self._callbacks = execution, allowance, callbacks or Callbacks()
+        self._callbacks = callbacks or Callbacks()
         self._now = now
+        self._run_on = partial(Run, space=space, store=store, execution=execution, allowance=allowance, now=now)
         self._started = now()
         self._run = self._search(undivided(setup.dataset), self._callbacks)
         self.key = self._run.key
@@ -123,17 +123,8 @@ class Crossfit:
         if settings.time_limit is not None:
             left = settings.time_limit - (self._now() - self._started)
             settings = replace(settings, time_limit=max(left, 1e-9))
-        return Run(
-            replace(self._setup, divided=split),
-            self._space,
-            self._store,
-            settings,
-            execution=self._execution,
-            allowance=self._allowance,
-            callbacks=callbacks,
-            now=self._now,
-            within=within,
-        )
+        parts = replace(self._setup, divided=split)
+        return self._run_on(parts, settings=settings, callbacks=callbacks, within=within)
 
     def _test_fold(self, number: int, split: Split) -> _FoldOutcome:
         """Search on the questions of the other folds, and test on those of this one."""

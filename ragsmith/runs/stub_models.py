@@ -180,9 +180,9 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         known = self.stored.get(task.name)
         if not known:
             most = inputs.get("words")
-            return (
-                cast(T, _of_words(result, most // 2)) if isinstance(result, str) and isinstance(most, int) else result
-            )
+            if isinstance(result, str) and isinstance(most, int):
+                return cast(T, " ".join(result.split()[: most // 2]))
+            return result
         length = len(str(_drawn(known, mark)))
         if isinstance(result, str):
             return cast(T, _of_length(result, length))
@@ -203,11 +203,6 @@ def _drawn(pool: Sequence[T], mark: str) -> T:
 def _of_length(text: str, length: int) -> str:
     """``text``, cut or repeated to ``length`` characters."""
     return " ".join([text] * math.ceil(length / len(text)))[:length] if text else text
-
-
-def _of_words(text: str, most: int) -> str:
-    """The first ``most`` words of ``text``."""
-    return " ".join(text.split()[:most])
 
 
 def _is_verdict(result: object) -> bool:

@@ -83,7 +83,9 @@ def token_estimate(
     for call in stored:
         replies.add(call)
         by_task.setdefault(call.task, CachedReplies()).add(call)
-    characters, tokens = _characters(counts.values())
+    tokens = sum(count.cached_tokens for count in counts.values())
+    shown = sum(count.cached_shown for count in counts.values())
+    characters = shown / tokens if tokens else AVERAGE_CHARACTERS_A_TOKEN
     allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:
@@ -109,13 +111,6 @@ def token_estimate(
                 "--cache asks for each once, and a plan after it is nearer"
             )
     return found, tuple(notes)
-
-
-def _characters(counts: Iterable[RequestCount]) -> tuple[float, int]:
-    """The characters of a token in prompts with cached replies, and the number of these tokens."""
-    known = list(counts)
-    shown, tokens = sum(t.cached_shown for t in known), sum(t.cached_tokens for t in known)
-    return (shown / tokens, tokens) if tokens else (AVERAGE_CHARACTERS_A_TOKEN, 0)
 
 
 def _source(given: float | None, measured: float | None, replies: CachedReplies) -> str:

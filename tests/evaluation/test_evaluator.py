@@ -23,6 +23,8 @@ from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Hits, Question
 
+Register = Callable[..., Technique]
+
 Build = Callable[..., Candidate]
 
 
@@ -48,7 +50,7 @@ class Moody:
 
 
 @pytest.fixture
-def moody(tiny_setup: Experiment, registered: Callable[..., Technique]) -> Moody:
+def moody(tiny_setup: Experiment, registered: Register) -> Moody:
     made = Moody(tiny_setup)
     registered(passage_filter, made.technique())
     return made
@@ -111,7 +113,7 @@ def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on
 
 
 def test_what_has_ended_is_stored_when_the_batch_is_broken_off(
-    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Register
 ) -> None:
     last = max(tiny_setup.examples)
 
@@ -231,7 +233,7 @@ def test_candidates_that_find_and_answer_the_same_have_one_phenotype(
 
 
 def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_all(
-    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Register
 ) -> None:
     from ragsmith.techniques.families import reranking  # noqa: PLC0415
 

@@ -26,6 +26,8 @@ from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
+Build = Callable[..., Candidate]
+
 MACHINERY = {
     *("caches", "digest", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.experiment", "evaluation.threads"),
@@ -83,9 +85,7 @@ def executed() -> Iterator[set[str]]:
         sys.setprofile(before)
 
 
-def test_whatever_is_executed_is_in_the_key_or_machinery(
-    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_whatever_is_executed_is_in_the_key_or_machinery(tiny_setup: Experiment, pipeline: Build) -> None:
     load_techniques()
     setup = Experiment(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size)
     question = min(setup.examples)
@@ -124,9 +124,7 @@ class Slow:
         return self.model.embed(texts)
 
 
-def test_how_models_elsewhere_are_asked_is_in_the_key(
-    tiny_setup: Experiment, pipeline: Callable[..., Candidate], store: Store
-) -> None:
+def test_how_models_elsewhere_are_asked_is_in_the_key(tiny_setup: Experiment, pipeline: Build, store: Store) -> None:
     models = tiny_setup.loaded_models
     asked = replace(models, language_model=Chat(), judge=Chat(), embedder=Slow(models.embedder))
     setup = Experiment(tiny_setup.dataset, chunk_size=tiny_setup.chunk_size, faithfulness=False)

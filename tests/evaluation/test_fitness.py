@@ -18,52 +18,20 @@ from ragsmith.evaluation.fitness import Fitness, Weights, composite
 MEASURES = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
 R, G = 0.625, 0.7
 
-OWN = """
-from math import sqrt
-
-
-def geometric(measures):
-    return sqrt(measures["retrieval"] * measures["generation"])
-
-
-def misspelt(measures):
-    return measures["recal"]
-
-
-def inverse(measures):
-    return 1 / (measures["recall"] - 0.5)
-
-
-def endless(measures):
-    return float("nan")
-
-
-def told(measures):
-    return "much"
-
-
-def silent(measures):
-    raise KeyError
-
-
-def beyond(measures):
-    return [][1]
-
-
-def ending(measures):
-    raise SystemExit(3)
-
-
-def odds(measures):
-    return measures["recall"] / (1 - measures["recall"])
-
-
-def faithful(measures):
-    return measures.get("faithfulness", 0.25)
-
-
-HALF = 0.5
-"""
+FUNCTIONS = {
+    "geometric": "return sqrt(measures['retrieval'] * measures['generation'])",
+    "misspelt": "return measures['recal']",
+    "inverse": "return 1 / (measures['recall'] - 0.5)",
+    "endless": "return float('nan')",
+    "told": "return 'much'",
+    "silent": "raise KeyError",
+    "beyond": "return [][1]",
+    "ending": "raise SystemExit(3)",
+    "odds": "return measures['recall'] / (1 - measures['recall'])",
+}
+OWN = "from math import sqrt\n\nHALF = 0.5\n" + "".join(
+    f"\n\ndef {name}(measures):\n    {body}\n" for name, body in FUNCTIONS.items()
+)
 
 
 @pytest.fixture

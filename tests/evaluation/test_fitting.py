@@ -18,6 +18,8 @@ from ragsmith.techniques.families import passage_filter, query_expansion, retrie
 from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Queries, Question, Rankings, Search
 
+Register = Callable[..., Technique]
+
 Build = Callable[..., Candidate]
 
 
@@ -56,7 +58,7 @@ class Learner:
 
 
 @pytest.fixture
-def learner(registered: Callable[..., Technique]) -> Learner:
+def learner(registered: Register) -> Learner:
     made = Learner()
     registered(passage_filter, made.technique(), made.fitting())
     return made
@@ -160,7 +162,7 @@ def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> 
 
 
 def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_before(
-    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Register
 ) -> None:
 
     def seen(question: Question, *_: object, gold: Gold) -> str:
@@ -204,7 +206,7 @@ def test_numbers_that_were_not_exported_by_us_are_refused(value: Any) -> None:
 
 
 def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_with_others(
-    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Register
 ) -> None:
     handed: list[Mapping[str, Any]] = []
 
@@ -238,7 +240,7 @@ def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_wi
 
 
 def test_what_finds_learns_before_what_searches_and_without_the_question_it_answers(
-    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Callable[..., Technique]
+    tiny_setup: Experiment, store: Store, pipeline: Build, registered: Register
 ) -> None:
     finder: dict[str, tuple[str, ...]] = {}
     seen_by_searcher: list[tuple[str, tuple[str, ...]]] = []

@@ -27,6 +27,8 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Chunk, Example, Hit, Hits, Passage, Prompt, Question, Scale
 
+Build = Callable[..., Candidate]
+
 OUTSIDE = count(-1, -1)
 """Numbers of values that no engine made."""
 
@@ -41,9 +43,7 @@ def measured(engine: Engine, setup: Experiment, trace: Trace, example: Example) 
     return found
 
 
-def test_a_record_is_complete_and_can_be_stored(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_a_record_is_complete_and_can_be_stored(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["lighthouse-4"]
     trace = engine.answer(pipeline(query_expansion="hyde", reranking="cross_encoder"), Question(example.question))
     kept = scored(engine, tiny_setup, trace, example)
@@ -64,9 +64,7 @@ def test_a_record_is_complete_and_can_be_stored(
     assert kept["usage"]["pairs_scored"] > 0
 
 
-def test_a_record_is_the_same_whatever_was_scored_before(
-    tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_a_record_is_the_same_whatever_was_scored_before(tiny_setup: Experiment, pipeline: Build) -> None:
     shared = tiny_setup.engine()
     choices = product(("bm25", "vector"), ("none", "tree_summarize"), ("none", "reflection_revising"))
     pipelines = [
@@ -95,7 +93,7 @@ def test_a_record_is_the_same_whatever_was_scored_before(
     ],
 )
 def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
-    tiny_setup: Experiment, pipeline: Callable[..., Candidate], changed: dict[str, object]
+    tiny_setup: Experiment, pipeline: Build, changed: dict[str, object]
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = tiny_setup.engine().answer(pipeline(), Question(example.question))
@@ -143,9 +141,7 @@ def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
     assert ran == [name for name, stages in read.items() if stages & set(changed)]
 
 
-def test_retrieval_is_scored_on_what_passed_the_filter(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_retrieval_is_scored_on_what_passed_the_filter(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
     [relevant] = gold.relevant
@@ -159,7 +155,7 @@ def test_retrieval_is_scored_on_what_passed_the_filter(
 
 
 def test_the_pool_is_scored_before_reranking_and_filter(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Build
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
@@ -178,7 +174,7 @@ def with_hits(trace: Trace, hits: Hits) -> Trace:
 
 
 def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Build
 ) -> None:
     example = tiny_setup.examples["ferry-4"]
     gold = tiny_setup.relevance[example.id]
@@ -196,9 +192,7 @@ def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
     assert (found["span_recall"], found["success"]) == (1, 1)
 
 
-def test_redundancy_is_by_the_run_s_embedder(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_redundancy_is_by_the_run_s_embedder(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["ferry-4"]
     chunks = tiny_setup.corpus.chunks[:3]
     trace = engine.answer(pipeline(), Question(example.question))
@@ -210,7 +204,7 @@ def test_redundancy_is_by_the_run_s_embedder(
 
 
 def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_for(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
+    engine: Engine, tiny_setup: Experiment, pipeline: Build
 ) -> None:
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
@@ -230,9 +224,7 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
     assert "faithfulness" in {measure.name for measure in replace(served, faithfulness=True).measures}
 
 
-def test_generation_is_scored_on_what_is_delivered(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate]
-) -> None:
+def test_generation_is_scored_on_what_is_delivered(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
     held = trace.outputs["post_generation"]
@@ -262,7 +254,7 @@ def judged(tiny_setup: Experiment, reply: str) -> Engine:
     return engine
 
 
-def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Experiment, pipeline: Callable[..., Candidate]) -> None:
+def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Experiment, pipeline: Build) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, "Score: 4")
     unchecked = replace(tiny_setup, faithfulness=False)
@@ -274,7 +266,7 @@ def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Experiment, pipeli
 
 @pytest.mark.parametrize("reply", ["", "good", "Score: 7", "Score: 3 or 4", "Score: 3\nScore: 4", "0.5"])
 def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
-    tiny_setup: Experiment, pipeline: Callable[..., Candidate], reply: str
+    tiny_setup: Experiment, pipeline: Build, reply: str
 ) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, reply)
@@ -284,7 +276,7 @@ def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
 
 
 def test_citations_become_spans_of_documents(
-    engine: Engine, tiny_setup: Experiment, pipeline: Callable[..., Candidate], tiny_folder: Path
+    engine: Engine, tiny_setup: Experiment, pipeline: Build, tiny_folder: Path
 ) -> None:
     example = tiny_setup.examples["lighthouse-1"]
     trace = engine.answer(pipeline(), Question(example.question))

@@ -57,19 +57,8 @@ class Letters:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 '''
 
-SPACE = """
-name: further
-imports: [{file}]
-families:
-  pre_embedding: [none]
-  query_expansion: [none, hyde]
-  retrieval: [vector, bm25, hybrid]
-  reranking: [none, cross_encoder]
-  passage_filter: [{{top_k: {{k: [2, 4]}}}}]
-  passage_augment: [none, prev_next]
-  passage_compress: [none]
-  prompt_maker: [listing]
-  post_generation: [none]
+SEARCHED = """\
+imports: [embedders.py]
 corpus: {{chunk_size: [100, 200, 400], chunk_overlap: [0, 40]}}
 models: {{embedder: [wordllama, {name}]}}
 """
@@ -111,18 +100,20 @@ def rows(store: Store, setup: Experiment) -> dict[str, Any]:
     return store.results_many([row.key for row in store.evaluations(setup.dataset.digest)])
 
 
-def written(folder: Path) -> tuple[Path, Path]:
+def written(folder: Path, plain: Path) -> tuple[Path, Path]:
     """A space over settings, and the ledger of its own embedder; a name is registered once in a process."""
     name, ledger = f"letters_{next(_numbers)}", folder / "ledger"
     (folder / "embedders.py").write_text(EMBEDDER.format(name=name, ledger=str(ledger)))
-    (folder / "space.yaml").write_text(SPACE.format(file="embedders.py", name=name))
+    (folder / "space.yaml").write_text(
+        plain.read_text().replace("name: tiny", "name: further") + SEARCHED.format(name=name)
+    )
     return folder / "space.yaml", ledger
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment) -> Iterator[Searched]:
+def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Experiment, tiny_space: Path) -> Iterator[Searched]:
     folder = tmp_path_factory.mktemp("further")
-    path, ledger = written(folder)
+    path, ledger = written(folder, tiny_space)
     space = load_space(path)
     with Store.open(folder / "cache.sqlite") as store:
         run = Run(tiny_setup, space, store, SETTINGS)

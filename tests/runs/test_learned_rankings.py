@@ -50,27 +50,19 @@ Register = Callable[..., Technique]
 SETTINGS = RunSettings(
     genetic=GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3), seed=7
 )
-SPACE = """\
-name: learned
-description: Cheap pipelines, some with a learned ranking.
-families:
-  pre_embedding: [none]
-  query_expansion: [none]
-  retrieval: [vector, bm25, {retrieval}]
-  reranking: [none, cross_encoder]
-  passage_filter:
-    - top_k: {{k: [2, 4]}}
-  passage_augment: [none, prev_next]
-  passage_compress: [none]
-  prompt_maker: [listing]
-  post_generation: [none]
-"""
 
 
-def space_with(folder: Path, options: str) -> Space:
-    path = folder / "learned.yaml"
-    path.write_text(SPACE.format(retrieval=options))
-    return load_space(path)
+@pytest.fixture
+def space_with(tiny_space: Path, tmp_path: Path) -> Callable[[str], Space]:
+    """Cheap pipelines with vector, BM25 or other ``options`` of retrieval."""
+
+    def load(options: str) -> Space:
+        path = tmp_path / "learned.yaml"
+        text = tiny_space.read_text().replace("[none, hyde]", "[none]")
+        path.write_text(text.replace("[vector, bm25, hybrid]", f"[vector, bm25, {options}]"))
+        return load_space(path)
+
+    return load
 
 
 def weights_in(candidate: Candidate) -> dict[str, float]:
@@ -100,8 +92,10 @@ def left(store: Store, outcome: RunOutcome) -> tuple[Any, ...]:
 
 
 @pytest.mark.usefixtures("named")
-def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Experiment, tmp_path: Path) -> None:
-    space, ticks = space_with(tmp_path, "listnet"), itertools.count()
+def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(
+    tiny_setup: Experiment, tmp_path: Path, space_with: Callable[[str], Space]
+) -> None:
+    space, ticks = space_with("listnet"), itertools.count()
     with Store.open(tmp_path / "whole.sqlite") as store:
         whole = left(store, Run(tiny_setup, space, store, SETTINGS).go())
     with Store.open(tmp_path / "paused.sqlite") as store:
@@ -112,9 +106,9 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(tiny_setup: Ex
 
 
 def test_other_weights_are_another_run_where_the_space_orders_by_them(
-    tiny_setup: Experiment, space: Space, tmp_path: Path
+    tiny_setup: Experiment, space: Space, space_with: Callable[[str], Space]
 ) -> None:
-    learned = space_with(tmp_path, "listnet")
+    learned = space_with("listnet")
     setups = [replace(tiny_setup, weights=weighing(retrieval={"bm25": its})) for its in (1.0, 1.0, 2.0)]
     one, same, other = (run_key(setup, learned, SETTINGS) for setup in setups)
     assert one == same != other
@@ -147,9 +141,9 @@ def own(registered: Register) -> Technique:
 
 
 def test_an_option_without_general_weights_is_searched_if_it_can_be_fitted_and_left_out_if_not(
-    tiny_setup: Experiment, store: Store, own: Technique, tmp_path: Path
+    tiny_setup: Experiment, store: Store, own: Technique, space_with: Callable[[str], Space]
 ) -> None:
-    space = space_with(tmp_path, "mine, mine: {weights: fitted}")
+    space = space_with("mine, mine: {weights: fitted}")
     assert [str(gene) for gene in space.options[2]] == ["vector", "bm25", "mine", "mine(weights=fitted)"]
     able = searchable(tiny_setup, space, ranks=False)
     assert [str(gene) for gene in able.options[2]] == ["vector", "bm25", "mine(weights=fitted)"]
@@ -164,8 +158,10 @@ def test_an_option_without_general_weights_is_searched_if_it_can_be_fitted_and_l
     assert {*weights_in(found.candidate)} == {*own.signals}
 
 
-def test_a_search_does_not_begin_with_an_option_without_general_weights(tiny_setup: Experiment, tmp_path: Path) -> None:
-    space = space_with(tmp_path, "listnet")
+def test_a_search_does_not_begin_with_an_option_without_general_weights(
+    tiny_setup: Experiment, space_with: Callable[[str], Space]
+) -> None:
+    space = space_with("listnet")
     narrow = replace(space, options=(*space.options[:2], space.options[2][2:], *space.options[3:]))
     untaught = replace(tiny_setup, weights=weighing().without(["made up"]))
     taught, nothing = (recommended_for(setup, narrow, Fitness()) for setup in (tiny_setup, untaught))
