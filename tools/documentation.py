@@ -21,8 +21,7 @@ import growth
 import scale
 
 from ragsmith.cli.techniques import described
-from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
-from ragsmith.evaluation.fitness import NAMED
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, NAMED, Fitness
 from ragsmith.measures.registry import Measure, Subject
 from ragsmith.measures.registry import measures as registered_measures
 from ragsmith.pipelines.space_file import load_space

@@ -26,8 +26,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.exported.requirements import searchable
 from ragsmith.exported.writing import run_setup
-from ragsmith.pipelines.genes import Candidate, read_configuration
-from ragsmith.pipelines.genes import GENES
+from ragsmith.pipelines.genes import GENES, Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.objectives import on_this_machine

@@ -8,9 +8,8 @@ from typing import Any
 from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
 from ragsmith.diagnosis.ablation import ablation_of, lacking
-from ragsmith.diagnosis.diagnosed import neighbours, shown
-from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed
 from ragsmith.diagnosis.causes import well_from
+from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed, neighbours, shown
 from ragsmith.digest import digest
 from ragsmith.errors import BudgetExhausted, ModelUnavailable
 from ragsmith.evaluation.evaluation import Evaluation

@@ -18,8 +18,7 @@ from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
-from ragsmith.records.objectives import median_seconds
-from ragsmith.records.objectives import LatencyOf
+from ragsmith.records.objectives import LatencyOf, median_seconds
 from ragsmith.records.record import HELD_OUT, RunRecord, RunSettings
 from ragsmith.runs.recommended import knowledge_digest
 from ragsmith.runs.search_loop import SeenCandidates
