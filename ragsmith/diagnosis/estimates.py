@@ -23,8 +23,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import student_quantile
-from ragsmith.pipelines.genes import label
-from ragsmith.pipelines.genes import GENES
+from ragsmith.pipelines.genes import GENES, label
 from ragsmith.text.restoring import restore
 
 if TYPE_CHECKING:
