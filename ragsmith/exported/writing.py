@@ -25,8 +25,7 @@ from ragsmith.exported.file import FORMAT
 from ragsmith.exported.reference import Reference
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relative_address
-from ragsmith.pipelines.genes import configuration, label
-from ragsmith.pipelines.genes import GENES
+from ragsmith.pipelines.genes import GENES, configuration, label
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import stored_latencies
 from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
