@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import Ran, ragsmith
-from served import Rows, again, asked, finish, outputs_of, rows_of, served_by, serving, start
+from served_runs import Rows, again, asked, finish, outputs_of, rows_of, served_by, serving, start
 
 from ragsmith.errors import UsageError
 from ragsmith.records.front import pick_pipeline

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from served import again, asked, environment, served_by, serving
+from served_runs import again, asked, environment, served_by, serving
 from watching import digest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from commands import ragsmith
-from served import asked, environment, serving
+from served_runs import asked, environment, serving
 
 from ragsmith.evaluation.experiment import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames

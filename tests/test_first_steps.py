@@ -23,31 +23,30 @@ MODULES = (
     ragsmith.api.diagnosing,
     ragsmith.api.asking,
     ragsmith.api.checking,
-    ragsmith.api.checking,
     ragsmith.api.comparing,
     ragsmith.api.searching,
     ragsmith.api.result,
 )
 
 
-@pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder in which the first steps were walked, and what they printed."""
+def test_the_first_steps_and_the_examples_of_docstrings_run_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One test, since the examples use the cache and the winner of the first steps."""
     pytest.importorskip("pandas", reason="pandas is not installed")
-    folder = tmp_path_factory.mktemp("steps") / "first_steps"
+    folder = tmp_path / "first_steps"
     command = [sys.executable, "-W", "error", ROOT / "docs" / "first_steps.py", folder]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    return folder, ended.stdout
-
-
-def test_the_first_steps_can_be_walked(walked: tuple[Path, str]) -> None:
-    folder, said = walked
-    assert "finished: 7 pipelines that differ, of 48" in said
-    assert "Better than naive RAG" in said
+    assert "finished: 7 pipelines that differ, of 48" in ended.stdout
+    assert "Better than naive RAG" in ended.stdout
     assert {path.name for path in folder.iterdir()} >= {"cache.sqlite", "convergence.html", "reports", "winner.yaml"}
     assert "<svg" in (folder / "convergence.html").read_text(encoding="utf-8")
+    monkeypatch.chdir(folder)
+    tried = {module.__name__: doctest.testmod(module, extraglobs={"ragsmith": ragsmith}) for module in MODULES}
+    assert {name: result.failed for name, result in tried.items()} == dict.fromkeys(tried, 0)
+    assert all(result.attempted for result in tried.values())
 
 
 def test_the_first_steps_say_how_they_are_walked(tmp_path: Path) -> None:
@@ -56,13 +55,3 @@ def test_the_first_steps_say_how_they_are_walked(tmp_path: Path) -> None:
     said = subprocess.check_output(command, text=True, env=environment, timeout=300, cwd=tmp_path)
     assert "python docs/first_steps.py FOLDER" in said
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_the_examples_of_docstrings_hold(
-    walked: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, module: object
-) -> None:
-    monkeypatch.chdir(walked[0])  # where the examples find the cache and the winner of the first steps
-    tried = doctest.testmod(module, extraglobs={"ragsmith": ragsmith})  # type: ignore[arg-type]
-    assert tried.attempted > 0
-    assert tried.failed == 0

@@ -95,7 +95,7 @@ def compare(
     >>> found = ragsmith.compare("winner.yaml", "naive", dataset="law")
     >>> found.fitness.difference.mean_difference > 0
     True
-    >>> found.lost(1)[0].second.answer
+    >>> found.lost(1)[0].second.answer  # doctest: +SKIP
 
     Each is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``: those run on what the other runs on.
     The data set is that of the first file unless given. Differences are first minus second. On test questions, or all,

@@ -1,14 +1,115 @@
-"""What a kit holds: paths within it, each with bytes or with the file that is copied there."""
+"""The files of a starter kit, by their paths in it: the data, the user's own files, and ``winner.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ragsmith.datasets.documents import FOLDER
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.datasets.sources import FILE as SOURCES
+from ragsmith.datasets.sources import read_sources
+from ragsmith.deploying.requirements import imported_modules
+from ragsmith.digest import fingerprint
+from ragsmith.errors import UsageError
+from ragsmith.exported.pipeline import Pipeline
+from ragsmith.exported.writing import exported_yaml
+from ragsmith.plugins import load_file, loaded_modules, parts_of
 
 Contents = Mapping[str, bytes | Path]
-"""Path in the kit, with ``/`` between folders, to what is written there."""
+"""Path in the kit, with ``/`` between folders, to its bytes or to the file that is copied."""
+
+DATA = "data"
+"""Folder of a kit with the data set or the documents."""
+OWN = "own"
+"""Folder of a kit with the user's own files."""
+WINNER = "winner.yaml"
+HEAD = '# A pipeline of ragsmith, on the documents in data/.  Ask it:  ragsmith ask winner.yaml "your question"\n'
 
 
-def read(content: bytes | Path) -> bytes:
-    """The bytes of one entry."""
+def read_bytes(content: bytes | Path) -> bytes:
+    """Return the bytes of an entry of `Contents`."""
     return content if isinstance(content, bytes) else content.read_bytes()
+
+
+def visible_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files below ``folder`` with their relative paths, without hidden files and compiled modules."""
+    for path in sorted(folder.rglob("*")):
+        within = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in within.parts):
+            yield within.as_posix(), path
+
+
+def data_files(folder: Path, *, questions: bool) -> Contents:
+    """Return the files of the data set or of the documents in ``folder``, with or without the questions.
+
+    ``folder`` was loaded before, so it contains no links and no files that cannot be read.
+    """
+    documents = folder / FOLDER if (folder / FOLDER).is_dir() else folder
+    found = {f"{DATA}/{FOLDER}/{name}": path for name, path in visible_files(documents)}
+    wanted = [MANIFEST, *([QUESTIONS] if questions else []), *([SOURCES] if _sources_are_relative(folder) else [])]
+    if documents != folder:
+        found |= {f"{DATA}/{name}": folder / name for name in wanted if (folder / name).is_file()}
+    return found
+
+
+def _sources_are_relative(folder: Path) -> bool:
+    named = [PurePosixPath(row.source) for row in read_sources(folder)]
+    return not any(path.is_absolute() or ".." in path.parts for path in named)
+
+
+@dataclass
+class OwnFiles:
+    """The user's own files of a kit, with what they import from their folder."""
+
+    contents: dict[str, bytes | Path] = field(default_factory=dict)
+
+    def add(self, path: Path) -> str:
+        """Add the file ``path`` and what it imports from its folder; return its path in the kit.
+
+        Raises:
+            UsageError: it imports something from another folder, or the kit has another file of that name.
+        """
+        load_file(path)
+        home = path.resolve().parent
+        for part in parts_of(path):
+            if not part.is_relative_to(home):
+                raise UsageError(f"{path} imports {part} from another folder: put it next to {path.name}")
+            name = f"{OWN}/{part.relative_to(home).as_posix()}"
+            if name in self.contents and read_bytes(self.contents[name]) != part.read_bytes():
+                raise UsageError(f"two files of your own are called {part.name}: give one of them another name")
+            self.contents[name] = part
+        return f"{OWN}/{path.name}"
+
+    def imported_modules(self) -> set[str]:
+        """Return the top-level modules that the files import and that are not among them."""
+        here = {name.split("/")[1].removesuffix(".py") for name in self.contents}
+        found = {module for content in self.contents.values() for module in imported_modules(read_bytes(content))}
+        return found - here
+
+
+def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: OwnFiles, *, questions: bool) -> dict[str, Any]:
+    """Return the content of a pipeline's file with all paths replaced by those in the kit.
+
+    Scores are kept if they are of the same documents and questions. The address of the vector store is left out, as
+    it is a setting of the kit.
+    """
+    data = loaded.setup.dataset
+    moved = {key: value for key, value in content.items() if key != "vector_store"}
+    if not questions or loaded.found_on != data.digest:
+        moved = {key: value for key, value in moved.items() if key not in ("expected", "reference")}
+    moved["dataset"] = {"name": data.name, "path" if questions else "documents": DATA, "digest": data.digest}
+    if listed := content.get("imports"):
+        files = {fingerprint(one.__name__): Path(str(one.__file__)) for one in loaded_modules()}
+        moved["imports"] = [{**entry, "file": own.add(files[entry["digest"]])} for entry in listed]
+    if loaded.fitness.file:
+        moved["fitness"] = {**content["fitness"], "file": own.add(Path(loaded.fitness.file))}
+    return moved
+
+
+def winner_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return ``winner.yaml`` of a kit with this content."""
+    return (HEAD + exported_yaml(content)).encode()

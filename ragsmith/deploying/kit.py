@@ -1,4 +1,4 @@
-"""The starter kit of a pipeline: what it holds, and what it says about itself."""
+"""Make the starter kit of a pipeline: server, tests, requirements, Dockerfile, gate and README."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ragsmith.deploying.data import copied
-from ragsmith.deploying.own_files import OwnFiles
-from ragsmith.deploying.requirements import Needed, needed, packages_of
-from ragsmith.deploying.wheel import own_wheel
-from ragsmith.deploying.winner_file import FILE, in_kit, written
-from ragsmith.deploying.writing import LIST, refuse_taken, write_kit
+from ragsmith.deploying.contents import WINNER, OwnFiles, data_files, winner_bytes, winner_content
+from ragsmith.deploying.requirements import Requirements, packages_of, resolve_requirements
+from ragsmith.deploying.wheel import build_wheel
+from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
 from ragsmith.errors import RagsmithError
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.models.registry import ModelProvider, providers
@@ -42,20 +40,21 @@ FILES = {
     "gate.yml.j2": ".github/workflows/gate.yml",
     "README.md.j2": "README.md",
 }
-"""Template to the file that is made of it; one without ``.j2`` is copied."""
+"""Template to file; templates without ``.j2`` are copied."""
 GATE = "gate.yml.j2"
 SERVICES = {"qdrant": "qdrant", "postgres": "postgres"}
-"""Service to the extra with its client."""
-LONGEST_QUESTION = 300
+"""Service to the extra that brings its client."""
+MAX_QUESTION = 300
+"""Characters of the question in the smoke test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A starter kit that was written to ``folder``.
+    """A starter kit in ``folder``.
 
-    ``files`` are paths in it. ``extras`` are those of ragsmith that the pipeline needs, ``keys`` the environment
-    variables that have to hold keys (of the models that answer, and of those that mark answers for the gate),
-    ``services`` those that the pipeline has a use for, and ``notes`` what is to be known of this kit.
+    ``files`` are paths in it, ``extras`` those of ragsmith that the pipeline needs, ``keys`` the environment variables
+    with the keys of the models (those that judge answers for the gate included), ``services`` the optional services
+    that the pipeline can use, and ``notes`` remarks about this kit.
     """
 
     folder: Path
@@ -69,17 +68,18 @@ class Kit:
 def make_kit(
     loaded: Pipeline, content: dict[str, Any], source: Path, folder: Path, *, bare: bool = False, force: bool = False
 ) -> Kit:
-    """Write the kit of a pipeline, ``content`` being that of its file, to ``folder``.
+    """Write the kit of a pipeline to ``folder``.
 
-    ``source`` is where its data lie; ``bare`` leaves questions out. ``force`` replaces an earlier kit.
+    ``content`` is the parsed file of the pipeline and ``source`` the folder of its data. ``bare`` leaves the questions
+    out; ``force`` replaces an existing kit.
 
     Raises:
-        UsageError: ``folder`` is taken, or a file of one's own cannot be taken along.
+        UsageError: ``folder`` contains something else, or an own file cannot be copied.
     """
-    refuse_taken(folder, force=force)
+    check_target(folder, force=force)
     questions = bool(loaded.setup.dataset.examples) and not bare
     own = OwnFiles()
-    winner = in_kit(content, loaded, own, questions=questions)
+    winner = winner_content(content, loaded, own, questions=questions)
     used = tuple(_providers(loaded, gated=questions))
     extras = {"serve", *_extras(loaded, used)}
     served = not loaded.setup.models.embedded
@@ -88,14 +88,11 @@ def make_kit(
         for gene in loaded.candidate
     )
     uses = {"qdrant": vectors, "postgres": served}
-    further, unknown = packages_of(own.imports())
-    main = needed(extras, further=further)
-    all_of_them = needed({*extras, *SERVICES.values()}, further=further)
-    services = Needed(
-        {name: number for name, number in all_of_them.pinned.items() if name not in main.pinned},
-        tuple(line for line in all_of_them.loose if line not in main.loose),
-    )
-    wheel, packed = own_wheel()
+    packages, unknown = packages_of(own.imported_modules())
+    main = resolve_requirements(extras, packages=packages)
+    with_services = resolve_requirements({*extras, *SERVICES.values()}, packages=packages)
+    services = with_services - main
+    wheel, wheel_bytes = build_wheel()
     keys = _keys(used)
     notes = _notes(loaded, content, main, services, unknown, questions=questions)
     facts = {
@@ -104,7 +101,7 @@ def make_kit(
         "wheel": wheel,
         "requirements": main.lines(),
         "services": services.lines(),
-        "qdrant_minor": ".".join(all_of_them.pinned.get("qdrant-client", "1.15").split(".")[:2]),
+        "qdrant_minor": ".".join(with_services.pinned.get("qdrant-client", "1.15").split(".")[:2]),
         "uses": uses,
         "keys": keys,
         "marking_keys": set(keys) - set(_keys(_providers(loaded, gated=False))),
@@ -124,20 +121,20 @@ def make_kit(
         "notes": notes,
     }
     contents = {
-        FILE: written(winner),
-        f"wheels/{wheel}": packed,
-        **copied(source, questions=questions),
+        WINNER: winner_bytes(winner),
+        f"wheels/{wheel}": wheel_bytes,
+        **data_files(source, questions=questions),
         **own.contents,
         **{
-            target: _rendered(template, facts).encode()
+            target: _render(template, facts).encode()
             for template, target in FILES.items()
             if questions or template != GATE
         },
     }
-    write_kit(contents, folder, lambda draft: _check(draft, loaded))
+    write_kit(contents, folder, lambda draft: _check_draft(draft, loaded))
     return Kit(
         folder,
-        tuple(sorted([*contents, LIST])),
+        tuple(sorted([*contents, KIT_LIST])),
         tuple(sorted(extras)),
         keys,
         tuple(service for service, useful in uses.items() if useful),
@@ -146,7 +143,7 @@ def make_kit(
 
 
 def _extras(loaded: Pipeline, used: Iterable[ModelProvider]) -> set[str]:
-    """The extras of ragsmith that its models and techniques need."""
+    """Return the extras of ragsmith that the models and techniques need."""
     found = {declared.extra for declared in used if declared.extra}
     for gene in loaded.candidate:
         for name, values in gene.technique.packages.items():
@@ -156,7 +153,7 @@ def _extras(loaded: Pipeline, used: Iterable[ModelProvider]) -> set[str]:
 
 
 def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
-    """Who makes the models that it uses; and those that mark it, where others do and there is a gate."""
+    """Yield the providers of the models, and with ``gated`` those of the models that judge answers."""
     setup = loaded.setup
     marking = [setup.marked_by.models] if gated and setup.marked_by else []
     for names in (setup.models, *marking):
@@ -166,20 +163,20 @@ def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
 
 
 def _keys(used: Iterable[ModelProvider]) -> tuple[str, ...]:
-    """The environment variables that keys of these models are looked for in."""
+    """Return the environment variables with the keys of these providers."""
     return tuple(dict.fromkeys(declared.service.keys[0] for declared in used if declared.service.keys))
 
 
 def _question(loaded: Pipeline) -> str:
-    """What the smoke test asks: a question of the data set, or else after the first document."""
+    """Return the question of the smoke test: one of the data set, or one about the first document."""
     data = loaded.setup.dataset
     if data.examples:
-        return data.examples[0].question[:LONGEST_QUESTION]
-    return f"What is said about {data.documents[0].title[:LONGEST_QUESTION]}?"
+        return data.examples[0].question[:MAX_QUESTION]
+    return f"What is said about {data.documents[0].title[:MAX_QUESTION]}?"
 
 
 def _genes(candidate: Candidate) -> list[dict[str, Any]]:
-    """What the script says of each family."""
+    """Return family, technique and parameters of each gene, as the script lists them."""
     plain = configuration(candidate[:GENES])
     return [
         {"family": gene.technique.family, "summary": gene.technique.summary, **plain[gene.technique.family]}
@@ -190,29 +187,27 @@ def _genes(candidate: Candidate) -> list[dict[str, Any]]:
 def _notes(
     loaded: Pipeline,
     content: Mapping[str, Any],
-    main: Needed,
-    services: Needed,
+    main: Requirements,
+    services: Requirements,
     unknown: tuple[str, ...],
     *,
     questions: bool,
 ) -> tuple[str, ...]:
-    """What is to be known of this kit and not of every other."""
+    """Return remarks that apply to this kit only."""
     found = []
     if not questions:
-        found.append("There are documents alone, and no questions, so that it has no gate.")
+        found.append("The kit has documents and no questions, so it has no gate.")
     if loaded.found_on != loaded.setup.dataset.digest:
-        found.append("The documents are not those that the pipeline was found on, so that its scores are left out.")
+        found.append("The documents differ from those of the search, so the scores of the search are left out.")
     if "vector_store" in content:
-        found.append(
-            "Where vectors lie is a setting here, RAGSMITH_VECTOR_STORE, and not taken from the pipeline's file."
-        )
+        found.append("The vector store is set by RAGSMITH_VECTOR_STORE here, not by the pipeline's file.")
     if main.loose or services.loose:
         listed = ", ".join((*main.loose, *services.loose))
-        found.append(f"Not installed where the kit was made, and therefore not pinned: {listed}.")
+        found.append(f"Not pinned, because not installed where the kit was made: {listed}.")
     if unknown:
         found.append(
-            f"Files of your own import what no package that is installed here has: {', '.join(unknown)}. Nothing in "
-            "requirements.txt brings it."
+            f"Your own files import {', '.join(unknown)}, which no package that is installed here has: "
+            "requirements.txt does not list it."
         )
     return tuple(found)
 
@@ -232,7 +227,7 @@ def _environment() -> Environment:
 
 
 def literal(value: Any) -> str:
-    """Plain data as Python has it, with double quotes."""
+    """Return plain data as a Python literal with double quotes."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
@@ -244,14 +239,14 @@ def literal(value: Any) -> str:
             return repr(value)
 
 
-def _rendered(template: str, facts: Mapping[str, Any]) -> str:
+def _render(template: str, facts: Mapping[str, Any]) -> str:
     if not template.endswith(".j2"):
         return (TEMPLATES / template).read_text(encoding="utf-8")
     return _environment().get_template(template).render(facts)
 
 
-def _check(draft: Path, loaded: Pipeline) -> None:
-    """Refuse a kit that is not the same pipeline on the same documents: a file may have changed in the meantime."""
-    there = Pipeline.load(draft / FILE)
+def _check_draft(draft: Path, loaded: Pipeline) -> None:
+    """Raise RagsmithError if a file changed meanwhile, so that the kit has another pipeline or other documents."""
+    there = Pipeline.load(draft / WINNER)
     if (there.candidate, there.setup.dataset.digest) != (loaded.candidate, loaded.setup.dataset.digest):
         raise RagsmithError("the documents changed while the kit was made: make it again")

@@ -1,4 +1,4 @@
-"""What has to be installed for a pipeline, in the versions that are installed here."""
+"""The packages that a pipeline needs, pinned to the installed versions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ from ragsmith.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
-    """Packages that have to be installed: ``pinned`` by name to version; ``loose`` are not installed here."""
+class Requirements:
+    """Required packages: ``pinned`` is name to version; ``loose`` are requirements that are not installed here."""
 
     pinned: dict[str, str]
     loose: tuple[str, ...]
 
+    def __sub__(self, other: Requirements) -> Requirements:
+        """Return the requirements that ``other`` does not have."""
+        pinned = {name: number for name, number in self.pinned.items() if name not in other.pinned}
+        return Requirements(pinned, tuple(line for line in self.loose if line not in other.loose))
+
     def lines(self) -> list[str]:
-        """The lines of a file of requirements, in the order of names."""
+        """Return the lines of ``requirements.txt``, sorted by name."""
         return sorted([*(f"{name}=={version}" for name, version in self.pinned.items()), *self.loose])
 
 
-def imported_by(source: bytes) -> set[str]:
-    """The modules that Python code imports, wherever in it, by the first part of their names.
+def imported_modules(source: bytes) -> set[str]:
+    """Return the top-level modules that Python code imports anywhere.
 
-    Those of Python itself and of ragsmith are left out, and so is what is imported relative to the file.
+    The standard library, ragsmith and relative imports are left out.
     """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -42,9 +47,9 @@ def imported_by(source: bytes) -> set[str]:
 
 
 def packages_of(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The installed packages that ``modules`` are in, and those of ``modules`` that are in none.
+    """Return the installed packages that provide ``modules``, and those of ``modules`` that no package provides.
 
-    Several packages may share the first part of a name, as all below ``google`` do: then each of them is named.
+    Of a namespace shared by several packages, such as ``google``, all are returned.
     """
     wanted = sorted(modules)
     known = packages_distributions() if wanted else {}
@@ -52,14 +57,15 @@ def packages_of(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(sorted(found)), tuple(name for name in wanted if name not in known)
 
 
-def needed(extras: Iterable[str], package: str = "ragsmith", *, further: Iterable[str] = ()) -> Needed:
-    """What ``package`` with ``extras`` needs, directly or not, without itself; and ``further`` packages with theirs.
+def resolve_requirements(
+    extras: Iterable[str], package: str = "ragsmith", *, packages: Iterable[str] = ()
+) -> Requirements:
+    """Return what ``package`` with ``extras`` requires, transitively and without itself, and ``packages`` with theirs.
 
-    Conditions on system and Python are answered for this machine. Of a version built for a machine (``2.1+cpu``) the
-    public part is named, which registries have.
+    Environment markers are evaluated for this machine. Of a local version (``2.1+cpu``) the public part is pinned.
 
     Raises:
-        UsageError: the installed ``package`` knows nothing of an extra.
+        UsageError: the installed ``package`` does not have an extra.
     """
     known = distribution(package).metadata.get_all("Provides-Extra") or []
     if strange := sorted({canonicalize_name(extra) for extra in extras} - {canonicalize_name(one) for one in known}):
@@ -70,32 +76,33 @@ def needed(extras: Iterable[str], package: str = "ragsmith", *, further: Iterabl
     pinned: dict[str, str] = {}
     loose: dict[str, None] = {}
     seen: set[tuple[str, str]] = set()
-    ahead = [(package, extra) for extra in ("", *sorted(extras))]
-    for one in sorted({canonicalize_name(one) for one in further} - {canonicalize_name(package)}):
+    pending = [(package, extra) for extra in ("", *sorted(extras))]
+    for one in sorted({canonicalize_name(one) for one in packages} - {canonicalize_name(package)}):
         pinned[one] = Version(distribution(one).version).public
-        ahead.append((one, ""))
-    for name, extra in ahead:  # grows on the way
+        pending.append((one, ""))
+    for name, extra in pending:  # grows in the loop
         if (name, extra) in seen:
             continue
         seen.add((name, extra))
         for line in distribution(name).requires or ():
-            asked = Requirement(line)
-            if not _asks(asked, extra):
+            requirement = Requirement(line)
+            if not _belongs_to(requirement, extra):
                 continue
-            its = canonicalize_name(asked.name)
+            dependency = canonicalize_name(requirement.name)
             try:
-                installed = distribution(its).version
+                installed = distribution(dependency).version
             except PackageNotFoundError:
-                loose[f"{its}{asked.specifier}"] = None
+                loose[f"{dependency}{requirement.specifier}"] = None
                 continue
-            if its != package:
-                pinned[its] = Version(installed).public
-            ahead += [(its, further) for further in ("", *sorted(asked.extras))]
-    return Needed(dict(sorted(pinned.items())), tuple(loose))
+            if dependency != package:
+                pinned[dependency] = Version(installed).public
+            pending += [(dependency, part) for part in ("", *sorted(requirement.extras))]
+    return Requirements(dict(sorted(pinned.items())), tuple(loose))
 
 
-def _asks(one: Requirement, extra: str) -> bool:
-    """Whether it is one of ``extra``, or, with none, of the package itself."""
-    if one.marker is None:
+def _belongs_to(requirement: Requirement, extra: str) -> bool:
+    """Whether a requirement belongs to ``extra``, or to the package itself if ``extra`` is empty."""
+    if requirement.marker is None:
         return not extra
-    return one.marker.evaluate({"extra": extra}) and (not extra or not one.marker.evaluate({"extra": ""}))
+    met = requirement.marker.evaluate
+    return met({"extra": extra}) and (not extra or not met({"extra": ""}))

@@ -1,6 +1,6 @@
-"""The ragsmith that runs, as a wheel (PEP 427): whoever installs it elsewhere has the same code, whatever it came from.
+"""Build a wheel (PEP 427) of the running ragsmith, so that a kit has the same code.
 
-Keys and answers depend on the code, and a version in development has the number of the one before.
+Cache keys and answers depend on the code, and a development version has the number of the previous release.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from ragsmith.datasets.bundled import PACKAGE
+from ragsmith.deploying.contents import visible_files
 from ragsmith.errors import UsageError
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that an archive can say: the same code makes the same bytes."""
-BESIDE = ("datasets", "search_spaces")
-"""The folders that lie beside the package in a checkout, and in it in a wheel."""
+"""The earliest time of a ZIP archive, so that the same code makes the same bytes."""
+DATA_FOLDERS = ("datasets", "search_spaces")
+"""Folders next to the package in a checkout, and in it in a wheel."""
 LICENCE = "licenses/LICENSE"
 TAGS = "Wheel-Version: 1.0\nGenerator: ragsmith\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 SCRIPTS = "[console_scripts]\nragsmith = ragsmith.cli:main\n"
 
 
-def own_wheel() -> tuple[str, bytes]:
-    """The name of the wheel of this ragsmith, and its bytes.
+def build_wheel() -> tuple[str, bytes]:
+    """Return the file name and the bytes of the wheel.
 
     Raises:
-        UsageError: it runs from a checkout, and git does not say what belongs to that.
+        UsageError: ragsmith runs from a checkout whose files git cannot list.
     """
     installed = distribution("ragsmith")
     about = f"ragsmith-{installed.version}.dist-info"
-    files = {name: path.read_bytes() for name, path in packed()}
-    files |= {f"{about}/{name}": text.encode() for name, text in _described(installed)}
+    files = {name: path.read_bytes() for name, path in package_files()}
+    files |= {f"{about}/{name}": text.encode() for name, text in _metadata(installed)}
     lines = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in files.items()]
     record = f"{about}/RECORD"
     files[record] = "".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()
@@ -50,30 +51,29 @@ def own_wheel() -> tuple[str, bytes]:
     return f"ragsmith-{installed.version}-py3-none-any.whl", made.getvalue()
 
 
-def packed(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
-    """The files of the package by their names in the archive, with the data sets and spaces that come with it.
+def package_files(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
+    """Yield the files of the package with their names in the archive, bundled data sets and spaces included.
 
-    Nothing hidden is among them. In a checkout, data sets of one's own may lie beside those that come with ragsmith: of
-    one that git keeps, only what git lists is taken.
+    A checkout may contain the user's own data sets as well, so only files that git tracks are taken from it.
 
     Raises:
-        UsageError: git keeps it, and does not say what it lists.
+        UsageError: git cannot list the files of the checkout.
     """
-    yield from _below(package, "ragsmith")
+    yield from ((f"ragsmith/{name}", path) for name, path in visible_files(package))
     if (package / "_bundled").is_dir():
         return
     checkout = package.parent
-    listed = _listed(checkout) if (checkout / ".git").exists() else None
-    for kind in BESIDE:
-        for name, path in _below(checkout / kind, f"ragsmith/_bundled/{kind}"):
-            if listed is None or path.relative_to(checkout).as_posix() in listed:
-                yield name, path
+    listed = _tracked_files(checkout) if (checkout / ".git").exists() else None
+    for kind in DATA_FOLDERS:
+        for name, path in visible_files(checkout / kind):
+            if listed is None or f"{kind}/{name}" in listed:
+                yield f"ragsmith/_bundled/{kind}/{name}", path
 
 
-def _listed(checkout: Path) -> set[str]:
-    """The files of data sets and search spaces that git keeps, by their paths in the checkout."""
-    command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), "ls-files", "-z", "--", *BESIDE]
-    # a hook of git has variables that lead to the repository that it runs for
+def _tracked_files(checkout: Path) -> set[str]:
+    """Return the paths, relative to the checkout, of the data sets and search spaces that git tracks."""
+    command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), "ls-files", "-z", "--", *DATA_FOLDERS]
+    # within a git hook, variables point to the repository of the hook
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, check=False)
@@ -88,15 +88,8 @@ def _listed(checkout: Path) -> set[str]:
     return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
 
 
-def _below(folder: Path, called: str) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.rglob("*")):
-        within = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in within.parts):
-            yield f"{called}/{within.as_posix()}", path
-
-
-def _described(installed: Distribution) -> Iterator[tuple[str, str]]:
-    """What an installer reads; where the package came from on this machine is left out."""
+def _metadata(installed: Distribution) -> Iterator[tuple[str, str]]:
+    """Yield the files of ``.dist-info``, without the path that the package was installed from."""
     yield "METADATA", installed.read_text("METADATA") or ""
     yield "WHEEL", TAGS
     yield "entry_points.txt", installed.read_text("entry_points.txt") or SCRIPTS

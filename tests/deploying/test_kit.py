@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.deploying.kit import Kit, literal
-from ragsmith.deploying.requirements import imported_by, needed, packages_of
+from ragsmith.deploying.requirements import imported_modules, packages_of, resolve_requirements
 from ragsmith.errors import UsageError
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -186,7 +186,7 @@ def test_other_documents_and_questions_have_no_scores_yet(winner: Path, tiny_fol
     write_dataset(other, tmp_path / "fewer")
     made = ragsmith.deploy(winner, tmp_path / "kit", dataset=tmp_path / "fewer")
     assert load_dataset(made.folder / "data").digest == other.digest
-    assert any("scores are left out" in note for note in made.notes)
+    assert any("scores of the search are left out" in note for note in made.notes)
     assert not {"expected", "reference"} & set(yaml.safe_load((made.folder / "winner.yaml").read_text()))
     assert ".github/workflows/gate.yml" in made.files
 
@@ -279,8 +279,8 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(made["files"])
     pins = (tmp_path / "kit" / "requirements.txt").read_text().splitlines()
     assert {f"hypothesis=={version('hypothesis')}", f"sortedcontainers=={version('sortedcontainers')}"} <= set(pins)
-    [note] = [note for note in made["notes"] if "import what no package" in note]
-    assert "has: nobody_has_this." in note  # and neither the file beside nor what is Python's own
+    [note] = [note for note in made["notes"] if "which no package that is installed here has" in note]
+    assert "import nobody_has_this, which" in note  # and neither the file beside nor what is Python's own
     assert note in (tmp_path / "kit" / "README.md").read_text()
     own.rename(tmp_path / "gone")
     said = program(tmp_path / "kit", "pipeline.py", "Who steers the ferry?")
@@ -319,13 +319,15 @@ def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Pa
     ],
 )
 def test_what_code_imports_is_read_from_it(code: str, modules: set[str]) -> None:
-    assert imported_by(code.encode()) == modules
+    assert imported_modules(code.encode()) == modules
 
 
 def test_a_module_is_in_the_package_that_is_installed_under_another_name() -> None:
     assert packages_of({"yaml", "nobody_has_this"}) == (("pyyaml",), ("nobody_has_this",))
-    assert not set(needed(()).pinned) & {"hypothesis", "sortedcontainers"}
-    assert set(needed((), further=["Hypothesis"]).pinned) == {*needed(()).pinned, "hypothesis", "sortedcontainers"}
+    alone = resolve_requirements(()).pinned
+    assert not set(alone) & {"hypothesis", "sortedcontainers"}
+    both = resolve_requirements((), packages=["Hypothesis"]).pinned
+    assert set(both) == {*alone, "hypothesis", "sortedcontainers"}
 
 
 JSON_LIKE = st.recursive(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.deploying.wheel import packed
+from ragsmith.deploying.wheel import package_files
 from ragsmith.errors import UsageError
 
 OURS = ("datasets/law/dataset.yaml", "datasets/law/documents/größe.md", "search_spaces/default.yaml")
@@ -44,7 +44,7 @@ def test_of_a_checkout_data_sets_of_one_s_own_stay_where_they_are(
     keep(checkout)
     other = tmp_path_factory.mktemp("other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))  # as in a hook of another repository
-    found = dict(packed(checkout / "ragsmith"))
+    found = dict(package_files(checkout / "ragsmith"))
     assert set(found) == named(*OURS, *CODE)
     assert all(path.read_text() in (*OURS, *CODE) for path in found.values())
 
@@ -53,18 +53,18 @@ def test_of_a_checkout_data_sets_of_one_s_own_stay_where_they_are(
 def test_what_git_lists_and_nobody_has_any_more_is_left_out(checkout: Path) -> None:
     keep(checkout)
     (checkout / OURS[0]).unlink()
-    assert {name for name, _ in packed(checkout / "ragsmith")} == named(*OURS[1:], *CODE)
+    assert {name for name, _ in package_files(checkout / "ragsmith")} == named(*OURS[1:], *CODE)
 
 
 def test_without_git_everything_is_taken_that_is_not_hidden(checkout: Path) -> None:
-    assert {name for name, _ in packed(checkout / "ragsmith")} == named(*OURS, *STRAY, *CODE)
+    assert {name for name, _ in package_files(checkout / "ragsmith")} == named(*OURS, *STRAY, *CODE)
 
 
 def test_what_is_installed_has_its_data_sets_inside(checkout: Path) -> None:
     inside = checkout / "ragsmith" / "_bundled" / "datasets" / "law" / "dataset.yaml"
     inside.parent.mkdir(parents=True)
     inside.write_text("name: law")
-    assert {name for name, _ in packed(checkout / "ragsmith")} == named("datasets/law/dataset.yaml", *CODE)
+    assert {name for name, _ in package_files(checkout / "ragsmith")} == named("datasets/law/dataset.yaml", *CODE)
 
 
 @pytest.mark.parametrize("git", [False, True])
@@ -75,4 +75,4 @@ def test_a_checkout_of_which_git_says_nothing_is_refused(
     if not git:
         monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("empty")))
     with pytest.raises(UsageError, match="which are your own"):
-        list(packed(checkout / "ragsmith"))
+        list(package_files(checkout / "ragsmith"))

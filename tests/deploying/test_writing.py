@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.deploying.writing import refuse_taken, write_kit
+from ragsmith.deploying.writing import check_target, write_kit
 from ragsmith.errors import UsageError
 
 FIRST = {"README.md": b"one", "data/documents/a.md": b"a", "data/documents/deep/b.md": b"b"}
@@ -30,7 +30,7 @@ def test_an_earlier_kit_is_replaced_and_what_is_one_s_own_stays(tmp_path: Path) 
     write_kit(FIRST, kit, nothing_wrong)
     assert without_list(kit) == FIRST
     (kit / ".env").write_text("RAGSMITH_TOKEN=mine")
-    refuse_taken(kit, force=True)
+    check_target(kit, force=True)
     write_kit(SECOND, kit, nothing_wrong)
     assert without_list(kit) == {**SECOND, ".env": b"RAGSMITH_TOKEN=mine"}
     assert not (kit / "data" / "documents" / "deep").exists()
@@ -39,18 +39,18 @@ def test_an_earlier_kit_is_replaced_and_what_is_one_s_own_stays(tmp_path: Path) 
 
 def test_what_must_not_be_written_to_is_refused(tmp_path: Path) -> None:
     kit = tmp_path / "kit"
-    refuse_taken(kit, force=False)
+    check_target(kit, force=False)
     kit.mkdir()
-    refuse_taken(kit, force=False)
+    check_target(kit, force=False)
     (kit / "notes.txt").write_text("mine")
     for force in (False, True):
         with pytest.raises(UsageError, match="is not empty and is no starter kit"):
-            refuse_taken(kit, force=force)
+            check_target(kit, force=force)
     with pytest.raises(UsageError, match="is a file"):
-        refuse_taken(kit / "notes.txt", force=True)
+        check_target(kit / "notes.txt", force=True)
     write_kit(FIRST, kit, nothing_wrong)
     with pytest.raises(UsageError, match="--force"):
-        refuse_taken(kit, force=False)
+        check_target(kit, force=False)
 
 
 @pytest.mark.parametrize("change", [{"data/documents/new.md": b"new"}, {"data/documents/a.md": b"edited"}])
