@@ -1,5 +1,5 @@
-"""A measure says how good one answer, ranking or set of passages is; each is a pure function of what it reads.
+"""Measures score one answer, ranking or set of passages; each is a pure function of a `ragsmith.measures.case.Case`.
 
-Its file holds the formula and its declaration (`ragsmith.measures.registry.measure`), and nothing else knows it by name
-but the composite values of `ragsmith.evaluation.fitness`.
+A formula is next to its declaration (`ragsmith.measures.registry.measure`), and only the composite values of
+`ragsmith.evaluation.fitness` refer to measures by name.
 """

@@ -27,9 +27,9 @@ TOOLS: Mapping[Any, str] = {
     Fitted: "fitted",
     Gold: "gold",
 }
-"""Argument types that a technique is handed, and the kind of tool they stand for."""
+"""Types of the arguments that are tools, and their kinds."""
 ANY_NUMBER = Range(-math.inf)
-"""What a number may be that has no declared range."""
+"""The range of numbers without a declared range."""
 
 
 Signals = Mapping[str, Mapping[str, float]]
@@ -40,16 +40,15 @@ Signals = Mapping[str, Mapping[str, float]]
 class Fitting:
     """How a technique learns plain numbers from calibration questions.
 
-    ``observe`` is called once for each of them with what the technique reads, with ``gold``, and with those tools and
-    parameters of the technique that its signature names; it returns what matters as plain JSON. ``solve`` is given all
-    observations, in the order of the questions, and the parameters its signature names; it returns the numbers, by
-    name, that the technique then finds in ``fitted.numbers``. Where ``when`` names values of parameters, the technique
-    learns with these alone; with others it needs no questions, and ``fitted.numbers`` is empty.
+    ``observe`` is called for each question with the inputs of the technique, ``gold``, and the tools and parameters in
+    its signature; it returns JSON types. ``solve`` gets all observations, in the order of the questions, and the
+    parameters in its signature; it returns ``fitted.numbers`` of the technique. If ``when`` lists values of parameters,
+    the technique learns only with these; with others ``fitted.numbers`` is empty.
 
-    A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) says by ``names`` what each of
-    its signals means, in their order. Their weights are learned on other data sets too: ``solve`` is handed them as
-    ``general``, and where the technique does not learn, it is handed no observations. ``signals`` is called as
-    ``observe`` is, without gold, and returns the signals of the candidates.
+    A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) describes its signals in
+    ``names``, in order. Their weights are also learned on other data sets: ``solve`` gets them as ``general``, and no
+    observations if the technique does not learn. ``signals`` has the arguments of ``observe`` without gold, and returns
+    the signals of the candidates.
     """
 
     observe: Callable[..., Any]
@@ -75,7 +74,7 @@ class Technique:
     packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
     """By parameter and value, what has to be installed for it."""
     most_chunks: int | None = None
-    """Of how many chunks what it builds once for a collection was measured to be affordable; None for any number."""
+    """Largest collection for which building its index was measured to be affordable; None for any."""
 
     @property
     def analysis_only(self) -> bool:
@@ -120,7 +119,7 @@ class Technique:
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
-        """Parameters to the numbers that they may be, as declared beside their types."""
+        """The ranges of parameters that are numbers, as annotated."""
         hints = get_type_hints(self.fn, include_extras=True)
         beside = {name: getattr(hints[name], "__metadata__", ()) for name in self.defaults}
         return {name: part for name, parts in beside.items() for part in parts if isinstance(part, Range)}
@@ -169,8 +168,8 @@ class Technique:
 class Family(Generic[F]):
     """A gene: what its techniques read and write, and the techniques themselves.
 
-    Calling it gives the decorator that registers a technique, typed so that a wrong signature is a type error. ``tier``
-    says when it runs: once for a collection, inside `search`, or once for a question.
+    Calling it returns the decorator that registers a technique, typed so that a wrong signature is a type error.
+    ``tier`` is when it runs: once for a collection, inside `search`, or once for a question.
     """
 
     name: str
@@ -192,10 +191,10 @@ class Family(Generic[F]):
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
-        ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
-        its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
-        of which one has to come before this one. ``packages`` says what is not installed by default and a value of a
-        parameter needs. With more than ``most_chunks`` it is refused before a search starts.
+        ``choices`` lists the values that a search varies a parameter over; the range of a number is annotated with its
+        type (`Range`, or `Count`, `Share` and `Amount`). ``after`` lists, by family, the techniques of which one has to
+        precede this one. ``packages`` are optional packages that a value of a parameter needs. A corpus of more than
+        ``most_chunks`` is refused before a search starts.
         """
 
         def register(fn: F) -> F:

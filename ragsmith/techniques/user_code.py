@@ -1,4 +1,4 @@
-"""Techniques, measures and providers of models in files of one's own: they are imported, and named in a winner."""
+"""Import techniques, measures and providers of models from Python files, and record the files in winners."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -13,14 +13,14 @@ from ragsmith.plugins import file_of, load_file, loaded_modules
 from ragsmith.techniques.registry import load_techniques
 
 ANYWHERE = Path(Path.cwd().anchor)
-"""The folder that paths are relative to where a record does not move with its files."""
+"""The folder of relative paths in records that do not move with their files."""
 
 Recorded = Mapping[str, str]
-"""A file of one's own in an exported pipeline: its path, and the fingerprint of its code as ``digest``."""
+"""An imported file in an exported pipeline: its path as ``file``, and the fingerprint of its code as ``digest``."""
 
 
 def import_files(paths: Iterable[str | Path]) -> None:
-    """Make known what the Python files ``paths`` define; a name that the project has already is a mistake of the file.
+    """Register what the Python files ``paths`` define; names that exist already are mistakes.
 
     Raises:
         UsageError: a file is missing, cannot be run, or has changed since this process ran it.
@@ -33,7 +33,7 @@ def import_files(paths: Iterable[str | Path]) -> None:
 
 
 def recorded(functions: Iterable[Callable[..., Any]], folder: Path) -> list[dict[str, str]]:
-    """The files of one's own that define ``functions``, as a file in ``folder`` names them."""
+    """Return the imported files that define ``functions``, with paths relative to ``folder``."""
     modules = {path: fn.__module__ for fn in functions if (path := file_of(fn.__module__)) is not None}
     return [
         {"file": Path(os.path.relpath(path, folder.resolve())).as_posix(), "digest": fingerprint(module)}

@@ -1,6 +1,7 @@
 """How numbers are written, the same wherever they are shown."""
 
 import re
+from functools import partial
 from typing import Protocol
 
 MISSING = "–"
@@ -38,14 +39,10 @@ def plain(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
-def tenths(value: float | None) -> str:
-    """``2.0``."""
-    return plain(value, 1)
-
-
-def whole(value: float | None) -> str:
-    """``512``."""
-    return plain(value, 0)
+tenths = partial(plain, digits=1)
+"""``2.0``."""
+whole = partial(plain, digits=0)
+"""``512``."""
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -57,9 +54,8 @@ def signed(value: float | None, digits: int = 3) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-def signed_tenths(value: float | None) -> str:
-    """``+1.0``."""
-    return signed(value, 1)
+signed_tenths = partial(signed, digits=1)
+"""``+1.0``."""
 
 
 def share(value: float | None) -> str:

@@ -21,11 +21,10 @@ _UNSPACED = (
 
 @dataclass(frozen=True, slots=True)
 class FoldedText:
-    """A folded text; its character ``i`` comes from the characters ``[starts[i], ends[i])`` of the source."""
+    """A folded text; its character ``i`` comes from the character ``starts[i]`` of the source."""
 
     text: str
     starts: tuple[int, ...]
-    ends: tuple[int, ...]
 
     def find(self, wanted: str) -> Iterator[tuple[int, int]]:
         """Yield the offsets in the source of the folded text ``wanted`` where it has word boundaries."""
@@ -35,7 +34,7 @@ class FoldedText:
             if not _is_inside_word(self.text[at - 1 : at + 1]) and not _is_inside_word(
                 self.text[after - 1 : after + 1]
             ):
-                yield self.starts[at], self.ends[after - 1]
+                yield self.starts[at], self.starts[after - 1] + 1
             at = self.text.find(wanted, at + 1)
 
     def words(self) -> tuple[tuple[str, int, int], ...]:
@@ -44,7 +43,7 @@ class FoldedText:
         for at, character in enumerate(self.text):
             if character == " ":
                 continue
-            start, end = self.starts[at], self.ends[at]
+            start, end = self.starts[at], self.starts[at] + 1
             if at and self.text[at - 1] != " " and not (is_unspaced(character) or is_unspaced(self.text[at - 1])):
                 word, first, _ = found.pop()
                 found.append((word + character, first, end))
@@ -57,7 +56,6 @@ def fold(text: str) -> FoldedText:
     """Fold ``text``."""
     letters: list[str] = []
     starts: list[int] = []
-    ends: list[int] = []
     for at, character in enumerate(text):
         made = _letters(character)
         if made == " " and _in_number(text[at - 1 : at] if at else "", character, text[at + 1 : at + 2]):
@@ -67,10 +65,9 @@ def fold(text: str) -> FoldedText:
                 continue
             letters.append(letter)
             starts.append(at)
-            ends.append(at + 1)
     if letters and letters[-1] == " ":
-        del letters[-1], starts[-1], ends[-1]
-    return FoldedText("".join(letters), tuple(starts), tuple(ends))
+        del letters[-1], starts[-1]
+    return FoldedText("".join(letters), tuple(starts))
 
 
 def is_unspaced(character: str) -> bool:

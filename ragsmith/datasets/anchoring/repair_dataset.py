@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
@@ -171,25 +171,26 @@ def _evidence_records(repaired: RepairedEvidence, documents: Mapping[str, Docume
     return [evidence_record(place.span, documents[place.span.doc].text) for place in repaired.places]
 
 
-@dataclass
 class _FolderRepair:
     """The repair of the questions in ``records``, by line; ``earlier`` are shifts measured by earlier repairs."""
 
-    documents: Mapping[str, Document]
-    records: Mapping[int, Mapping[str, object]]
-    earlier: Mapping[OldEvidence, tuple[int, ...]]
-    changed: dict[int, Mapping[str, object]] = field(default_factory=dict)
-    outcomes: list[RepairedEvidence | NoMatch] = field(default_factory=list)
-    reworded: list[RewordedEvidence] = field(default_factory=list)
-    left: list[UnrepairedEvidence] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        pieces = [piece for record in self.records.values() for piece in map(_old_evidence, _entries(record)) if piece]
-        repair = EvidenceRepair(list(self.documents.values()))
-        self._repaired = repair.repair(pieces, self.earlier)
-        self._around: Mapping[OldEvidence, Around] = repair.around(pieces, self.earlier)
-        self._checker = EvidenceChecker(self.documents)
-        for line, record in self.records.items():
+    def __init__(
+        self,
+        documents: Mapping[str, Document],
+        records: Mapping[int, Mapping[str, object]],
+        earlier: Mapping[OldEvidence, tuple[int, ...]],
+    ) -> None:
+        pieces = [piece for record in records.values() for piece in map(_old_evidence, _entries(record)) if piece]
+        repair = EvidenceRepair(list(documents.values()))
+        self._documents = documents
+        self._repaired = repair.repair(pieces, earlier)
+        self._around: Mapping[OldEvidence, Around] = repair.around(pieces, earlier)
+        self._checker = EvidenceChecker(documents)
+        self.changed: dict[int, Mapping[str, object]] = {}
+        self.outcomes: list[RepairedEvidence] = []
+        self.reworded: list[RewordedEvidence] = []
+        self.left: list[UnrepairedEvidence] = []
+        for line, record in records.items():
             self._repair_line(line, record)
 
     def _repair_line(self, line: int, record: Mapping[str, object]) -> None:
@@ -209,36 +210,26 @@ class _FolderRepair:
             self.changed[line] = {**self.changed[line], "origin": kept}
 
     def _repair_entry(self, entry: object, line: int, id_: str, number: int, *, reviewed: bool) -> Iterable[object]:
-        """Return what replaces an entry of ``evidence``: the entry itself where it is left."""
+        """Return what replaces an entry of ``evidence``: the entry itself if it is left."""
         piece = _old_evidence(entry)
         outcome = self._repaired[piece] if piece else None
-        if isinstance(outcome, NoMatch):
-            self.outcomes.append(outcome)
-            return self._leave(entry, piece, line, id_, number, outcome.reason, outcome.candidates)
-        records = _evidence_records(outcome, self.documents) if outcome else [entry]
-        if problems := self._checker.spans(records)[1]:
-            return self._leave(entry, piece, line, id_, number, problems[0].removeprefix("evidence 1: "))
-        if outcome:
-            self.outcomes.append(outcome)
-            if outcome.how in (MatchType.FUZZY, MatchType.PARTS):
-                texts = tuple(self.documents[at.span.doc].text[at.span.start : at.span.end] for at in outcome.places)
-                before = outcome.piece.text
-                self.reworded.append(RewordedEvidence(line, id_, number, outcome.how, before, texts, reviewed))
+        repaired = outcome if isinstance(outcome, RepairedEvidence) else None
+        records = _evidence_records(repaired, self._documents) if repaired else [entry]
+        problems = self._checker.spans(records)[1]
+        if isinstance(outcome, NoMatch) or problems:
+            match = outcome if isinstance(outcome, NoMatch) else None
+            why = match.reason if match else problems[0].removeprefix("evidence 1: ")
+            shifts = tuple(sorted(self._around[piece])) if piece else None
+            candidates = match.candidates if match else ()
+            self.left.append(UnrepairedEvidence(line, id_, number, entry, why, candidates, shifts))
+            return [entry]
+        if repaired:
+            self.outcomes.append(repaired)
+            if repaired.how in (MatchType.FUZZY, MatchType.PARTS):
+                texts = tuple(self._documents[at.span.doc].text[at.span.start : at.span.end] for at in repaired.places)
+                reworded = RewordedEvidence(line, id_, number, repaired.how, repaired.piece.text, texts, reviewed)
+                self.reworded.append(reworded)
         return records
-
-    def _leave(
-        self,
-        entry: object,
-        piece: OldEvidence | None,
-        line: int,
-        id_: str,
-        number: int,
-        why: str,
-        candidates: tuple[EvidenceMatch, ...] = (),
-    ) -> list[object]:
-        shifts = tuple(sorted(self._around[piece])) if piece else None
-        self.left.append(UnrepairedEvidence(line, id_, number, entry, why, candidates, shifts))
-        return [entry]
 
 
 def _entries(record: Mapping[str, object]) -> list[object]:

@@ -37,21 +37,20 @@ def nr(
 ) -> Hits:
     """Keep the ``share`` of the candidates whose relevance most exceeds their redundancy.
 
-    Helps when the candidates repeat each other and the generator reads few of them; where evidence lies in passages
-    that resemble each other it drops evidence. Costs no call of a language model: one embedding for each question and
-    chunk. Relevance is the cosine with the question, redundancy the cosines with the other candidates; what is kept
-    keeps its score, and so the order of the last ranking.
+    Helps when candidates repeat each other and the generator reads few of them; it drops evidence that is in passages
+    similar to each other. Costs one embedding for each question and chunk, and no call. Relevance is the cosine with
+    the question, redundancy the cosines with the other candidates. Candidates keep their scores, and so their order.
 
-    ``count`` is the paper's rule; ``nucleus`` reads its "top p%" as a share of the softmax weights. Both score all at
-    once, so two equal chunks are punished alike and both may stay. ``greedy`` corrects that: it chooses one after the
-    other, by relevance less the largest cosine with a chunk already chosen (MMR, Carbonell & Goldstein 1998), so a copy
-    is taken only where what is new is much less relevant; a tie goes to the less redundant. ``alpha`` matters to
-    ``nucleus`` alone, and ``divisor`` to all but ``greedy``: the paper leaves its Z open, here it is the number of
-    ``others``, of ``all``, or ``sum_abs``, the sum of the absolute cosines of all pairs.
+    ``count`` is the paper's rule; ``nucleus`` reads its "top p%" as a share of the softmax weights. Both score all
+    candidates at once, so that of two equal chunks both may be kept. ``greedy`` chooses one after the other by
+    relevance less the largest cosine with a chunk already chosen (MMR, Carbonell & Goldstein 1998), so that a copy is
+    chosen only before much less relevant chunks; ties go to the less redundant. ``alpha`` matters only to ``nucleus``,
+    ``divisor`` to all but ``greedy``: the paper leaves its Z open, here it is the number of ``others``, of ``all``, or
+    ``sum_abs``, the sum of the absolute cosines of all pairs.
 
-    Against the paper: nothing, by default. Behind hybrid search with a cross-encoder ``count`` cost least recall of the
-    three, on the search questions of each of seven data sets. ``keep_at_most`` is ours, and by default more than a list
-    has: the 10 that other filters keep cut 20 candidates so short that ``count`` and ``nucleus`` kept the same.
+    The defaults are the paper's. After hybrid search with a cross-encoder ``count`` lost the least recall of the three
+    on the search questions of seven data sets. ``keep_at_most`` is an addition, by default larger than any list: with
+    10 of 20 candidates ``count`` and ``nucleus`` keep the same.
     """
     order = rank(hits)
     texts = [hit.chunk.text for hit in order]

@@ -29,15 +29,13 @@ def nr_survival(
 ) -> Hits:
     """Keep the ``share`` of the candidates that survived best across NEST's scopes and repeat the others least.
 
-    Helps when a question's own wording is a poor guide: where the document, the section and the chunk were all found,
-    the evidence is likely to be on the subject. Costs no call of a language model: one embedding a chunk. Only after
-    ``nest``, which writes the ranks that are read here; a reranker's score plays no part in the choice.
+    Helps when the wording of a question is a poor guide: if document, section and chunk were all found, the evidence is
+    likely to be relevant. Costs one embedding a chunk and no call. Only after ``nest``, which writes the ranks that are
+    read; scores of rerankers are not used.
 
-    Against the papers: the two methods come from different ones and were not combined there. It was called ``nr_mrr``
-    before, which is NEST's name for its own cut; that is ``survival_mrr``, and ``nr_mrr`` in a file still means this.
     Relevance is the mean of 1/rank over all scopes, 0 where a chunk was not found (the corrected form of NEST's score),
-    as a share of the best candidate's, so that it has the range of the cosines it is set against. Everything else is as
-    in ``nr``.
+    divided by that of the best candidate, so that it has the range of cosines. Otherwise it is ``nr``. The two papers
+    do not combine the methods; NEST's own cut, NR-MRR, is ``survival_mrr``.
     """
     order = rank(hits)
     similarity = cosines(embedder, [hit.chunk.text for hit in order])

@@ -24,19 +24,18 @@ def score_threshold(
     keep_at_least: Count = 1,
     keep_at_most: Count = 20,
 ) -> Hits:
-    """Keep candidates of which the similarity with the question is at least ``threshold``, whatever the others have.
+    """Keep candidates whose similarity to the question is at least ``threshold``, whatever the others have.
 
-    Helps when some questions have little to find: where nothing is similar, next to nothing is read. Costs an embedding
-    of the question and of each candidate. What is held against the threshold is the cosine of question and chunk, which
-    means the same behind every retrieval and reranking, as long as the embedder is the same; with ``score``, as in the
-    original system, it is the last score, which is a cosine only where vector search gave it: fusions by rank stay near
-    0, and BM25 has no upper end. What is kept keeps score and order; the most similar ``keep_at_least`` stay always.
-    ``similarity_threshold`` is relative: it asks how near a candidate comes to the best one of its list.
+    Helps when some questions have little to find. Costs an embedding of the question and of each candidate. The
+    similarity is the cosine of question and chunk, which is comparable after every retrieval and reranking with the
+    same embedder. With ``score``, as in the original system, it is the last score, which is a cosine only after vector
+    search: fusions by rank stay near 0, and BM25 has no upper bound. Candidates keep score and order; the most similar
+    ``keep_at_least`` are always kept. ``similarity_threshold`` is relative to the best candidate of the list.
 
-    Against the paper: its code keeps scores of 0.6 and more, whatever they are. Of 0.1, 0.2, ... 0.5 the first is the
-    default: it costs next to nothing on the search questions of six data sets with the embedded vectors, and each
-    higher one costs more, most on tables and code. Another embedder needs another number. Up to 20 are kept, so that
-    the threshold decides and not their number.
+    Differences from the paper: its code keeps scores of 0.6 and more on any scale. Of 0.1, 0.2, ... 0.5 the default,
+    0.1, loses next to nothing on the search questions of six data sets with the embedded vectors, and each higher one
+    more, most on tables and code. Other embedders need other thresholds. Up to 20 are kept, so that the threshold
+    decides.
     """
     if keep_at_least > keep_at_most:
         raise ValueError(

@@ -44,21 +44,20 @@ def sscc(
 ) -> Hits:
     """Keep candidates that score at least the threshold fitted for their scale on calibration questions.
 
-    Helps when a score means the same for every question, as a cross-encoder's or a cosine does. BM25 depends on the
-    question's words and fusions on ranks; for these ``per_scale=False`` min-max scales each list and fits one threshold
-    for all, the baseline that the paper names and leaves untested. Costs nothing but labelled questions to fit on, and
-    only drops: it shortens what is read, and never finds more. The ``objective`` is balanced accuracy, F2, or the
-    highest threshold that keeps 95 % of the relevant candidates.
+    Helps when a score means the same for every question, as that of a cross-encoder or a cosine does. BM25 depends on
+    the question's words and fusions on ranks; for these ``per_scale=False`` min-max scales each list and fits one
+    threshold for all, the baseline that the paper names but does not test. Costs only labelled questions to fit on. The
+    ``objective`` is balanced accuracy, F2, or the highest threshold that keeps 95 % of the relevant candidates.
 
-    A list here has one scale, that of the last stage that scored it, so several thresholds are met only across
-    questions, after a router; otherwise there is one. ``sscc_pool`` holds several sources against theirs.
+    A list has one scale, that of the last stage that scored it, so several thresholds are used only across questions,
+    after a router. ``sscc_pool`` compares several sources with their thresholds.
 
-    Against the paper: its code fits on a grid of 100 but nothing calls it; its published runs use constants
-    (``objective="published"``, not fitted): 0.5 for 1 / (1 + squared L2), which is a cosine of 0.5 and rejected nothing
-    there, and 0 for its cross-encoder; other scales have none, and are kept whole. Its gain is over a CRAG that does
-    harm: without any corrector the nDCG of every question is the same. Here thresholds are fitted, over all cuts
-    between two scores; a scale without both relevant and other candidates is kept whole, where the paper takes the
-    median. ``min_keep`` stay always, and nothing is searched again: that is ``sscc_pool``, or ``crag``.
+    Differences from the paper: its published runs use constants (``objective="published"``, not fitted): 0.5 for 1 / (1
+    + squared L2), a cosine of 0.5, which rejected nothing there, and 0 for its cross-encoder; other scales have none
+    and are kept whole. Its gain is over a CRAG that does harm: without a corrector the nDCG of every question is the
+    same. Here thresholds are fitted over all cuts between two scores; a scale without both relevant and other
+    candidates is kept whole, where the paper takes the median. ``min_keep`` candidates are always kept, and nothing is
+    searched again, as in ``sscc_pool`` or ``crag``.
     """
     if objective == "published" and not per_scale:
         raise ValueError("passage_filter.sscc: the published thresholds are for scales; give per_scale=True with them")

@@ -13,21 +13,20 @@ from ragsmith.types import Hit, Hits, Question
     after={"retrieval": ("nest",)},
 )
 def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_present", k: Count = 10) -> Hits:
-    """Keep the ``k`` candidates that survived best across NEST's scopes, whatever came between.
+    """Keep the ``k`` candidates that survived best across NEST's scopes, whatever reordered them since.
 
-    Helps when a reranker, or several queries, put in order what was found, and being found in document, section and
-    chunk alike shall still decide what is read. Costs nothing. Only after ``nest``, which writes the ranks that are
-    read here; what is kept keeps its score, and so the order of the last ranking. A candidate that several queries
-    found has its best rank of each scope.
+    Helps when a reranker or several queries order the hits, and being found as document, section and chunk should still
+    decide what is read. Costs nothing. Only after ``nest``, which writes the ranks that are read; candidates keep their
+    scores, and so their order. A candidate of several queries has its best rank of each scope.
 
-    The score is MRR, the mean of 1/rank over the scopes where a chunk was found (``mean_present``). Others are those of
-    ``nest``: ``mean_all`` divides by all scopes, so that losing a chunk costs something, ``rrf60`` and
-    ``depth_weighted``. Ties go to more scopes, then the best rank, then that at the deepest scope. ``nr_survival`` sets
-    survival against redundancy; this does not look at what chunks say.
+    The score is MRR, the mean of 1/rank over the scopes where a chunk was found (``mean_present``). ``mean_all``
+    divides by all scopes, so that losing a chunk costs something; ``rrf60`` and ``depth_weighted`` are those of
+    ``nest``. Ties go to more scopes, then the best rank, then that at the deepest scope. ``nr_survival`` also considers
+    redundancy.
 
-    Against the paper: there the same score ranks and cuts at once, which is what ``nest`` does; directly behind a
-    ``nest`` of the same ``aggregate``, this is ``top_k``. It is the default as published, as it loses no more than
-    ``mean_all`` behind ``nest`` and a cross-encoder on the search questions of six data sets of seven.
+    Differences from the paper: there the same score ranks and cuts at once, as ``nest`` does; directly after a ``nest``
+    of the same ``aggregate`` this is ``top_k``. The default is as published: it loses no more than ``mean_all`` after
+    ``nest`` and a cross-encoder on the search questions of six data sets of seven.
     """
     order = rank(hits)
     found = {scope for hit in order for scope, _ in hit.survival}

@@ -32,7 +32,7 @@ def is_held_offline(model: OfflineModel, *, sample: int, question: str, context:
     """Whether a sentence of the passages has a relevance of ``least`` to the question.
 
     Relevance is half the share of the question's terms that the sentence has, weighted by idf, and half the cosine of
-    the two: it tells what is spoken of nowhere, not what is asked about something that is.
+    the two: it detects subjects that occur nowhere, not missing answers about those that do.
     """
     sentences, _ = read_sentences(model, context)
     return bool(sentences) and float(model.relevance(question, sentences).max()) >= least

@@ -104,7 +104,7 @@ _CONTINUES = re.compile(
 def review_offline(model: OfflineModel, *, sample: int, question: str, context: str, answer: str) -> Feedback:
     """Look at each sentence of the draft in its context, which the first reading does not.
 
-    A sentence counts as much as its own relevance and that of the whole passage it stands in, in equal parts (context
+    A sentence counts as much as its own relevance and that of its whole passage, in equal parts (context
     smoothing as in Murdock and Croft 2005). Found fault with are: a sentence that no sentence of the passages supports;
     the weakest sentence, if one that was left out counts clearly more; and, where an explanation is asked for, that the
     sentence after one of the draft refers back to it and is missing.
@@ -193,7 +193,7 @@ def revise_offline(
 ) -> Cited:
     """Take out the sentences the review objects to, put in those it misses, and give all of them in reading order.
 
-    The draft stands if nothing would be left of it.
+    The draft is kept if nothing would be left of it.
     """
     sentences, at = read_sentences(model, context)
     points = [line.removeprefix("- ") for line in feedback.split("\n")]

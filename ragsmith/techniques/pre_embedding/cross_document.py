@@ -35,24 +35,23 @@ def cross_document(
 ) -> Entries:
     """Index every chunk by its text, and with it a summary of every cluster of chunks that spans two documents.
 
-    With ``partition="anchors"`` a text is an anchor if the hash of it falls into the first of ``size`` equal parts; all
-    texts join the anchor of the highest cosine, if that is ``min_cosine`` or more. Whether and where a text belongs
-    depends on it and the anchors alone, so adding a document changes only the clusters that its chunks join and those
-    that lose members to an anchor among them. With ``"mixture"``, as published, one mixture is fitted to all chunks, as
-    `raptor` does it for one document; ``size`` and ``min_cosine`` do nothing then. A cluster of more than
-    ``cluster_tokens`` tokens has its longest members cut to one common length.
+    With ``partition="anchors"`` a text is an anchor if its hash is in the first of ``size`` equal parts; all texts join
+    the anchor of the highest cosine, if that is ``min_cosine`` or more. As this depends only on the text and the
+    anchors, adding a document changes only the clusters that its chunks join and those that lose members to a new
+    anchor. With ``"mixture"``, as published, one mixture is fitted to all chunks, as `raptor` does for one document;
+    ``size`` and ``min_cosine`` do nothing then. A cluster of more than ``cluster_tokens`` tokens has its longest
+    members cut to one common length.
 
-    Helps when an answer puts together what several documents say. Costs one call a cluster, once a corpus: with anchors
-    at most about one for ``size`` chunks. Everything follows from the chunks that are there, so a tier after an
-    addition is the tier built anew; yet a chat model's replies over the same texts are remembered, and what is
-    superseded is simply not made. (The embedded model weighs words by the corpus: another corpus is read anew.) Over
-    200 paragraphs of HotpotQA, one more leaves 97 % of the nodes as they were with anchors, 19 % with a mixture.
+    Helps when an answer combines what several documents say. Costs one call a cluster, once a corpus: with anchors at
+    most about one for ``size`` chunks. The tier after an addition equals one built anew, and a chat model's replies
+    over the same texts are cached. (The embedded model weights words by the corpus: another corpus is summarised anew.)
+    Over 200 paragraphs of HotpotQA, one more leaves 97 % of the nodes unchanged with anchors, 19 % with a mixture.
 
-    Against the paper: chunks are clustered, as it says, where its code takes the top summaries of each document. Nodes
-    are named by a hash of their members' texts; by the code's, of their ids, a summary stays after an edit. The
-    code's reuse was never run, and could do little: in one mixture over everything, one document moves every
-    membership. Keeping old clusters and assigning new texts to them would depend on the order of additions. A cluster
-    within one document is left to `raptor`. The scope is the collection that is indexed.
+    Differences from the paper: chunks are clustered, as it says, where its code clusters the top summaries of each
+    document. Nodes are named by a hash of their members' texts; with the code's hash of ids, a summary stays after an
+    edit. The code's reuse was never run and could save little: in one mixture, one document moves every membership.
+    Keeping old clusters and assigning new texts to them would depend on the order of additions. A cluster within one
+    document is left to `raptor`. The scope is the collection that is indexed.
     """
     carriers: dict[str, list[Chunk]] = defaultdict(list)  # chunks by the hash of their text
     for chunk in chunks:

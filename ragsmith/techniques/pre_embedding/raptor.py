@@ -72,22 +72,21 @@ def raptor(
 
     The chunks of a document are embedded, reduced to their principal components and clustered softly by a Gaussian
     mixture; every cluster is summarised, the summaries are clustered again, and so on for up to ``levels`` levels,
-    while there are four nodes or more and a level has fewer than the one before. A cluster that holds over
-    ``cluster_tokens`` tokens (of four characters) is clustered again by itself; if it comes out whole, its longest
-    members are cut at the end of a sentence to one common length, so that each still has its say. A cluster of one goes
-    up a level as it is. All levels stand in one index (the collapsed tree), on one scale.
+    while there are four nodes or more and a level has fewer than the one before. A cluster of more than
+    ``cluster_tokens`` tokens (of four characters) is clustered again by itself; if it stays whole, its longest members
+    are cut at the end of a sentence to one common length. A cluster of one goes up a level unchanged. All levels are in
+    one index (the collapsed tree), on one scale.
 
-    Helps when a question is about a whole document or section rather than one passage; a summary takes a place
-    that a chunk would have had. Costs one call a cluster, once a corpus: about one for four to seven chunks.
+    Helps when a question is about a whole document or section rather than one passage; a summary takes the place of a
+    chunk. Costs one call a cluster, once a corpus: about one for four to seven chunks.
 
-    Against the paper: its UMAP is replaced by principal components, the same on every machine; it is there as
-    ``reduction="umap"``, for which ``pip install 'ragsmith[umap]'`` is needed. Its full covariances
-    with up to n - 1 components find clusters in a few dozen chunks even where there are none; they are kept as
-    ``covariance="full"``. The published code walks the tree from its top by default, though the paper reports the
-    collapsed tree, and then sorts two scales together: walking is left out. It makes no node where it finds a single
-    cluster, which is what most documents of a few dozen chunks are: here ``cluster_tokens`` splits it, and a cluster
-    that is all there is becomes the root. It cuts a cluster's text at 8,000 characters (``cluster_tokens=2000``) and
-    loses what is behind.
+    Differences from the paper: principal components replace its UMAP, as they are the same on every machine;
+    ``reduction="umap"`` needs ``pip install 'ragsmith[umap]'``. Its full covariances with up to n - 1 components find
+    clusters in a few dozen chunks even where there are none (``covariance="full"``). The published code walks the tree
+    from its top by default and sorts two scales together, though the paper reports the collapsed tree: walking is left
+    out. It makes no node if it finds a single cluster, as in most documents of a few dozen chunks: here
+    ``cluster_tokens`` splits it, and a cluster of everything becomes the root. It truncates the text of a cluster at
+    8,000 characters (``cluster_tokens=2000``).
     """
     leaves: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:

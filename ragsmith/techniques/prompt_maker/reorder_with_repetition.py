@@ -15,7 +15,7 @@ def reorder_with_repetition(question: Question, passages: Passages, *, n: Count 
     the same passage. This is what the RAGSmith code does under the name of reordering; `long_context_reorder` shows
     each passage once.
 
-    The embedded model reads a sentence once, wherever and how often it stands: with it answers are those of `listing`.
+    The embedded model reads a repeated sentence once: with it answers are those of `listing`.
     """
     shown = passages + passages[:n][::-1]
     return Prompt(numbered(passage.text for passage in shown), shown)

@@ -99,15 +99,16 @@ def compositional_router(
 ) -> Hits:
     """Search plainly, with an imagined passage or with a broader question, whichever is predicted to score best.
 
-    Helps when the form of a question tells which strategy suits it, and there are questions enough to learn that from:
-    34 features are fitted. Costs one search, one embedding of the question and of each of 20 hits, and the call of
-    ``dual_path`` or ``step_back`` where it goes there; fitting costs both calls for every calibration question.
+    Helps when the form of a question determines the best strategy and there are enough questions to learn that from: 34
+    features are fitted. Costs one search, one embedding of the question and of each of 20 hits, and the call of
+    ``dual_path`` or ``step_back`` where that is chosen; fitting costs both calls for every calibration question.
 
     A ridge regression (penalty ``alpha``) for each strategy predicts nDCG@10 from the first word, question mark,
     breadth, comparison, names, length, clauses, six statistics of the distances of the first hits, and the first eight
-    principal components of the question's vector. Ties go to the strategy that is best on average. Against the paper:
-    there it was cross-fitted on the labels of the very split that scores it, the test split included; here the test
-    split is never learned from.
+    principal components of the question's vector. Ties go to the strategy that is best on average.
+
+    Differences from the paper: it was cross-fitted on the labels of the split that it was scored on, including the test
+    split; here the test split is never used for fitting.
     """
     plain = search((question.text,))[0]
     features = (

@@ -132,22 +132,22 @@ def crag(
     max_characters: Count = 500,
     depth: Count = 20,
 ) -> Hits:
-    """Search, have the first hits judged from 1 to 100, and where they score too low search once more.
+    """Search, have the first hits judged from 1 to 100, and search again with a rewritten query if the score is low.
 
-    Helps when some questions miss the documents' words: only those are rewritten. Costs 1 call where the evidence is
-    good enough and up to 4 (judge, rewrite, judge the new list and the merged one) where it is not; where nothing was
-    found, only the rewriting. At most one rewriting, and 2 searches.
+    Helps when some questions lack the documents' words: only those are rewritten. Costs 1 call if the evidence is good
+    enough and up to 4 if it is not (judge, rewrite, judge the new list and the merged one); if nothing was found, only
+    the rewriting. At most one rewriting and 2 searches.
 
-    What is too low is below ``lower``; or, ``fitted``, what tells best on search questions that none of the hits that
-    the judge saw is relevant, which costs its call for each of them. What 25 means depends on who judges: the embedded
-    judge, which takes a share of words for its score, gives next to no question of some corpora so little.
+    A score is low if it is below ``lower`` or, ``fitted``, below the threshold that best separates search questions
+    with and without a relevant hit among those judged, which costs a judgement for each of them. The meaning of 25
+    depends on the judge: the embedded one, whose score is a share of words, rarely goes below it on some corpora.
 
-    Against the paper: ``merge_rerank`` fuses the old and the new list by reciprocal rank, returns whichever of old, new
-    and merged list the judge scores best, the old one on a tie, and leaves its order to the reranking that follows.
-    ``replace`` is the code of the HetDocQA study (Singh et al.), which returns the new list unseen and was measured to
-    do harm. Its second threshold, 60, is left out, as it keeps the list on both sides; ``lower`` may be 60. Yan et al.
-    also refine what is found and search the web, which is not done here. A judgement that cannot be read is asked for
-    again and then fails the question; the study's code takes it for 100.
+    Differences from the paper: ``merge_rerank`` fuses the old and the new list by reciprocal rank and returns the list
+    of the three that the judge scores best, the old one on a tie; reranking is left to the next stage. ``replace``, the
+    code of the HetDocQA study (Singh et al.), returns the new list without judging it and was measured to do harm. Its
+    second threshold, 60, keeps the list on both sides and is left out; ``lower`` may be 60. Yan et al. also refine the
+    passages and search the web, which is not done here. An unreadable judgement is requested again and then fails the
+    question; the study's code takes it as 100.
     """
     enough = lower if threshold == GIVEN else fitted.numbers["lower"]
 

@@ -103,7 +103,7 @@ def decomposition(
 ) -> Hits:
     """Search with the question and up to ``n`` simpler ones it consists of, and combine the scores.
 
-    Helps when the evidence lies in several places. Costs one call and a search for each part; a question of one clause
+    Helps when the evidence is in several places. Costs one call and a search for each part; a question of one clause
     is searched as it is. The question keeps the share ``weight`` of the score, as a part alone can lose what it was
     about.
     """

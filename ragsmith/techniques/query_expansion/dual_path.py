@@ -22,7 +22,7 @@ def dual_path(
 
     Against the paper: the same, but the score has a scale of its own, ``rrf``, where the study's code went on to sort
     it together with similarities. `hyde` with ``keep_question`` and ``rrf`` is the same under another name; with
-    ``convex`` it is not, and is what the space `seeds` has beside this.
+    ``convex`` it is not; the space `seeds` has both.
     """
     imagined = language_model.run(IMAGINE, question=question.text)
     fuse = partial(reciprocal_rank_fusion, constant=constant)

@@ -112,24 +112,24 @@ def entropy_router(
     nearest: Count = 20,
     depth: Count = 20,
 ) -> Hits:
-    """Search plainly; where the distances of the best hits leave it undecided which is meant, search otherwise.
+    """Search plainly, or otherwise if the distances of the best hits do not single out a few of them.
 
-    Helps when an ambiguous question can be told by its hits, of which there is no evidence: in the paper's own data the
-    entropy says next to nothing about which strategy wins (rank correlation 0.1). Costs one search, one embedding a
-    hit, and the call of ``dual_path`` or ``step_back`` where it goes there. The entropy (nats) of the softmax of
-    ``-distance / temperature`` over the ``nearest`` hits (squared L2) is below ``low``: the plain hits; below ``high``:
-    ``dual_path``; else, or without any hit: ``step_back``. It is at most the logarithm of the number of hits, so a
-    search that finds fewer than 14 never reaches the default ``high``.
+    Helps when ambiguous questions can be recognised by their hits, for which there is no evidence: in the paper's own
+    data the entropy hardly correlates with the best strategy (rank correlation 0.1). Costs one search, one embedding a
+    hit, and the call of ``dual_path`` or ``step_back`` where that is chosen. If the entropy (nats) of the softmax of
+    ``-distance / temperature`` over the ``nearest`` hits (squared L2) is below ``low``, the plain hits are returned;
+    below ``high``, those of ``dual_path``; else, or without hits, those of ``step_back``. It is at most the logarithm
+    of the number of hits, so a search with fewer than 14 never reaches the default ``high``.
 
-    ``thresholds`` are those ``given``, or fitted on search questions, which costs both calls for each of them: over all
-    pairs for the highest mean nDCG@10 (``ndcg``), or, as in the paper's code, for the most questions on which router
-    and oracle agree (``agreement``). With ``multi_hop`` a question that would be broadened, and that compares or has
-    two names of three letters or more after its first word, is decomposed instead: the paper raises this flag, and does
-    not say what follows from it.
+    ``thresholds`` are ``given``, or fitted on search questions, which costs both calls for each of them: over all pairs
+    for the highest mean nDCG@10 (``ndcg``) or, as in the paper's code, for the most questions on which router and
+    oracle agree (``agreement``). With ``multi_hop`` a question that would be broadened, and that compares or has two
+    names of three letters or more after its first word, is decomposed instead: the paper sets this flag without a
+    consequence.
 
-    Against the paper: ``temperature=1.0`` with the ``given`` 1.8 and 2.6 is as published, where thresholds were said to
-    be fitted and were not. Distances of unit vectors differ so little that every question is then near the maximum,
-    log 20 = 3.0, and goes to ``step_back``. At 0.05 all three are chosen. Its code tries 40 thresholds.
+    Differences from the paper: it claims fitted thresholds and uses ``temperature=1.0`` with the ``given`` 1.8 and 2.6.
+    Distances of unit vectors differ so little that every question is then near the maximum, log 20 = 3.0, and goes to
+    ``step_back``. At 0.05 all three are chosen. Its code tries 40 thresholds.
     """
     if temperature <= 0 or low > high or nearest < 1:
         raise ValueError(

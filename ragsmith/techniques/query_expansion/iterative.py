@@ -72,13 +72,13 @@ def iterative(
 ) -> Hits:
     """Search again ``rounds`` times with the question and a note on the best hits so far, and fuse all rankings.
 
-    Helps when what is found first says what to look for next. Costs ``rounds`` calls and ``rounds`` + 1 searches
-    whatever the question; fewer only where a note is the same as before, so that nothing would change any more. The
-    note says what the hits so far tell and lack, and like ITER-RETGEN's generation is searched with the question.
+    Helps when the first hits name what to search for next. Costs ``rounds`` calls and ``rounds`` + 1 searches for each
+    question; fewer only if a note is the same as before. The note contains what the hits say and what is missing, and
+    is searched with the question, as ITER-RETGEN does with its generation.
 
-    Against the paper: it reads the last round's hits and returns them; here each round reads the best of all rounds,
-    and all rankings are fused by reciprocal rank, the question's among them, so a note that strays does not lose what
-    was found. It is SRR without a controller: the baseline that says what judging the evidence is worth.
+    Differences from the paper: it reads and returns the hits of the last round; here each round reads the best of all
+    rounds, and all rankings are fused by reciprocal rank, including that of the question, so that an unrelated note
+    loses nothing. It is SRR without a controller, the baseline for the value of judging evidence.
     """
     queries = [question.text]
     rankings = [search((question.text,))[0][:depth]]

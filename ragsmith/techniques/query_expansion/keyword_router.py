@@ -46,15 +46,15 @@ def keyword_router(
 ) -> Hits:
     """Search plainly, with an imagined passage or with a broader question, by the words of the question.
 
-    Helps when questions differ in kind and calls are dear. Costs no call, or the one of the strategy it chooses:
+    Helps when questions differ in kind and calls are expensive. Costs no call, or that of the strategy it chooses:
     ``dual_path`` or ``step_back``.
 
-    Against the paper: its rule (``as_printed``) sends whatever has a question mark or begins with a question word to
-    ``dual_path``, which in a set of questions is every one of them. ``corrected`` ignores the mark and reads the
-    question word: who, when, where, which and how many ask for one fact, which a language model can only make up and
-    the question's own words find; so do questions for yes or no. Why, how and what ask for an explanation, in words
-    that an imagined passage shares and the question does not. In both a word of breadth (overview, compare, all, ...)
-    means ``step_back``; corrected, only where it is asked: in the last sentence, and not as "at all".
+    Differences from the paper: its rule (``as_printed``) chooses ``dual_path`` for every question mark or initial
+    question word, which in a set of questions is all of them. ``corrected`` ignores the mark and uses the question
+    word: who, when, where, which and how many ask for one fact, which the question's own words find and a language
+    model can only invent; so do questions for yes or no. Why, how and what ask for an explanation, whose words an
+    imagined passage shares. In both a word of breadth (overview, compare, all, ...) means ``step_back``; corrected,
+    only in the last sentence, and not in "at all".
     """
     strategy = correct(question.text) if rule == "corrected" else as_printed(question.text)
     return searched_by(strategy, question, search, language_model=language_model, depth=depth)

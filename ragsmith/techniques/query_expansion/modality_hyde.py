@@ -65,7 +65,7 @@ def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Write a snippet from the code that the feedback holds: its lines nearest to the question, and their identifiers.
 
     Identifiers are also written as the words they consist of, which is how code is matched with plain language (Caprile
-    and Tonella 1999). Where the feedback holds no code, a function named after the question's words calls what
+    and Tonella 1999). If the feedback has no code, a function named after the question's words calls what
     pseudo-relevance feedback adds to them.
     """
     content = [word for word in content_words(question) if word.isidentifier()]
@@ -120,7 +120,7 @@ def table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Write rows as ``column: value`` from the tables that the feedback holds, those nearest to the question.
 
     Cells are paired with the header of their column, as tables are made searchable text (Chen et al. 2020). Where the
-    feedback holds no table, the question's words are the columns, and the words and figures of the feedback the values.
+    feedback has no table, the question's words are the columns, and the words and figures of the feedback the values.
     """
     feedback = model.feedback(question, FEEDBACK)
     rows = tuple(dict.fromkeys(row for text in feedback for row in _rows(text)))
@@ -186,15 +186,14 @@ def modality_hyde(
 ) -> Hits:
     """Search with the question and with its answer imagined as prose, as code and as a table, and fuse the rankings.
 
-    Helps when a corpus mixes prose with code and tables, which words of prose do not find. Costs 3 calls and 4 searches
-    at most; where the model says that a modality cannot answer, its hypothesis is left out.
+    Helps when a corpus mixes prose with code and tables, which words of prose do not find. Costs 3 calls and at most 4
+    searches; a hypothesis is left out if the model replies that its modality cannot answer.
 
-    Against the paper: it takes a chunk's best score over the searches (``max``) on any scale. Scores of different
-    queries can be compared where they are cosines; on any other scale ``max`` compares how far a chunk stands out from
-    its list. By default rankings are fused by reciprocal rank: with ``max`` the hypotheses, which are longer than the
-    question, outvote it, and on the bundled questions, which prose answers, that falls below a search with the question
-    alone. The study's own numbers put the method below HyDE with the question and below its control, `multi_prose`:
-    compare it with both.
+    Differences from the paper: it takes the best score of a chunk over the searches (``max``) on any scale. Scores of
+    different queries are comparable only if they are cosines; on other scales ``max`` compares scores normalised within
+    their lists. The default is reciprocal rank fusion: with ``max`` the hypotheses, which are longer than the question,
+    outvote it, which on the bundled questions is worse than a search with the question alone. In the study's own
+    numbers the method is below HyDE with the question and below its control, `multi_prose`: compare it with both.
     """
     imagined = [language_model.run(task, question=question.text) for task in (IMAGINE, CODE, TABLE)]
     return search_hypotheses(question.text, imagined, search, fusion)[:depth]

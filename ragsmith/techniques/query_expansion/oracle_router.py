@@ -38,14 +38,14 @@ def oracle_router(
 ) -> Hits:
     """Search in the way whose hits score best on ``metric`` by the gold labels.
 
-    For analysis only: it says how much routing among plain search, ``dual_path`` and ``step_back`` could gain, and no
-    pipeline can contain it. Costs the calls of both. ``metric`` is taken of the hits that this stage returns: nDCG,
+    For analysis only: it bounds the gain of routing among plain search, ``dual_path`` and ``step_back``, and no
+    pipeline can contain it. Costs the calls of both. ``metric`` is computed on the hits that this stage returns: nDCG,
     recall and success of the first 10, average precision and reciprocal rank of all. A tie goes to ``ties`` if that is
     among the best, else to the cheaper; a question without gold goes to ``ties``.
 
-    Against the paper: it bounds only its own metric. The paper presents its oracle on nDCG as a bound on answer F1,
-    where it lies below a fixed strategy. Its ties, most of its questions, go to the plain search; set ``ties`` to the
-    best fixed strategy. The best of three noisy scores is too high: compare with an oracle over three runs of one.
+    It bounds only its own metric. The paper presents its oracle on nDCG as a bound on answer F1, where it is below a
+    fixed strategy. Its ties, most of its questions, go to the plain search; set ``ties`` to the best fixed strategy.
+    The best of three noisy scores is too high: compare with an oracle over three runs of one strategy.
     """
     order = (ties, *(strategy for strategy in STRATEGIES if strategy != ties))
     if not gold.relevant:

@@ -64,7 +64,7 @@ def rag_fusion(
     """Search with the question and ``n`` related ones, and fuse the rankings by reciprocal rank.
 
     Helps when an answer has several sides. Costs one call and ``n`` more searches. The list is cut at ``depth``; the
-    RAGSmith code hands on all 80 to 130 chunks, and asks for the same queries as its multi-query.
+    RAGSmith code returns all 80 to 130 chunks, and uses the queries of its multi-query.
     """
     related = language_model.run(RELATE, question=question.text, n=n)[:n]
     fuse = partial(reciprocal_rank_fusion, constant=constant)

@@ -297,26 +297,25 @@ def srr(
 ) -> Hits:
     """Search until a controller finds the evidence sufficient, each time with the most probable reformulation.
 
-    Helps when some questions need another query and most do not: only those cost more. Costs 1 call where the first
-    search suffices; else a verdict for each search and a sampling of five candidates before each further one, with 3
-    reformulations 7 calls and 4 searches at most (5 calls with ``decompose``, which samples once).
+    Helps when a few questions need another query. Costs 1 call if the first search suffices, else a verdict for each
+    search and a sampling of five candidates for each reformulation: at most 7 calls and 4 searches with 3
+    reformulations (5 calls with ``decompose``, which samples once).
 
-    Evidence suffices where the controller is ``sufficient`` sure of it, and the loop ends where the stopping rule falls
-    below ``tau``. Of these the paper says nothing; with the ``fitted`` controller they are learned on search questions,
-    each of which costs a verdict and the samplings of a whole budget: from which word on all that is relevant stood
-    among the passages shown, and below which change no later search found anything new. The embedded controller gives
-    a share, which means little before it is fitted; a chat model says yes or no.
+    Evidence suffices if the controller's confidence is at least ``sufficient``; the loop also ends if the stopping
+    criterion falls below ``tau``. The paper gives neither value. With the ``fitted`` controller both are learned on
+    search questions, each of which costs a verdict and the samplings of all reformulations: the confidence from which
+    the passages shown contain all that is relevant, and the change below which no later search found anything new. The
+    embedded controller returns a share, which has to be fitted; a chat model answers yes or no.
 
-    Against the paper: its algorithm has no bound, here ``reformulations`` is one. Its stopping rule, ``as_printed``,
-    stops where the hits changed and goes on where they did not; ``corrected`` stops when ``1 - Sim + beta * |change of
-    Conf|`` falls below ``tau``, with Sim the Jaccard index of the hits, and Conf the mean of the five best min-max
-    normalised scores, both of which the paper leaves open. Its prompt for candidates sees the question alone and asks
-    for sub-questions (``decompose``), so a fragment takes the place of the question; ``reformulate`` shows last query
-    and hits as well, and asks for whole questions. What is kept without a verdict of sufficiency is ``last`` in the
-    paper; by default it is the union of all searches by reciprocal rank, since the last query is the one furthest from
-    the question: on the bundled questions ``last`` falls below it, and below no expansion, with every retrieval tried;
-    ``best_conf``, the list of highest Conf, with vectors and with BM25. An unreadable verdict is asked for again and
-    then fails the question; it is not taken for ``Sufficient``.
+    Differences from the paper: its loop is unbounded, here ``reformulations`` bounds it. Its stopping rule,
+    ``as_printed``, stops if the hits changed; ``corrected`` stops if ``1 - Sim + beta * |change of Conf|`` is below
+    ``tau``, where Sim is the Jaccard index of the hits and Conf the mean of the five best min-max normalised scores,
+    which the paper leaves open. Its prompt for candidates contains only the question and asks for sub-questions
+    (``decompose``), so that a fragment replaces the question; ``reformulate`` also contains the last query and its hits
+    and asks for whole questions. Without sufficient evidence the paper returns the hits of the ``last`` search; the
+    default is the reciprocal rank fusion of all, as the last query is furthest from the question. On the bundled
+    questions ``last`` is worse than that, and than no expansion, with every retrieval; ``best_conf``, the hits of
+    highest Conf, with vectors and BM25. An unreadable verdict is requested again and then fails the question.
     """
 
     if controller == FITTED:

@@ -40,9 +40,8 @@ _LABEL = re.compile(
 def permutation(reply: str, n: int) -> Order:
     """Read a ranking of ``n`` passages, such as ``[2] > [3] > [1]`` or ``2, 3, 1``.
 
-    Passages that are not named come last, in their old order: a model that names the helpful ones has said that much,
-    and no more. Among prose, though, only a full ranking counts: another may be an example or a part of the reasoning.
-    A reply that contradicts itself says nothing.
+    Passages that are not named come last, in their old order. Among prose only a full ranking counts, as another may be
+    an example or a part of the reasoning. A reply that contradicts itself is refused.
 
     Raises:
         ValueError: not exactly one line is a ranking, or it names a passage twice or one that does not exist, or it

@@ -52,25 +52,24 @@ def graph_ppr(
 
     The graph joins chunks that follow each other, whose cosine is above ``threshold`` (for each its ``neighbours``
     nearest), that name the same section, figure or source of their document, or of which one uses what the other
-    defines, by the syntax tree of a Python file; chunks of other code are joined where they share an identifier. A
-    walk begins at the ``seeds`` best hits, by score, and goes back to them with the probability ``restart`` at each of
-    20 steps (personalised PageRank, Haveliwala 2002). Helps when evidence stands next to what the question's words
-    find: the sentence after, the section referred to. Costs one embedding a query; the graph needs no call.
+    defines, by the syntax tree of a Python file; chunks of other code are joined if they share an identifier. A walk
+    starts at the ``seeds`` best hits, by score, and returns to them with the probability ``restart`` at each of 20
+    steps (personalised PageRank, Haveliwala 2002). Helps when evidence is next to what the question's words find: the
+    following sentence, the section referred to. Costs one embedding a query; the graph needs no call.
 
-    All chunks are then on one scale, and up to ``k + budget`` are returned, so nothing that hybrid search found is
-    lost. ``blended`` scores them by ``weight`` x PageRank + (1 - ``weight``) x score of hybrid search, both min-max
-    scaled; an added chunk has 0 of the latter, and comes within the first ``k`` where the walk is sure of it.
-    ``reserved`` leaves the last places of the first ``k`` to what was added, by PageRank, with the score of the
-    candidate before them: so a reranker that reads ``k`` reads all of it, and decides. In a dense graph a walk is
-    confined to the neighbourhood of its seeds: on 10,000 chunks never at the threshold 0.7, and at 0.5 this changed 1
-    addition in 180.
+    All chunks are on one scale, and up to ``k + budget`` are returned, so that nothing of hybrid search is lost.
+    ``blended`` scores them by ``weight`` x PageRank + (1 - ``weight``) x score of hybrid search, both min-max scaled;
+    an added chunk has 0 of the latter. ``reserved`` puts the added chunks, by PageRank, in the last places of the first
+    ``k``, with the score of the candidate before them, so that a reranker that reads ``k`` reads all of them. In a
+    dense graph a walk is limited to the neighbourhood of its seeds: on 10,000 chunks never at the threshold 0.7, and at
+    0.5 this changed 1 addition in 180.
 
-    Against the paper: it gives added chunks the score 0, so that only a reranker can raise them. With ``weight=0`` that
-    is so here, and they stand behind the depth of a reranker that reads ``k``, which leaves hybrid search alone;
-    ``reserved`` is what is meant. It starts from all candidates alike, knows no weights of edges, and in the runs
-    reported had no edges by order or code, while any two documents with a "Figure 1" were joined; here order is the
-    document's, references stay within it, similarity is the weight of its edges, and a dead end leads back to the
-    seeds. Its learned refinement of vectors (GraphSAGE) influenced no result but one, and is left out.
+    Differences from the paper: it gives added chunks the score 0, so that only a reranker can raise them, but (as with
+    ``weight=0`` here) they come after the depth that a reranker reads; ``reserved`` is what it intends. It starts from
+    all candidates alike, has no weights of edges, and in the runs reported had no edges by order or code, while any two
+    documents with a "Figure 1" were joined; here order is the document's, references stay within it, similarity is the
+    weight of its edges, and a dead end leads back to the seeds. Its learned refinement of vectors (GraphSAGE)
+    influenced only one result, and is left out.
     """
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []

@@ -51,24 +51,23 @@ def nest(
 ) -> Rankings:
     """Find the ``k`` chunks that rank best over the scopes document, section and chunk.
 
-    Each scope ranks the chunks of the whole corpus and returns as many as its budget; a chunk's ranks are its survival
-    profile, which its hit carries. Scores are hybrid: BM25 has the share ``weight``, cosine the rest, each scaled by
-    ``norm`` over the best 3 x the largest budget of its side. A document or section is the text of its chunks and the
-    mean of their vectors. ``mean_all`` is the mean of 1/rank over all scopes, 0 where a chunk is lost; ``rrf60`` sums
-    1/(60 + rank); ``depth_weighted`` is the mean of 1/rank weighted 1, 2, 3 from the coarsest scope. Helps when a
-    chunk's document says what it is about better than the chunk itself. Costs one embedding a query.
+    Each scope ranks the chunks of the whole corpus and returns as many as its budget; the ranks of a chunk are its
+    survival profile, which its hit has. Scores are hybrid: BM25 has the share ``weight``, cosine the rest, each scaled
+    by ``norm`` over the best 3 x the largest budget of its side. A document or section is the text of its chunks and
+    the mean of their vectors. ``mean_all`` is the mean of 1/rank over all scopes, 0 where a chunk is lost; ``rrf60``
+    sums 1/(60 + rank); ``depth_weighted`` is the mean of 1/rank weighted 1, 2, 3 from the coarsest scope. Helps when
+    the document of a chunk shows its subject better than the chunk itself. Costs one embedding a query.
 
-    Against the paper: it averages over the scopes where a chunk was found (``mean_present``, as published), so losing
-    it costs nothing, and rank 1 at any one scope scores 1.0 and cannot be beaten; its own example puts the passage that
-    only the coarsest scope returned first. How a chunk gets a rank among documents is not said: with ``context_rank``
-    the share ``context`` of its score there is its document's and the rest its own; with ``inherit`` it takes its
-    document's rank, as all its siblings do. ``nested`` lets a scope see only what the coarser one returned, as the
-    definition has it and the algorithm has not. Scopes that would be copies of each other count once, and a summary is
-    a document of its own.
+    Differences from the paper: it averages over the scopes where a chunk was found (``mean_present``, as published), so
+    that losing it costs nothing, and rank 1 at one scope scores 1.0 and cannot be beaten; its own example ranks the
+    passage first that only the coarsest scope returned. It does not define the rank of a chunk among documents: with
+    ``context_rank`` the share ``context`` of its score there is its document's and the rest its own; with ``inherit``
+    it has its document's rank, as all its siblings have. ``nested`` restricts a scope to what the coarser one returned,
+    as in the definition but not in the algorithm. Identical scopes count once, and a summary is a document of its own.
 
     Equal survival is ordered by the number of scopes (more first), the best rank, the rank at the deepest scope where
     the chunk was found, and its id. So that this order is also that of scores and ids, each chunk of such a tie scores
-    1e-15 less than the one before; scores are rounded to 9 decimals before that, so no tie reaches the next score.
+    1e-15 less than the one before; scores are rounded to 9 decimals before, so that no tie reaches the next score.
     """
     if not index.keys:
         return tuple(() for _ in queries)

@@ -56,25 +56,23 @@ def sscc_pool(
     pool: Count = 60,
     k: Count = 20,
 ) -> Rankings:
-    """Pool what vectors, words and the entity graph find, and keep what reaches the threshold of its own scale.
+    """Pool the hits of vectors, words and the entity graph, and keep those that reach the threshold of their own scale.
 
-    Helps when a source finds nothing useful for some questions, which a fusion of ranks cannot see: its first hit
-    counts there as much as any other. Costs an embedding a query, and a call where nothing is accepted. Each source
-    gives ``pool`` hits with its own score: cosine, BM25, evidence in the graph. A hit stays if score >= tau(scale); a
-    scale without threshold keeps all. Where none stays, the query is rewritten once and searched again
-    (``query_again``); where none stays then, the first pool is taken whole. What was accepted is fused, with ``convex``
-    by scores that are min-max scaled in their list (vectors and words 0.4 each, the graph 0.2), else by reciprocal
-    rank.
+    Helps when a source finds nothing useful for some questions, which a fusion of ranks cannot recognise. Costs an
+    embedding a query, and a call if nothing is accepted. Each source returns ``pool`` hits with its own score: cosine,
+    BM25, evidence in the graph. A hit is kept if score >= tau(scale); a scale without threshold keeps all. If none is
+    kept, the query is rewritten once and searched again (``query_again``); if none is kept then, the first pool is
+    returned. Accepted hits are fused by scores that are min-max scaled in their list (``convex``; vectors and words 0.4
+    each, the graph 0.2), or by reciprocal rank.
 
     ``thresholds`` are fitted on search questions: ``recall``, the highest that keep 95 % of the relevant hits of a
     source, was the best of the three objectives on search questions of six data sets, with ``convex`` and a ``pool`` of
-    60. The other two are far stricter, as nearly all hits are useless: balanced accuracy, and F2.
+    60. Balanced accuracy and F2 are far stricter, as nearly all hits are useless.
 
-    Against the paper: its acceptance follows a reranker, which has put all scores on one scale, so there is nothing
-    left to calibrate by source; and it was never fitted. Here it stands before, where scales meet. ``published`` are
-    the constants of its code: 0.5 for 1 / (1 + squared L2), which a pair of unit vectors has whose cosine is 0.5, and
-    none for other sources. Its formula tau(s) = tau_0 (1 + alpha [s is bi-encoder]) has two numbers that are nowhere
-    given; two thresholds are two numbers, too.
+    Differences from the paper: its acceptance follows a reranker, which has put all scores on one scale, so that there
+    is nothing to calibrate by source, and it was never fitted. ``published`` are the constants of its code: 0.5 for 1 /
+    (1 + squared L2), which a pair of unit vectors has whose cosine is 0.5, and none for other sources. Its formula
+    tau(s) = tau_0 (1 + alpha [s is bi-encoder]) has two numbers that it does not give.
     """
     taus = PUBLISHED if thresholds == "published" else fitted.numbers["thresholds"]
     rankings: list[Hits] = []

@@ -48,15 +48,6 @@ def went(search, numbers=None, question=QUESTION, **parameters):
 # --- the entropy -----------------------------------------------------------------------------------------------------
 
 
-def test_limits_of_the_entropy():
-    assert softmax_entropy([0.7] * 20, 0.05) == pytest.approx(math.log(20))
-    assert softmax_entropy([0.1, *[1.9] * 19], 0.02) == 0
-    assert softmax_entropy([0.4], 1.0) == 0
-    assert softmax_entropy([], 1.0) == 0
-    assert softmax_entropy([0.3, 0.3, 3.9], 0.01) == pytest.approx(math.log(2))
-    assert math.copysign(1, softmax_entropy([0.4], 1.0)) == 1
-
-
 @given(st.lists(st.floats(0, 4), min_size=1, max_size=20), st.sampled_from([0.02, 0.05, 1.0]))
 @settings(max_examples=80)
 def test_the_entropy_is_that_of_the_softmax(values, temperature):
@@ -77,28 +68,27 @@ def test_distances_are_squared_euclidean():
 # --- the routes ------------------------------------------------------------------------------------------------------
 
 
-def test_one_near_hit_few_and_many(search):
-    far = [100.0] * 16
-    assert went(search(at(1, *far))) == "plain"
-    assert went(search(at(*[1.0] * 9, *far))) == "imagine_passage"  # log 9 = 2.2
-    assert went(search(at(*[1.0] * 20))) == "broader_question"  # log 20 = 3.0
+FAR = [100.0] * 16
+WIDE = [25 + 2 * i for i in range(20)]  # distances from 0.19 to 1.1, wider than the paper's
+TWO = math.log(2)
 
 
-def test_the_thresholds_are_half_open(search):
-    two = softmax_entropy([1.0, 1.0], 1.0)
-    assert went(search(at(5, 5)), low=two, high=two + 1) == "imagine_passage"
-    assert went(search(at(5, 5)), low=0.0, high=two) == "broader_question"
-
-
-def test_at_the_published_temperature_everything_is_undecided(search):
-    found = at(*(25 + 2 * i for i in range(20)))  # distances from 0.19 to 1.1, wider than the paper's
-    assert went(search(found), temperature=1.0) == "broader_question"
-    assert softmax_entropy(distances(QUESTION, found, AngleEmbedder()), 1.0) > 2.9
-    assert went(search(found)) != "broader_question"
-
-
-def test_only_the_nearest_count(search):
-    assert went(search(at(*[1.0] * 20)), nearest=4) == "plain"
+@pytest.mark.parametrize(
+    ("angles", "parameters", "task"),
+    [
+        ([1.0, *FAR], {}, "plain"),
+        ([*[1.0] * 9, *FAR], {}, "imagine_passage"),  # log 9 = 2.2
+        ([1.0] * 20, {}, "broader_question"),  # log 20 = 3.0
+        ([1.0] * 20, {"nearest": 4}, "plain"),
+        ([5.0, 5.0], {"low": round(TWO, 9), "high": 1.0}, "imagine_passage"),  # thresholds are half open
+        ([5.0, 5.0], {"low": 0.0, "high": round(TWO, 9)}, "broader_question"),
+        (WIDE, {"temperature": 1.0}, "broader_question"),  # as published, everything is undecided
+        (WIDE, {}, "plain"),
+        ([], {}, "broader_question"),
+    ],
+)
+def test_the_entropy_of_the_nearest_hits_decides(search, angles, parameters, task):
+    assert went(search({"0": at(*angles), "20": at(3)}), **parameters) == task
 
 
 def test_the_plain_hits_are_searched_once_and_cut(search):
@@ -108,11 +98,6 @@ def test_the_plain_hits_are_searched_once_and_cut(search):
     )
     assert kept == at(1, *[100.0] * 9)[:3]
     assert results.calls == [("0",)]
-
-
-def test_a_search_without_hits_is_broadened(search):
-    assert went(search({"20": at(3)})) == "broader_question"
-    assert went(search(())) == "broader_question"
 
 
 def test_wrong_parameters_are_refused(search):
