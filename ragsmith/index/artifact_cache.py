@@ -22,14 +22,14 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ from numpy.typing import NDArray
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
 from ragsmith.text.writing import sync_folder
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Of the files; a volume of another format is left where it is, for the ragsmith that wrote it."""
@@ -51,6 +53,7 @@ _FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f
 _LEFT = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
 """What killed processes leave in a family's folder: half a volume, before or after its time."""
 _LOOKED_THROUGH = 4
+_COPIED_ROWS = 8_192
 _ABANDONED_SECONDS = 3600
 """So long after its last change, a draft belongs to a process that is gone."""
 
@@ -93,10 +96,6 @@ class ArtifactEntry:
     used: float
 
 
-class ArtifactRefused(ValueError):
-    """A volume is not what it should be; the message says in what way."""
-
-
 class ArtifactCache:
     """Volumes in ``folder``, up to ``most`` bytes in all."""
 
@@ -114,7 +113,7 @@ class ArtifactCache:
 
     def recent(self, address: ArtifactKey) -> Iterator[Artifact]:
         """Volumes of the same kind and maker, the last used first, a few: what ``address`` may take parts from."""
-        places = sorted(self._places(address.family), key=_used, reverse=True)
+        places = sorted(self._places(address.family), key=lambda place: _state(place)[1], reverse=True)
         for place in places[:_LOOKED_THROUGH]:
             found = self._opened(place, None)
             if found is not None and (found.address.kind, found.address.made_by) == (address.kind, address.made_by):
@@ -152,7 +151,7 @@ class ArtifactCache:
         found = []
         for place in self._places():
             with suppress(OSError, ValueError):
-                found.append(ArtifactEntry(_manifest(place)[0], _size(place), _used(place)))
+                found.append(ArtifactEntry(_manifest(place)[0], _size(place), _state(place)[1]))
         return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
 
     def _places(self, family: str = "*") -> Iterator[Path]:
@@ -162,17 +161,17 @@ class ArtifactCache:
                     yield place
 
     def _opened(self, place: Path, address: ArtifactKey | None) -> Artifact | None:
-        folder = _number(place)
+        folder = _state(place)[0]
         try:
             if not place.is_dir():
                 return None
             found, files = _manifest(place)
             if address is not None and found != address:
-                raise ArtifactRefused("it is something else than its name says")
+                raise ValueError("it is something else than its name says")
             arrays = {name: _mapped(place, name, about) for name, about in files.items()}
             _check(place, files, arrays)
         except (OSError, ValueError) as error:
-            if _number(place) == folder:  # else somebody took it off the shelf this moment, or put it there anew
+            if _state(place)[0] == folder:  # else somebody took it off the shelf this moment, or put it there anew
                 self._give_up(place, error)
             return None
         if address is not None:
@@ -203,7 +202,7 @@ class ArtifactCache:
                     shutil.rmtree(left, ignore_errors=True)
         kept = 0
         own = [place for place in self._places() if _is_volume(place)]
-        for place in sorted(own, key=lambda one: (one == newest, _used(one)), reverse=True):
+        for place in sorted(own, key=lambda one: (one == newest, _state(one)[1]), reverse=True):
             kept += _size(place)
             if kept > self._most and place != newest:
                 _remove(place)
@@ -225,6 +224,36 @@ def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:
     """A digest of each text, by which another volume finds its row: shape ``(texts, 16)``."""
     found = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts])
     return np.frombuffer(found, dtype=np.uint8).reshape(-1, 16)
+
+
+def taken_over(
+    rows: NDArray[np.uint8], known: Iterable[tuple[NDArray[np.uint8], T]]
+) -> tuple[list[tuple[T, NDArray[np.int64], NDArray[np.int64]]], NDArray[np.int64]]:
+    """Which of ``rows`` are among those of ``known``: each value with positions in ``rows`` and in its own rows.
+
+    The second value has the positions of rows that none has.
+    """
+    taken = []
+    missing = np.arange(len(rows))
+    for others, value in known:
+        places = found_in(rows[missing], others)
+        if (there := places >= 0).any():
+            taken.append((value, missing[there], places[there]))
+        missing = missing[~there]
+        if not len(missing):
+            break
+    return taken, missing
+
+
+def gathered(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]]) -> NDArray[Any]:
+    """An array of ``count`` rows: ``parts`` have arrays, the positions of rows in the result, and in the array."""
+    last = parts[-1][0]
+    found = np.empty((count, last.shape[1]), dtype=last.dtype)
+    for vectors, own, places in parts:
+        for start in range(0, len(own), _COPIED_ROWS):
+            part = slice(start, start + _COPIED_ROWS)
+            found[own[part]] = vectors[places[part]]
+    return found
 
 
 def found_in(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -275,18 +304,19 @@ def _remove(place: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _number(place: Path) -> int:
-    """By which the file system tells this folder from another one in its place; 0 if there is none."""
+def _state(place: Path) -> tuple[int, float]:
+    """The inode of a folder, by which it differs from another one in its place, and its last use; 0 without one."""
     with suppress(OSError):
-        return place.stat().st_ino
-    return 0
+        state = place.stat()
+        return state.st_ino, state.st_mtime
+    return 0, 0.0
 
 
 def _written(place: Path) -> dict[str, Any]:
     """The manifest of a volume, of whatever format."""
     text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
     if end.strip() != _text_digest(text):
-        raise ArtifactRefused(f"{_MANIFEST} is not what was written")
+        raise ValueError(f"{_MANIFEST} is not what was written")
     read: dict[str, Any] = json.loads(text)
     return read
 
@@ -301,7 +331,7 @@ def _is_volume(place: Path) -> bool:
 def _manifest(place: Path) -> tuple[ArtifactKey, dict[str, dict[str, Any]]]:
     read = _written(place)
     if read["format"] != FORMAT:
-        raise ArtifactRefused(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
+        raise ValueError(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
     return ArtifactKey(read["kind"], read["made_by"], read["of"]), read["files"]
 
 
@@ -310,9 +340,9 @@ def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
     try:
         array = np.load(place / f"{name}.npy", mmap_mode=None if empty else "r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ArtifactRefused(f"{name}.npy cannot be read: {error}") from error
+        raise ValueError(f"{name}.npy cannot be read: {error}") from error
     if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
-        raise ArtifactRefused(f"{name}.npy holds {array.dtype.str}{list(array.shape)}, not what was written")
+        raise ValueError(f"{name}.npy holds {array.dtype.str}{list(array.shape)}, not what was written")
     plain: NDArray[Any] = np.asarray(array)
     plain.flags.writeable = False
     return plain
@@ -326,7 +356,7 @@ def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) 
             return
     for name, about in files.items():
         if _bytes_digest(arrays[name]) != about["digest"]:
-            raise ArtifactRefused(f"{name}.npy is not what was written")
+            raise ValueError(f"{name}.npy is not what was written")
     with suppress(OSError):
         draft = place / f"{_SEAL}.{token_hex(4)}"
         draft.write_text(json.dumps(states), encoding="utf-8")
@@ -345,12 +375,6 @@ def _bytes_digest(array: NDArray[Any]) -> str:
 
 def _text_digest(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _used(place: Path) -> float:
-    with suppress(OSError):
-        return place.stat().st_mtime
-    return 0.0
 
 
 def _size(place: Path) -> int:

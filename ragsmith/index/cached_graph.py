@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.digest import fingerprint
-from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, packed, unpacked
+from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey
 from ragsmith.index.entity_graph import EntityGraph, Relation, Triple
 from ragsmith.types import Chunks
 
-_PLAIN = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", "_relations_of"
-"""Attributes that are arrays as they are."""
-
-Postings = Mapping[str, NDArray[np.int64]]
+_ARRAYS = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", "_relations_of"
+"""Attributes that are arrays."""
 
 
 def kept_graph(
@@ -33,7 +31,7 @@ def kept_graph(
 
     ``extractor`` is what reads relations, code and model; ``extracted`` has those of each chunk.
     """
-    code = fingerprint(__name__, "graph_arrays"), fingerprint(__name__, "KeptGraph")
+    code = fingerprint(__name__, "graph_arrays"), fingerprint(__name__, "CachedGraph")
     address = ArtifactKey("entity graph", json.dumps([extractor, *code, unicodedata.unidata_version]), of)
     volume = shelf.read(address)
     if volume is not None:
@@ -47,24 +45,20 @@ def graph_arrays(graph: EntityGraph) -> Arrays:
     """Everything that `EntityGraph` works out, but for the chunks."""
     number = {term: position for position, term in enumerate(graph._of_entity)}
     alike = {key: np.array([number[term] for term in held]) for key, held in graph._of_trigram.items()}
-    postings = {"of_entity": graph._of_entity, "of_relation": graph._of_relation, "of_trigram": alike}
+    postings = {"_of_entity": graph._of_entity, "_of_relation": graph._of_relation, "_spelled_with": alike}
     texts = {
-        "id": [graph.id],
-        "entities": list(graph.entities),
-        "names": list(graph.entities.values()),
+        "id": graph.id,
+        "entities": graph.entities,
         "labels": [relation.label for relation in graph.relations],
-        "sentences": graph._texts,
-        "vocabulary": list(graph._idf),
-        "entity_terms": list(graph._of_entity),
-        "relation_terms": list(graph._of_relation),
-        "trigrams": list(alike),
+        "_texts": graph._texts,
+        "_idf": graph._idf,
+        "terms": {name: list(held) for name, held in postings.items()},
     }
-    found: dict[str, NDArray[np.generic]] = {name: getattr(graph, name) for name in _PLAIN}
-    for name, held in texts.items():
-        found[name], found[f"{name}_ends"] = packed(held)
-    found["idf"] = np.array(list(graph._idf.values()), dtype=np.float64)
-    for name, positions in postings.items():
-        found[name], found[f"{name}_ends"] = _flat(positions)
+    found: dict[str, NDArray[np.generic]] = {name: getattr(graph, name) for name in _ARRAYS}
+    found["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
+    for name, held in postings.items():
+        found[name] = np.concatenate([np.zeros(0, dtype=np.int64), *held.values()])
+        found[f"{name}_ends"] = np.cumsum([len(positions) for positions in held.values()], dtype=int)
     return found
 
 
@@ -72,38 +66,24 @@ class CachedGraph(EntityGraph):
     """An `EntityGraph` that finds exactly what the one finds whose `graph_arrays` these are."""
 
     def __init__(self, chunks: Chunks, arrays: Arrays) -> None:
-        def texts(name: str) -> list[str]:
-            return unpacked(arrays[name], arrays[f"{name}_ends"])
-
-        def postings(terms: str, name: str) -> dict[str, NDArray[np.int64]]:
-            ends = [0, *arrays[f"{name}_ends"].tolist()]
-            return {term: arrays[name][a:b] for term, (a, b) in zip(texts(terms), pairwise(ends), strict=True)}
-
-        [self.id] = texts("id")
+        texts = json.loads(arrays["texts"].tobytes())
+        for name in ("id", "entities", "_texts", "_idf"):
+            setattr(self, name, texts[name])
+        for name in _ARRAYS:
+            setattr(self, name, arrays[name])
+        for name, terms in texts["terms"].items():
+            bounds = pairwise([0, *arrays[f"{name}_ends"].tolist()])
+            setattr(self, name, {term: arrays[name][a:b] for term, (a, b) in zip(terms, bounds, strict=True)})
         self._chunks = tuple(sorted(chunks, key=lambda chunk: chunk.id))
-        self._subject, self._object, self._position, self._lengths, self._degree, self._starts, self._relations_of = (
-            arrays[name] for name in _PLAIN
-        )
-        self._texts = texts("sentences")
-        self.entities = dict(zip(texts("entities"), texts("names"), strict=True))
         self._names = tuple(self.entities)
-        self._idf = dict(zip(texts("vocabulary"), arrays["idf"].tolist(), strict=True))
-        self._of_entity = postings("entity_terms", "of_entity")
-        self._of_relation = postings("relation_terms", "of_relation")
-        self._spelled_with = postings("trigrams", "of_trigram")
         ends = self._subject.tolist(), self._object.tolist(), self._position.tolist()
         self.relations = tuple(
             Relation(self._names[subject], label, self._names[object_], self._chunks[position].id)
-            for label, subject, object_, position in zip(texts("labels"), *ends, strict=True)
+            for label, subject, object_, position in zip(texts["labels"], *ends, strict=True)
         )
 
     @cached_property
     def _of_trigram(self) -> dict[str, list[str]]:  # type: ignore[override]  # wanted for a misspelt word alone
         held = list(self._of_entity)
-        return {trigram: [held[i] for i in places.tolist()] for trigram, places in self._spelled_with.items()}
-
-
-def _flat(postings: Postings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All positions, term by term, and where those of each end."""
-    none = np.zeros(0, dtype=np.int64)
-    return np.concatenate([none, *postings.values()]), np.cumsum([len(held) for held in postings.values()], dtype=int)
+        spelled: dict[str, NDArray[np.int64]] = vars(self)["_spelled_with"]
+        return {trigram: [held[i] for i in places.tolist()] for trigram, places in spelled.items()}

@@ -10,18 +10,26 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.digest import fingerprint
-from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, found_in, packed, rows_of, unpacked
+from ragsmith.index.artifact_cache import (
+    Arrays,
+    ArtifactCache,
+    ArtifactKey,
+    gathered,
+    packed,
+    rows_of,
+    taken_over,
+    unpacked,
+)
 from ragsmith.index.chunk_graph import ChunkGraph
 from ragsmith.index.index import Index
-from ragsmith.index.vector_store import OpenStore, TextPositions, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_store import MakeVectors, OpenStore, TextPositions, as_kept
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
@@ -48,21 +56,11 @@ class CachedIndex(Index):
         languages = [entry.chunk.language for entry in self.entries for _ in entry.keys]
         return kept_words(self.id, self.keys, languages, self._shelf)
 
-    def vectors(self, embedder: Embedder) -> NDArray[np.floating]:
-        """See `Index.vectors`; they cannot be written to."""
-        with self._lock:
-            if embedder.id not in self._vectors:
-                self._vectors[embedder.id] = kept_vectors(self.id, self.keys, embedder, self._shelf)
-            return self._vectors[embedder.id]
+    def _embedded(self, embedder: Embedder) -> NDArray[np.floating]:
+        return kept_vectors(self.id, self.keys, embedder, self._shelf)
 
-    def vector_store(self, embedder: Embedder) -> VectorStore:
-        """See `Index.vector_store`; the store is told of the texts, so that it takes over what it has of them."""
-
-        def open_it() -> VectorStore:
-            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
-            return self._open_store(keys, TextPositions(self.keys, embedder, partial(self._vectors_of, embedder)))
-
-        return super().derived(f"vector store {embedder.id}", open_it)
+    def _vector_maker(self, embedder: Embedder) -> MakeVectors:
+        return TextPositions(self.keys, embedder, super()._vector_maker(embedder))
 
     def derived(self, name: str, build: Callable[[], T]) -> T:
         """See `Index.derived`."""
@@ -89,34 +87,19 @@ def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Artifa
     if volume is None:
         if not keys:
             return as_kept(embedder.embed(keys))
-        made = _embedded(address, rows := rows_of(keys), keys, embedder, shelf)
+        rows = rows_of(keys)
+        earlier = ((other.arrays["rows"], other.arrays["vectors"]) for other in shelf.recent(address))
+        taken, missing = taken_over(rows, earlier)
+        if len(missing):
+            new = embedder.embed([keys[i] for i in missing.tolist()])
+            taken.append((new, missing, np.arange(len(new))))
+        made = as_kept(gathered(len(keys), taken))
         if not shelf.write(address, {"rows": rows, "vectors": made}):
             return made
         volume = shelf.read(address)
         if volume is None:
             return made
     return volume.arrays["vectors"]
-
-
-def _embedded(
-    address: ArtifactKey, rows: NDArray[np.uint8], keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache
-) -> NDArray[np.floating]:
-    missing = np.ones(len(keys), dtype=np.bool_)
-    taken: list[tuple[NDArray[np.int64], NDArray[np.floating]]] = []
-    for other in shelf.recent(address):
-        wanted = np.flatnonzero(missing)
-        places = found_in(rows[wanted], other.arrays["rows"])
-        taken.append((wanted[places >= 0], other.arrays["vectors"][places[places >= 0]]))
-        missing[wanted[places >= 0]] = False
-        if not missing.any():
-            break
-    if missing.any():
-        wanted = np.flatnonzero(missing)
-        taken.append((wanted, embedder.embed([keys[i] for i in wanted.tolist()])))
-    found = np.empty((len(keys), taken[-1][1].shape[1]), dtype=taken[-1][1].dtype)
-    for places, vectors in taken:
-        found[places] = vectors
-    return as_kept(found)
 
 
 def kept_words(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
@@ -165,20 +148,14 @@ def _read(
     """The words of all texts in the order in which they first occur, their numbers text by text, and how many each."""
     ids: dict[str, int] = {}
     parts: list[NDArray[np.int32] | None] = [None] * len(keys)
-    missing = np.arange(len(keys))
-    for other in shelf.recent(address):
-        arrays = other.arrays
+    taken, missing = taken_over(rows, ((other.arrays["rows"], other.arrays) for other in shelf.recent(address)))
+    for arrays, own, places in taken:
         words = unpacked(arrays["words"], arrays["ends"])
         renamed = np.array([ids.setdefault(word, len(ids)) for word in words], dtype=np.int32)
         tokens = renamed[arrays["tokens"]] if len(renamed) else arrays["tokens"]
         ends = np.cumsum(arrays["counts"])
-        places = found_in(rows[missing], arrays["rows"])
-        for text, place in zip(missing.tolist(), places.tolist(), strict=True):
-            if place >= 0:
-                parts[text] = tokens[ends[place] - arrays["counts"][place] : ends[place]]
-        missing = missing[places < 0]
-        if not len(missing):
-            break
+        for text, place in zip(own.tolist(), places.tolist(), strict=True):
+            parts[text] = tokens[ends[place] - arrays["counts"][place] : ends[place]]
     for text in missing.tolist():
         read = terms(keys[text]) if languages[text] == ENGLISH else terms(keys[text], languages[text])
         parts[text] = np.array([ids.setdefault(word, len(ids)) for word in read], dtype=np.int32)

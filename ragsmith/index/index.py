@@ -22,7 +22,7 @@ from ragsmith.caches import register_cache
 from ragsmith.digest import decides_no_value, digest
 from ragsmith.index.screening import best_cosines
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, as_kept, keys_name
+from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, as_kept, keys_name
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25, Occurrences
@@ -127,7 +127,7 @@ class Index:
         """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once; `as_kept` says in which precision."""
         with self._lock:
             if embedder.id not in self._vectors:
-                self._vectors[embedder.id] = as_kept(embedder.embed(self.keys))
+                self._vectors[embedder.id] = self._embedded(embedder)
             return self._vectors[embedder.id]
 
     def vector_store(self, embedder: Embedder) -> VectorStore:
@@ -137,12 +137,15 @@ class Index:
             UsageError: it cannot be opened.
             ModelUnavailable: its server is down or refuses.
         """
+        keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+        make = self._vector_maker(embedder)
+        return self.derived(f"vector store {embedder.id}", lambda: self._open_store(keys, make))
 
-        def open_it() -> VectorStore:
-            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
-            return self._open_store(keys, partial(self._vectors_of, embedder))
+    def _embedded(self, embedder: Embedder) -> NDArray[np.floating]:
+        return as_kept(embedder.embed(self.keys))
 
-        return self.derived(f"vector store {embedder.id}", open_it)
+    def _vector_maker(self, embedder: Embedder) -> MakeVectors:
+        return partial(self._vectors_of, embedder)
 
     def derived(self, name: str, build: Callable[[], T]) -> T:
         """What ``build`` makes of this index, made once and kept with it: scopes, graphs.

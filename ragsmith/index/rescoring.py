@@ -1,23 +1,29 @@
-"""Exact results from a store that compares in single precision: more is fetched than asked for, and scored again.
+"""Vectors on a server that compares in single precision: more is fetched than requested, and scored again.
 
-Whatever was not fetched is farther than what was, but for the error of single precision (`screening.doubt`); where that
-leaves open whether it belongs to the best, twice as much is fetched.
+Whatever was not fetched is farther than what was, but for the error of single precision (`screening.doubt`). Where that
+leaves open whether it belongs to the best, twice as much is fetched. So results are those of exact search, with ties.
 """
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.errors import ModelUnavailable
-from ragsmith.index.screening import doubt
+from ragsmith.errors import ModelUnavailable, UsageError
+from ragsmith.index.screening import best_entries, doubt
 from ragsmith.index.vector_store import Keys, Positions, Scores
 
+C = TypeVar("C")
+
 MORE = 16
-"""How many keys are fetched beyond those asked for, at first."""
+"""How many keys are fetched beyond those requested, at first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,51 +35,88 @@ class Fetched:
     last: float
 
 
-Fetch = Callable[[NDArray[np.floating], int], list[Fetched]]
-"""For each row of a matrix of queries, as many of the nearest keys as asked for, or all keys if there are no more."""
+class Connections(Generic[C]):
+    """The connections of this process by address; each is shared, and dropped when nothing uses it any more."""
+
+    def __init__(self) -> None:
+        self._open: WeakValueDictionary[str, C] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def find(self, address: str, connect: Callable[[], C]) -> C:
+        """The connection to ``address``, made by ``connect`` where there is none."""
+        with self._lock:
+            found = self._open.get(address)
+            if found is None:
+                found = self._open[address] = connect()
+            return found
 
 
-def search_rescored(keys: Keys, query_vectors: NDArray[np.floating], k: int, fetch: Fetch) -> tuple[Positions, Scores]:
-    """What exact search in double precision finds, ties included, of a store that ``fetch`` asks; see `VectorStore`.
+class ServedVectors(ABC, Generic[C]):
+    """A `VectorStore` whose vectors are in a collection of a server."""
 
-    Raises:
-        ModelUnavailable: the store has fewer vectors than there are keys.
-    """
-    shape = (len(query_vectors), min(k, len(keys.starts)))
-    positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    if 0 in shape:
+    def __init__(self, keys: Keys, connection: C) -> None:
+        self.keys = keys
+        self._connection: C | None = connection
+
+    @property
+    def connection(self) -> C:
+        """The connection. Raises UsageError after `close`."""
+        if self._connection is None:
+            raise UsageError("this vector store was closed: open it again")
+        return self._connection
+
+    def close(self) -> None:
+        """Search no more; the connection ends when the last collection that uses it is closed."""
+        self._connection = None
+
+    @abstractmethod
+    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
+        """For each row of ``queries``, the ``limit`` nearest keys, or all keys if there are no more."""
+
+    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """See `VectorStore.search`.
+
+        Raises:
+            ModelUnavailable: the server is down or refuses, or it has fewer vectors than there are keys.
+        """
+        keys = self.keys
+        shape = (len(query_vectors), min(k, len(keys.starts)))
+        positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        if 0 in shape:
+            return positions, scores
+        waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # all are as near to a zero vector
+        positions[:] = np.arange(shape[1])
+        limit = k * -(-keys.count // len(keys.starts)) + MORE
+        while waiting:
+            unsettled = []
+            for row, found in zip(waiting, self.fetch(query_vectors[waiting], limit), strict=True):
+                if len(found.numbers) < min(limit, keys.count):
+                    raise ModelUnavailable(
+                        f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as "
+                        "others were removed while it was in use: run the same command again to put them in"
+                    )
+                entries, best = best_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
+                settled = len(best) == shape[1] and found.last < best[-1] - doubt(query_vectors[row])
+                if settled or limit >= keys.count:
+                    positions[row], scores[row] = entries, best
+                else:  # a key that was not fetched may belong to them
+                    unsettled.append(row)
+            waiting, limit = unsettled, limit * 2
         return positions, scores
-    waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # to a zero vector all are as near
-    positions[:] = np.arange(shape[1])
-    limit = k * -(-keys.count // len(keys.starts)) + MORE
-    while waiting:
-        unsettled = []
-        for row, found in zip(waiting, fetch(query_vectors[waiting], limit), strict=True):
-            if len(found.numbers) < min(limit, keys.count):
-                raise ModelUnavailable(
-                    f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as somebody "
-                    "took others out while it was in use: run the same command again to put them in"
-                )
-            entries, best = best_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
-            settled = len(best) == shape[1] and found.last < best[-1] - doubt(query_vectors[row])
-            if settled or limit >= keys.count:
-                positions[row], scores[row] = entries, best
-            else:  # one that was not fetched may belong to them
-                unsettled.append(row)
-        waiting, limit = unsettled, limit * 2
-    return positions, scores
 
 
-def best_entries(
-    keys: Keys, query: NDArray[np.floating], numbers: Positions, vectors: NDArray[np.floating], k: int
-) -> tuple[Positions, Scores]:
-    """The ``k`` best entries among the keys ``numbers``, best first, and their cosines to 6 decimals; ties by position.
+def fill(keys: Keys, count: Callable[[], int], put: Callable[[int], None], drop: Callable[[], None]) -> None:
+    """Complete a collection, of which vectors are put in in order, so that those that are there come first.
 
-    ``vectors`` are those of these keys, in the same order. There are fewer where the keys are of fewer entries.
+    ``put`` puts in all from a number on. A collection that others changed is dropped and filled anew.
     """
-    cosines = np.round(vectors.astype(np.float64) @ query.astype(np.float64), 6)
-    owners = np.searchsorted(keys.starts, numbers, side="right") - 1
-    order = np.lexsort((owners, -cosines))
-    first = np.sort(np.unique(owners[order], return_index=True)[1])  # of an entry, the best key counts
-    chosen = order[first][:k]
-    return owners[chosen], cosines[chosen]
+    there = count()
+    if there == keys.count:
+        return
+    if there > keys.count:
+        drop()
+        there = 0
+    put(there)
+    if count() != keys.count:
+        drop()
+        put(0)

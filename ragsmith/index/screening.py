@@ -63,6 +63,21 @@ def doubt(query: NDArray[np.floating]) -> float:
     return 2 * _error(len(query)) * _LENGTH * float(np.linalg.norm(query)) + _ROUNDED
 
 
+def best_entries(
+    keys: Keys, query: NDArray[np.floating], numbers: Positions, vectors: NDArray[np.floating], k: int
+) -> tuple[Positions, Scores]:
+    """The ``k`` best entries among the keys ``numbers``, best first, and their cosines to 6 decimals; ties by position.
+
+    ``vectors`` are those of these keys, in the same order. There are fewer where the keys are of fewer entries.
+    """
+    cosines = np.round(vectors.astype(np.float64) @ query.astype(np.float64), 6)
+    owners = np.searchsorted(keys.starts, numbers, side="right") - 1
+    order = np.lexsort((owners, -cosines))
+    first = np.sort(np.unique(owners[order], return_index=True)[1])  # of an entry, the best key counts
+    chosen = order[first][:k]
+    return owners[chosen], cosines[chosen]
+
+
 def _rescored(
     keys: Keys, query: Scores, screened: NDArray[np.floating], vectors: NDArray[np.floating], k: int
 ) -> tuple[Positions, Scores]:

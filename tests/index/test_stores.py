@@ -183,7 +183,7 @@ def test_a_collection_that_others_changed_is_built_anew(opened: Open, tmp_path: 
     store = opened(location, keys, Made(rows))
     from qdrant_client.models import PointStruct  # noqa: PLC0415
 
-    client = store._client  # type: ignore[attr-defined]
+    client = store.connection.client  # type: ignore[attr-defined]
     if change == "taken out":
         client.delete(keys.name, points_selector=[4])
     else:
@@ -357,9 +357,9 @@ def test_what_a_database_refuses_is_said_with_what_to_do(
     request: pytest.FixtureRequest, refusal: str, said: str
 ) -> None:
     pytest.importorskip("psycopg", reason="needs the extra postgres")
-    from ragsmith.index.vector_stores.pgvector import _server  # noqa: PLC0415
+    from ragsmith.index.vector_stores.pgvector import DatabaseConnection  # noqa: PLC0415
 
-    server = _server(request.getfixturevalue("vector_server").database())
+    server = DatabaseConnection(request.getfixturevalue("vector_server").database())
     with pytest.raises(ModelUnavailable, match=said):
         server.ask(lambda cursor: cursor.execute(refusal))
     assert server.ask(lambda cursor: cursor.execute("SELECT 1").fetchall()) == [(1,)]
@@ -386,7 +386,7 @@ def test_vectors_that_were_taken_out_meanwhile_are_one_clear_error_and_never_wro
     keys, rows, queries = keys_of([1] * 9), unit_rows(1, 9), unit_rows(2, 3)
     if kind == "qdrant":
         store = request.getfixturevalue("opened")("qdrant::memory:", keys, Made(rows))
-        store._client.delete(keys.name, points_selector=list(range(left, 9)))
+        store.connection.client.delete(keys.name, points_selector=list(range(left, 9)))
     else:
         psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
         url = request.getfixturevalue("vector_server").database()

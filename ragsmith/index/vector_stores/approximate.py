@@ -15,12 +15,12 @@ a machine, and found again by the digest of texts and embedder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,19 @@ from threadpoolctl import threadpool_limits
 
 from ragsmith.building import TaskProgress
 from ragsmith.digest import fingerprint
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.extensions import Package
 from ragsmith.gateway.vectors_and_scores import COLLECTION_TEXTS
-from ragsmith.index.artifact_cache import Arrays, Artifact, ArtifactCache, ArtifactKey, found_in, rows_of
-from ragsmith.index.rescoring import best_entries
-from ragsmith.index.screening import doubt, nearest
+from ragsmith.index.artifact_cache import (
+    Arrays,
+    Artifact,
+    ArtifactCache,
+    ArtifactKey,
+    gathered,
+    rows_of,
+    taken_over,
+)
+from ragsmith.index.screening import best_entries, doubt, nearest
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_stores import kind_of_machine, vector_store
@@ -53,7 +60,7 @@ _TRAINED_ON = 1 << 14
 """Vectors, in even steps, that decide what the codes stand for."""
 _SEED = 1
 _OWN = "ragsmith-vectors"
-"""The folder that the shelf is, in the one that somebody names: whatever else is there stays as it is."""
+"""The folder that the shelf is, in the one that is named: what else is there stays as it is."""
 _MOST_BYTES = 100 << 30
 
 
@@ -73,7 +80,7 @@ class ApproximateVectors:
         arrays = self._arrays(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
         """Of all keys, shape ``(keys, dimensions)``, mapped from a file that cannot be written to."""
-        self._codes: Any = _read(arrays["codes"]) if "codes" in arrays else None
+        self._codes: Any = _faiss().deserialize_index(np.array(arrays["codes"])) if "codes" in arrays else None
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`; but entries may be missed."""
@@ -105,7 +112,7 @@ class ApproximateVectors:
             if len(found):
                 missed = (cosines > best[-1]) | ((cosines == best[-1]) & (more < found[-1]))
             order = np.flatnonzero(~missed)
-            if is_last:  # whoever asks for all gets all
+            if is_last:  # a search for all entries finds all
                 order = np.append(order, np.flatnonzero(missed))
             found, best = np.append(found, more[order]), np.append(best, cosines[order])
         return found[:k], best[:k]
@@ -132,11 +139,14 @@ class ApproximateVectors:
         texts = self._texts(make) if isinstance(make, TextPositions) else None
         volume = self._shelf.read(self._address)
         if volume is None:
-            if texts is None:
-                vectors = _filled(self._keys.count, make)
+            if isinstance(make, TextPositions) and texts is not None:
+                vectors = self._taken(make, texts)
             else:
-                vectors = _taken(cast(TextPositions, make), texts.arrays["rows"], self._earlier(texts.address))
-            arrays = _made(vectors, self._coded_rows)
+                vectors = _filled(self._keys.count, make)
+            arrays: Arrays = {"vectors": vectors}
+            if len(vectors) >= max(self._coded_rows, 16):  # as many as a code of 4 bits tells apart
+                # codes depend on all vectors, and are made anew of them: the same whatever was before
+                arrays = {"vectors": vectors, "codes": _coded(vectors)}
             self._shelf.write(self._address, arrays)
             volume = self._shelf.read(self._address)
         if texts is not None and volume is not None and not self._shelf.holds(texts.address):
@@ -144,16 +154,28 @@ class ApproximateVectors:
         return arrays if volume is None else volume.arrays  # the disk is full, say, as a notice has said
 
     def _texts(self, make: TextPositions) -> Artifact:
-        """Of which texts the vectors are: kept beside them, as whoever searches alone does not say it."""
+        """Of which texts the vectors are: kept with them, as a search alone does not say it."""
         address = ArtifactKey("approximate texts", f"{make.embedder.id} {self._address.made_by}", self._keys.name)
         return self._shelf.read(address) or Artifact(address, {"rows": rows_of(make.texts)})
 
-    def _earlier(self, texts: ArtifactKey) -> Iterator[tuple[Arrays, Arrays]]:
+    def _taken(self, make: TextPositions, texts: Artifact) -> NDArray[np.float32]:
+        """Vectors of texts: from what there was earlier, the others embedded."""
+        rows = texts.arrays["rows"]
+        taken, missing = taken_over(rows, self._earlier(texts.address))
+        if not taken:
+            return _filled(len(rows), make)
+        if len(missing):
+            new = [make.texts[place] for place in missing.tolist()]
+            vectors = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
+            taken.append((vectors, missing, np.arange(len(new))))
+        return gathered(len(rows), taken)
+
+    def _earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
         """Which texts there are, with their vectors by the same embedder, the last used first."""
         for known in self._shelf.recent(texts):
             volume = self._shelf.read(replace(self._address, of=known.address.of))
             if volume is not None:
-                yield known.arrays, volume.arrays
+                yield known.arrays["rows"], volume.arrays["vectors"]
 
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
         make = partial(_removed, self._folder) if self._shelf.holds(self._address) else partial(_part, self.vectors)
@@ -167,41 +189,8 @@ def _part(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.floa
 def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
     raise UsageError(
         f"{folder} has not these vectors here: {start} to {end} of them; name a folder that all machines share, which "
-        "have to be of one kind, or run the same command again if somebody removed them"
+        "have to be of one kind, or run the same command again if they were removed"
     )
-
-
-def _made(vectors: NDArray[np.float32], coded_rows: int) -> dict[str, NDArray[Any]]:
-    """The arrays of a volume. Codes depend on all vectors, and are made anew of them: the same whatever was before."""
-    if len(vectors) < max(coded_rows, 16):  # as many as a code of 4 bits tells apart
-        return {"vectors": vectors}
-    return {"vectors": vectors, "codes": _coded(vectors)}
-
-
-def _taken(
-    make: TextPositions, rows: NDArray[np.uint8], earlier: Iterable[tuple[Arrays, Arrays]]
-) -> NDArray[np.float32]:
-    """Vectors of texts whose digests are ``rows``: from what there was ``earlier``, the others embedded."""
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
-    missing = np.arange(len(rows))
-    for texts, volume in earlier:
-        places = found_in(rows[missing], texts["rows"])
-        there = places >= 0
-        if there.any():
-            found.append((missing[there], places[there], volume["vectors"]))
-            missing = missing[~there]
-        if not len(missing):
-            break
-    if not found:
-        return _filled(len(rows), make)
-    vectors = np.empty((len(rows), found[0][2].shape[1]), dtype=np.float32)
-    for own, others, known in found:
-        for start in range(0, len(own), _BLOCK):
-            vectors[own[start : start + _BLOCK]] = known[others[start : start + _BLOCK]]
-    if len(missing):
-        new = [make.texts[place] for place in missing.tolist()]
-        vectors[missing] = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
-    return vectors
 
 
 def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
@@ -239,20 +228,14 @@ def _even(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, 1))) if rows.shape[1] % 2 else rows)
 
 
-def _read(codes: NDArray[np.uint8]) -> Any:
-    return _faiss().deserialize_index(np.array(codes))
-
-
 def _faiss() -> Any:
-    try:
-        import faiss  # noqa: PLC0415  0.2 s
-    except ImportError:
-        raise MissingExtra("faiss-cpu", "large") from None
+    import faiss  # noqa: PLC0415  0.2 s
+
     return faiss
 
 
 def default_folder() -> Path:
-    """Where vectors lie if nobody says where: in the folder for caches of this user."""
+    """The folder of vectors by default: in the folder for caches of this user."""
     return user_cache_path("ragsmith", appauthor=False) / "vectors"
 
 

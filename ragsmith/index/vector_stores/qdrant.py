@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
-from ragsmith.index.rescoring import Fetched, search_rescored
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+from ragsmith.index.rescoring import Fetched, ServedVectors, fill, shared_connection
+from ragsmith.index.vector_store import Keys, MakeVectors
 from ragsmith.models.vector_stores import is_url, vector_store
 
 if TYPE_CHECKING:
@@ -37,114 +37,22 @@ MEMORY = ":memory:"
 T = TypeVar("T")
 
 
-class _Connection:
+class QdrantConnection:
     """A client, closed when nothing uses it any more."""
 
     def __init__(self, location: str) -> None:
         self.client: QdrantClient = _connect(location)
         # an embedded Qdrant is not for several threads
-        self.turn = nullcontext() if is_url(location) else threading.RLock()
+        self._turn = nullcontext() if is_url(location) else threading.RLock()
         weakref.finalize(self, self.client.close)
 
-
-_connections: weakref.WeakValueDictionary[str, _Connection] = weakref.WeakValueDictionary()
-"""Those of this process: a folder is locked while it is open, so that all collections in it need one connection."""
-_connecting = threading.Lock()
-
-
-def _connection(location: str) -> _Connection:
-    """The connection to ``location`` that is there, or a new one; a store in memory is nobody else's."""
-    if location == MEMORY:
-        return _Connection(location)
-    address = location if is_url(location) else str(Path(location).resolve())
-    with _connecting:
-        found = _connections.get(address)
-        if found is None:
-            found = _connections[address] = _Connection(location)
-        return found
-
-
-class QdrantVectors:
-    """One collection for the vectors of ``keys``; ``make`` is asked only for those that are not there.
-
-    ``location`` is a URL (its key is read from ``QDRANT_API_KEY``), a folder, or ``:memory:``. A folder can be open in
-    one process at a time. With ``exact=False`` a server searches its approximate graph, and may miss entries.
-    """
-
-    def __init__(self, location: str, keys: Keys, make: MakeVectors, *, exact: bool = True) -> None:
-        self._location = location
-        self._keys = keys
-        self._exact = exact
-        self._connection: _Connection | None = _connection(location)
-        if keys.count:
-            self._complete(make)
-
-    def close(self) -> None:
-        """Search no more; the last collection of a folder to be closed lets go of it."""
-        self._connection = None
-
-    @property
-    def _client(self) -> QdrantClient:
-        if self._connection is None:
-            raise UsageError("this vector store was closed: open it again")
-        return self._connection.client
-
-    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        """See `VectorStore.search`.
-
-        Raises:
-            ModelUnavailable: the server is down or refuses.
-        """
-        return search_rescored(self._keys, query_vectors, k, self._fetch)
-
-    def _fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
-        from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
-
-        params = SearchParams(exact=self._exact) if is_url(self._location) else None  # embedded, it is always exact
-        requests = [
-            QueryRequest(query=query, limit=limit, params=params, with_vector=True)
-            for query in queries.astype(np.float32).tolist()
-        ]
-        replies = self._ask(lambda: self._client.query_batch_points(self._keys.name, requests))
-        return [_fetched(reply.points) for reply in replies]
-
-    def _complete(self, make: MakeVectors) -> None:
-        """Put in what is missing: points are put in in order, so those that are there come first."""
-        there = self._count()
-        if there == self._keys.count:
-            return
-        self._put(make, there if 0 < there < self._keys.count else 0)
-        if self._count() != self._keys.count:  # somebody took points out, or put others in
-            self._ask(lambda: self._client.delete_collection(self._keys.name))
-            self._put(make, 0)
-
-    def _count(self) -> int:
-        if not self._ask(lambda: self._client.collection_exists(self._keys.name)):
-            return 0
-        count: int = self._ask(lambda: self._client.count(self._keys.name, exact=True)).count
-        return count
-
-    def _put(self, make: MakeVectors, first: int) -> None:
-        from qdrant_client.models import Batch, Distance, VectorParams  # noqa: PLC0415
-
-        name = self._keys.name
-        for start in range(first, self._keys.count, BATCH_ROWS):
-            end = min(start + BATCH_ROWS, self._keys.count)
-            vectors = make(start, end)
-            if start == 0 and not self._ask(lambda: self._client.collection_exists(name)):
-                # the dot product of unit vectors is their cosine; for COSINE, Qdrant would change their last bits
-                params = VectorParams(size=vectors.shape[1], distance=Distance.DOT)
-                self._ask(partial(self._client.create_collection, name, params))
-            batch = Batch(ids=list(range(start, end)), vectors=vectors.astype(np.float32).tolist())
-            self._ask(partial(self._client.upsert, name, batch, wait=True))
-
-    def _ask(self, request: Callable[[], T]) -> T:
-        """The answer to ``request``; an error says in one sentence what is wrong, without URL or key."""
+    def ask(self, request: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """The reply to a method of the client; an error says in one sentence what is wrong, without URL or key."""
         from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
 
-        with self._connection.turn if self._connection else nullcontext():
+        with self._turn:
             try:
-                return request()
+                return request(*arguments, **named)
             except ApiException as error:
                 status = getattr(error, "status_code", None)
                 said = f"answers HTTP {status}" if status else "does not answer"
@@ -152,10 +60,69 @@ class QdrantVectors:
                     f"the Qdrant server {said}: check its URL, {KEY_VARIABLE}, and that it is running"
                 ) from None
 
+
+_CONNECTIONS: Connections[QdrantConnection] = Connections()
+"""A folder is locked while it is open, so all collections in it need one connection."""
+
+
+def _connection(location: str) -> QdrantConnection:
+    """The connection to ``location`` that is there, or a new one; a store in memory is never shared."""
+    if location == MEMORY:
+        return QdrantConnection(location)
+    address = location if is_url(location) else str(Path(location).resolve())
+    return _CONNECTIONS.find(address, lambda: QdrantConnection(location))
+
+
+class QdrantVectors(ServedVectors[QdrantConnection]):
+    """One collection for the vectors of ``keys``; ``make`` is called only for those that are not there.
+
+    ``location`` is a URL (its key is read from ``QDRANT_API_KEY``), a folder, or ``:memory:``. A folder can be open in
+    one process at a time.
+    """
+
+    def __init__(self, location: str, keys: Keys, make: MakeVectors) -> None:
+        super().__init__(keys, _connection(location))
+        self._location = location
+        if keys.count:
+            ask, client = self.connection.ask, self.connection.client
+            fill(keys, self._count, partial(self._put, make), lambda: ask(client.delete_collection, keys.name))
+
+    def fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
+        """See `ServedVectors.fetch`."""
+        from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
+
+        params = SearchParams(exact=True) if is_url(self._location) else None  # embedded, it is always exact
+        requests = [
+            QueryRequest(query=query, limit=limit, params=params, with_vector=True)
+            for query in queries.astype(np.float32).tolist()
+        ]
+        replies = self.connection.ask(self.connection.client.query_batch_points, self.keys.name, requests)
+        return [_fetched(reply.points) for reply in replies]
+
+    def _count(self) -> int:
+        ask, client = self.connection.ask, self.connection.client
+        return int(ask(client.count, self.keys.name, exact=True).count) if self._exists() else 0
+
+    def _exists(self) -> bool:
+        return bool(self.connection.ask(self.connection.client.collection_exists, self.keys.name))
+
+    def _put(self, make: MakeVectors, first: int) -> None:
+        from qdrant_client.models import Batch, Distance, VectorParams  # noqa: PLC0415
+
+        name, ask, client = self.keys.name, self.connection.ask, self.connection.client
+        for start in range(first, self.keys.count, BATCH_ROWS):
+            end = min(start + BATCH_ROWS, self.keys.count)
+            vectors = make(start, end)
+            if start == 0 and not self._exists():
+                # the dot product of unit vectors is their cosine; for COSINE, Qdrant would change their last bits
+                ask(client.create_collection, name, VectorParams(size=vectors.shape[1], distance=Distance.DOT))
+            batch = Batch(ids=list(range(start, end)), vectors=vectors.astype(np.float32).tolist())
+            ask(client.upsert, name, batch, wait=True)
+
     def __reduce__(self) -> tuple[type[QdrantVectors], tuple[str, Keys, MakeVectors]]:
         if not is_url(self._location):
             raise UsageError("an embedded Qdrant serves one process: give the URL of a server, or exact search")
-        return QdrantVectors, (self._location, self._keys, _all_there)
+        return QdrantVectors, (self._location, self.keys, _all_there)
 
 
 def _fetched(points: Sequence[Any]) -> Fetched:
