@@ -37,7 +37,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
 from ragsmith.evaluation.statistics import holm, paired
-from ragsmith.strategies import PRESETS, Genome, Prior, Strategy, Told, make_strategy
+from ragsmith.strategies import PRESETS, Genome, Prior, SteppedSearch, Told, make_strategy
 
 MARKS = (25, 50, 100, 200)
 BUDGET = 100
@@ -113,7 +113,7 @@ class World:
         columns = np.random.default_rng(0).permutation(np.flatnonzero(self._landscape.search))
         return self._landscape.R[:, columns].astype(float) / 2, self._landscape.G[:, columns].astype(float) / 2
 
-    def strategy(self, entrant: Entrant, seed: int) -> Strategy:
+    def strategy(self, entrant: Entrant, seed: int) -> SteppedSearch:
         """The strategy of a row of the table."""
         preset = PRESETS[entrant.preset]
         sizes = self._landscape.space.sizes

@@ -113,7 +113,7 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
         ("greedy", {"greedy"}),
         ("tpe", {"tpe"}),
         ("nsga2", {"nsga2"}),
-        ("crossover", {"genetic", "nsga2"}),
+        ("variation", {"genetic", "nsga2"}),
         ("model_search", {"genetic", "model"}),
     ],
 )

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -35,20 +35,18 @@ class Fetched:
     last: float
 
 
-class Connections(Generic[C]):
-    """The connections of this process by address; each is shared, and dropped when nothing uses it any more."""
+_OPEN: WeakValueDictionary[str, Any] = WeakValueDictionary()
+"""The connections of this process by address; each ends when nothing uses it any more."""
+_CONNECTING = threading.Lock()
 
-    def __init__(self) -> None:
-        self._open: WeakValueDictionary[str, C] = WeakValueDictionary()
-        self._lock = threading.Lock()
 
-    def find(self, address: str, connect: Callable[[], C]) -> C:
-        """The connection to ``address``, made by ``connect`` where there is none."""
-        with self._lock:
-            found = self._open.get(address)
-            if found is None:
-                found = self._open[address] = connect()
-            return found
+def shared_connection(address: str, connect: Callable[[], C]) -> C:
+    """The connection to ``address``, made by ``connect`` where there is none."""
+    with _CONNECTING:
+        found: C | None = _OPEN.get(address)
+        if found is None:
+            found = _OPEN[address] = connect()
+        return found
 
 
 class ServedVectors(ABC, Generic[C]):

@@ -18,7 +18,7 @@ from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
 from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
 from ragsmith.store.store import ProposalRow
 from ragsmith.strategies import make_strategy
-from ragsmith.strategies.strategy import Genome, Pruned, Strategy
+from ragsmith.strategies.strategy import Genome, Pruned, SteppedSearch
 
 
 class Search:
@@ -88,7 +88,7 @@ class Search:
             return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
         return recommended_for(context.setup, context.space, context.settings.fitness)
 
-    def _strategy(self, name: str, max_evaluations: int | None, prior: Prior | None = None) -> Strategy:
+    def _strategy(self, name: str, max_evaluations: int | None, prior: Prior | None = None) -> SteppedSearch:
         settings, space = self._context.settings, self._context.space
         return make_strategy(
             name,
@@ -111,7 +111,7 @@ class Search:
         )
 
     def _race(
-        self, strategy: Strategy, known: Mapping[Genome, RaceResult], *, control: bool = False
+        self, strategy: SteppedSearch, known: Mapping[Genome, RaceResult], *, control: bool = False
     ) -> list[RaceResult]:
         """Race the proposals of ``strategy`` until it is done or a limit is reached."""
         context, settings = self._context, self._context.settings
@@ -143,7 +143,7 @@ class Search:
         context.update(random=tuple(raced.evaluation.key for raced in drawn))
         return drawn
 
-    def _report(self, strategy: Strategy, phase: str, step: int, evaluated: int) -> None:
+    def _report(self, strategy: SteppedSearch, phase: str, step: int, evaluated: int) -> None:
         score, candidate = None, None
         if best := strategy.best():
             score, candidate = best[1], self._context.space.candidate(best[0])

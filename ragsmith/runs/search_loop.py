@@ -18,7 +18,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, difference
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import ProbeRecord
-from ragsmith.strategies.strategy import Costs, Genome, Pruned, Strategy, Told
+from ragsmith.strategies.strategy import Costs, Genome, Pruned, SteppedSearch, Told
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # the evaluator decides nothing, and is in no fingerprint
@@ -75,7 +75,7 @@ class ProposalBatch:
 
 
 def batches(
-    strategy: Strategy,
+    strategy: SteppedSearch,
     races: Races,
     candidate_of: Callable[[Genome], Candidate],
     known: Mapping[Genome, RaceResult],
@@ -104,7 +104,7 @@ def batches(
 
 
 def _tell(
-    strategy: Strategy,
+    strategy: SteppedSearch,
     observations: Mapping[Genome, Told],
     repeats: Collection[Genome],
     found: Mapping[Genome, RaceResult],

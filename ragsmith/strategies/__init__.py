@@ -19,7 +19,6 @@ from ragsmith.strategies.strategy import (
     Pruned,
     Sizes,
     SteppedSearch,
-    Strategy,
     Told,
     anything,
     has_at_most,
@@ -45,7 +44,6 @@ __all__ = [
     "SearchProblem",
     "Sizes",
     "SteppedSearch",
-    "Strategy",
     "TPESearch",
     "Told",
     "anything",
@@ -62,7 +60,7 @@ def make_strategy(
     feasible: Feasible = anything,
     max_evaluations: int | None = None,
     prior: Prior | None = None,
-) -> Strategy:
+) -> SteppedSearch:
     """Start the strategy ``name``, or ``name(option=value)``; the exhaustive one where the budget covers the space.
 
     Unless ``max_evaluations`` is given, the budget is that of ``settings``, and an exhaustive search has no limit.

@@ -11,7 +11,7 @@ from ragsmith.strategies.strategy import Feasible, Population, Sizes, SteppedSea
 
 
 class ExhaustiveSearch(SteppedSearch):
-    """Evaluates the whole space, ``batch`` genomes at a time (a `Strategy`)."""
+    """Evaluates the whole space, ``batch`` genomes at a time."""
 
     name = "exhaustive"
 

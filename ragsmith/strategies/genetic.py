@@ -16,19 +16,48 @@ from dataclasses import fields
 from functools import partial
 from itertools import islice
 
-from ragsmith.strategies.breeding import BreedingSearch
-from ragsmith.strategies.local_search import unknown_neighbours
+from ragsmith.strategies.genomes import drawn, shuffled_space, unknown_neighbours
 from ragsmith.strategies.model_search import most_promising
-from ragsmith.strategies.offspring import BREEDINGS
+from ragsmith.strategies.offspring import BREEDINGS, OffspringGenerator
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.sampling import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
 from ragsmith.strategies.settings import PRESETS, GeneticSettings
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, anything
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything
+from ragsmith.strategies.variation import CROSSOVERS, MUTATIONS, adaptive_rate
+
+
+class BreedingSearch(SteppedSearch):
+    """A search that makes children of known genomes: settings, a generator of offspring, and a mutation rate."""
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        settings: GeneticSettings = PRESETS["default"],
+        *,
+        seed: int = 42,
+        feasible: Feasible = anything,
+        max_evaluations: int | None = None,
+    ) -> None:
+        super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
+        self.settings = settings
+        cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
+        rate = settings.crossover_rate
+        self._offspring = OffspringGenerator(self.sizes, feasible, cross, rate, mutate, self._rng)
+
+    @property
+    def _children_at_once(self) -> int:
+        return self.settings.population - self.settings.elitism
+
+    def _mutation_rate(self, diversity: float, stagnant: int) -> float:
+        """The rate for the next children: adaptive mutation varies it."""
+        its = self.settings
+        if its.mutation != "adaptive":
+            return its.mutation_rate
+        return adaptive_rate(its.mutation_rate, its.mutation_min, its.mutation_max, diversity, stagnant)
 
 
 class GeneticSearch(BreedingSearch):
-    """Breeds better genomes from the best ones (a `Strategy`)."""
+    """Breeds better genomes from the best ones."""
 
     name = "genetic"
 

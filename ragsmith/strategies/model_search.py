@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from random import Random
 
 import numpy as np
 
-from ragsmith.strategies.local_search import best_known, neighbours
+from ragsmith.strategies.genomes import best_known, neighbours, shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import (
     Feasible,
     Genome,
@@ -43,7 +41,7 @@ NEIGHBOURED = 5
 
 
 class ModelSearch(SteppedSearch):
-    """Proposes the genomes of highest expected improvement (a `Strategy`).
+    """Proposes the genomes of highest expected improvement.
 
     It begins with ``first`` genomes drawn at random, less what it was told; with a prior, with none.
     """
@@ -60,10 +58,9 @@ class ModelSearch(SteppedSearch):
         feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
+        super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._first = 0 if prior else first
         self._prior = prior
-        self._rng = Random(seed)
 
     def steps(self) -> Iterator[Population]:
         """Random genomes until something can be learned, then batches by expected improvement."""

@@ -17,9 +17,9 @@ from random import Random
 
 import numpy as np
 
-from ragsmith.strategies.breeding import BreedingSearch
+from ragsmith.strategies.genetic import BreedingSearch
+from ragsmith.strategies.genomes import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.strategy import Genome, Population
 from ragsmith.strategies.surrogate import expected_improvement, fit
@@ -32,7 +32,7 @@ EQUAL = 1e-3
 
 
 class NSGA2Search(BreedingSearch):
-    """Breeds from genomes on or near the Pareto front of score and costs (a `Strategy`)."""
+    """Breeds from genomes on or near the Pareto front of score and costs."""
 
     name = "nsga2"
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 
-from ragsmith.strategies.crossover import Crossover
-from ragsmith.strategies.mutation import Mutation, per_gene
-from ragsmith.strategies.sampling import shuffled_space
+from ragsmith.strategies.genomes import shuffled_space
 from ragsmith.strategies.selection import Individual, Parents, Selection, elite
 from ragsmith.strategies.strategy import Feasible, Genome, Sizes
+from ragsmith.strategies.variation import Crossover, Mutation, per_gene
 
 Breeding = Callable[[Sequence[Individual], Parents, int, Selection, Random], Parents]
 """From the members of a population, its elites, the number of parents, and how they are selected: the parents."""

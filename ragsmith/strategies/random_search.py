@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from random import Random
 
+from ragsmith.strategies.genomes import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import Feasible, Population, Sizes, SteppedSearch, anything
 
 
 class RandomSearch(SteppedSearch):
-    """Draws feasible genomes without replacement, until the space is used up (a `Strategy`)."""
+    """Draws feasible genomes without replacement, until the space is used up."""
 
     name = "random"
 
@@ -24,8 +23,7 @@ class RandomSearch(SteppedSearch):
         feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
-        self._rng = Random(seed)
+        super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._size = batch
 
     def steps(self) -> Iterator[Population]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
-from ragsmith.strategies.crossover import CROSSOVERS
-from ragsmith.strategies.mutation import MUTATIONS
 from ragsmith.strategies.offspring import BREEDINGS
 from ragsmith.strategies.selection import SELECTIONS
+from ragsmith.strategies.variation import CROSSOVERS, MUTATIONS
 from ragsmith.text.suggest import did_you_mean
+
+CHOICES: Mapping[str, Collection[str]] = MappingProxyType(
+    {"crossover": CROSSOVERS, "mutation": MUTATIONS, "selection": SELECTIONS, "breeding": BREEDINGS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +56,34 @@ class GeneticSettings:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice("crossover", self.crossover, CROSSOVERS)
-        check_choice("mutation", self.mutation, MUTATIONS)
-        check_choice("selection", self.selection, SELECTIONS)
-        check_choice("breeding", self.breeding, BREEDINGS)
+        for name, known in CHOICES.items():
+            check_choice(name, getattr(self, name), known)
         check_least("population", self.population, 2)
         for name in ("generations", "tournament", "convergence", "screening", "budget"):
             if (number := getattr(self, name)) is not None:
                 check_least(name, number, 1)
-        if self.generations is None and self.budget is None:
-            raise WrongOption("generations", "and budget are both None: say how long to search with one of them")
-        if self.target is not None and math.isnan(self.target):
-            raise WrongOption("target", "is nan: give the fitness to stop at")
         for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max", "local_search"):
             if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
                 raise WrongOption(name, f"is {rate}: give a number between 0 and 1")
-        if not 0 <= self.elitism < self.population:
-            most = self.population - 1
-            raise WrongOption("elitism", f"is {self.elitism}: give 0 to {most}, fewer than the population")
-        if self.breeding == "elites" and self.elitism == 0:
-            raise WrongOption("elitism", "is 0: parents are elites, so give at least 1, or another breeding")
-        if self.screening > 1 and not self.unseen:
-            raise WrongOption(
-                "screening", f"is {self.screening}: it chooses among new children, so give unseen too, or 1"
-            )
-        if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
-            bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
-            problem = f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
-            raise WrongOption("mutation_rate", problem)
+        for name, is_wrong, problem in self._rules():
+            if is_wrong:
+                raise WrongOption(name, problem)
+
+    def _rules(self) -> Iterator[tuple[str, bool, str]]:
+        """Settings, whether they are wrong with the others, and why."""
+        endless = self.generations is None and self.budget is None
+        yield "generations", endless, "and budget are both None: say how long to search with one of them"
+        is_nan = self.target is not None and math.isnan(self.target)
+        yield "target", is_nan, "is nan: give the fitness to stop at"
+        most = f"is {self.elitism}: give 0 to {self.population - 1}, fewer than the population"
+        yield "elitism", not 0 <= self.elitism < self.population, most
+        childless = self.breeding == "elites" and self.elitism == 0
+        yield "elitism", childless, "is 0: parents are elites, so give at least 1, or another breeding"
+        unseen = f"is {self.screening}: it chooses among new children, so give unseen too, or 1"
+        yield "screening", self.screening > 1 and not self.unseen, unseen
+        is_outside = self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max
+        bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
+        yield "mutation_rate", is_outside, f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
 
     def changed(self, **changes: Any) -> GeneticSettings:
         """These settings with ``changes``. Fewer candidates keep fewer elites, in proportion, unless it says how many.

@@ -1,4 +1,4 @@
-"""The interface of search strategies, and the base class that all share.
+"""The base class of search strategies, and what they know of a space.
 
 A strategy decides and never evaluates. The whole loop outside is
 
@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
+from random import Random
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,39 +98,6 @@ class Generation:
     by: str = ""
 
 
-class Strategy(Protocol):
-    """Decides which genomes are evaluated next. It knows nothing about pipelines."""
-
-    name: str
-    history: list[Generation]
-
-    def propose(self) -> tuple[Genome, ...]:
-        """The next genomes to evaluate, distinct and in a fixed order; ``()`` when the search is over.
-
-        None has an observation yet. Until all of a batch have one, the rest of it is proposed again.
-        """
-        ...
-
-    def tell(
-        self,
-        scores: Mapping[Genome, Told],
-        repeats: Collection[Genome] = (),
-        costs: Mapping[Genome, Costs] = NO_COSTS,
-    ) -> None:
-        """Report observations. What failed or was pruned is remembered, and never wins.
-
-        A genome that was not proposed may be reported, too: it is then known, may win, and will not be proposed.
-        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they do not count against
-        the limit on evaluations. ``costs`` has those of every genome with a score, where there are several objectives;
-        most strategies use the score alone.
-        """
-        ...
-
-    def best(self) -> tuple[Genome, float] | None:
-        """The genome with the highest score, the first found of equals; None while nothing has a score."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Population:
     """Genomes a strategy wants scores for before it goes on; repeats and known ones cost nothing."""
@@ -141,16 +108,19 @@ class Population:
 
 
 class SteppedSearch(ABC):
-    """A `Strategy` written as a generator: ``steps`` yields a population and continues once its scores are known.
+    """A search written as a generator: ``steps`` yields a population and continues once its scores are known.
 
     What all strategies share is here: scores, the order of discovery, the history and the limit. A search is over when
     ``steps`` ends or ``max_evaluations`` genomes were proposed, repeats left out; the last batch is cut to that limit.
+    It knows nothing about pipelines.
     """
 
     name: str = "search"
     history: list[Generation]
 
-    def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:
+    def __init__(
+        self, sizes: Sizes, *, seed: int = 42, feasible: Feasible = anything, max_evaluations: int | None = None
+    ) -> None:
         if not sizes or min(sizes) < 1:
             raise UsageError(f"sizes {sizes} describe no search space: give every gene at least one option")
         if max_evaluations is not None and max_evaluations < 1:
@@ -158,6 +128,7 @@ class SteppedSearch(ABC):
         self.sizes = tuple(sizes)
         self.feasible = feasible
         self.max_evaluations = max_evaluations
+        self._rng = Random(seed)
         self.history = []
         self.told: dict[Genome, Told] = {}
         self.costs: dict[Genome, Costs] = {}
@@ -177,7 +148,11 @@ class SteppedSearch(ABC):
         """Yield populations of feasible genomes. On return from a yield, ``told`` and ``history[-1]`` cover them."""
 
     def propose(self) -> tuple[Genome, ...]:
-        """See `Strategy.propose`; the search ends after `IDLE_STEPS` populations in a row of known genomes."""
+        """The next genomes to evaluate, distinct and in a fixed order; ``()`` when the search is over.
+
+        None has an observation yet. Until all of a batch have one, the rest of it is proposed again. The search ends
+        after `IDLE_STEPS` populations in a row of known genomes.
+        """
         for _ in range(IDLE_STEPS):
             if waiting := self._waiting():
                 return waiting
@@ -195,7 +170,12 @@ class SteppedSearch(ABC):
         repeats: Collection[Genome] = (),
         costs: Mapping[Genome, Costs] = NO_COSTS,
     ) -> None:
-        """See `Strategy.tell`; what is told of a genome that is not feasible is passed over.
+        """Report observations. What failed or was pruned is remembered, and never wins.
+
+        A genome that was not proposed may be reported, too: it is then known, may win, and will not be proposed. What
+        is reported of a genome that is not feasible is passed over. ``repeats`` are proposed genomes that behave
+        exactly as a known one: they do not count against the limit on evaluations. ``costs`` has those of every genome
+        with a score, where there are several objectives; most strategies use the score alone.
 
         Raises:
             UsageError: a genome is outside the space, a number is not finite, or a score contradicts an earlier one.
@@ -213,7 +193,7 @@ class SteppedSearch(ABC):
             self._record()
 
     def best(self) -> tuple[Genome, float] | None:
-        """See `Strategy.best`."""
+        """The genome with the highest score, the first found of equals; None while nothing has a score."""
         return self._best
 
     def score(self, genome: Genome) -> float | None:

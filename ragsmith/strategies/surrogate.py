@@ -49,11 +49,6 @@ class GenomeVariances:
     pairs: float
     own: float
 
-    @classmethod
-    def expected(cls, genes: int) -> GenomeVariances:
-        """Those that are expected before anything is seen."""
-        return cls(np.full(genes, 1.0 / genes), PAIRS, OWN)
-
     @property
     def total(self) -> float:
         """The variance of one genome."""

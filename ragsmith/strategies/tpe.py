@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from random import Random
 from typing import TYPE_CHECKING
 
 from ragsmith.extensions import Package
 from ragsmith.plugins import Count
+from ragsmith.strategies.genomes import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.sampling import shuffled_space
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ ATTEMPTS = 20
 
 
 class TPESearch(SteppedSearch):
-    """Suggests genomes whose options were frequent among good ones (a `Strategy`).
+    """Suggests genomes whose options were frequent among good ones.
 
     What it was told before it began are trials, too, and what was dropped is a pruned trial. It ends at
     ``max_evaluations``, or else when the whole feasible space is known.
@@ -42,10 +41,10 @@ class TPESearch(SteppedSearch):
         feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
+        super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._seed = seed
         self._size = batch
-        self._spare = shuffled_space(self.sizes, feasible, Random(seed))
+        self._spare = shuffled_space(self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Ask for ``batch`` new genomes, then tell the study what they are worth."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,34 +39,6 @@ def test_neighbours_by_hand() -> None:
     members, sizes = found.of_documents(np.array([1, 0]))
     assert (members.tolist(), sizes.tolist()) == ([1, 2, 3, 0, 4], [1, 4])
     assert [array.tolist() for array in found.of_documents(np.zeros(0, dtype=np.int64))] == [[], []]
-
-
-def test_they_are_built_once_and_kept_with_the_index() -> None:
-    index = indexed(chunk("0", "a", 0), chunk("1", "a", 1))
-    assert neighbours(index) is neighbours(index)
-    copy = pickle.loads(pickle.dumps(index))
-    assert "neighbours" in copy.holds
-    assert neighbours(copy).next.tolist() == [1, -1]
-
-
-def test_what_is_worked_out_by_query_is_kept_until_it_is_forgotten() -> None:
-    index, asked = indexed(chunk("0", "a", 0)), []
-
-    def work_out(queries: Sequence[str]) -> list[int]:
-        asked.extend(queries)
-        return [len(query) for query in queries]
-
-    for _ in range(2):
-        assert index.worked_out("length", ["salt", "", "salt"], work_out) == [4, 0, 4]
-    assert asked == ["salt", ""]
-    index.forget()
-    assert index.worked_out("length", ["salt"], work_out) == [4]
-    assert asked == ["salt", "", "salt"]
-
-
-def test_an_empty_index_has_none() -> None:
-    found = neighbours(Index(()))
-    assert [len(one) for one in (found.document, found.previous, found.next, found.members, found.section)] == [0] * 5
 
 
 @settings(max_examples=60)

@@ -7,30 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from vector_rows import Words
 
 from ragsmith.index.index import Index
 from ragsmith.index.scopes import Scope, chunk_vectors, cosines, scopes, word_scores
-from ragsmith.models.protocols import Vectors
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, IndexEntry, Span
-
-WORDS = ("salt", "bell", "dues", "wall", "oath", "mud")
-
-
-class Words:
-    """A text's vector: which of a few words it has, length 1."""
-
-    id = "words"
-
-    def __init__(self) -> None:
-        self.embedded: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self.embedded += texts
-        rows = np.array([[float(word in text.lower()) for word in WORDS] for text in texts], dtype=np.float32)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-        return vectors
 
 
 def chunk(doc: str, number: int, section: int, text: str) -> Chunk:
@@ -61,11 +43,6 @@ def test_chunks_are_put_together_by_section_and_document() -> None:
     assert section.units.tolist() == [0, 0, 1, 2, 2]
     assert single.units.tolist() == [0, 1, 2, 3, 4]
     assert [len(scope) for scope in (document, section, single)] == [2, 3, 5]
-
-
-def test_sections_of_different_documents_with_one_number_are_different() -> None:
-    held = index(chunk("a", 0, 0, "salt"), chunk("a", 1, 1, "bell"), chunk("a", 2, 1, "mud"), chunk("b", 0, 1, "dues"))
-    assert scopes(held)[1].units.tolist() == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What every vector store does, wherever its vectors lie: one suite over all of them."""
+"""What every vector store does, wherever its vectors are: one suite over all of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from vector_rows import Made, full_sort, keys_of, tied_rows, unit
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.experiment import Experiment
@@ -34,21 +35,9 @@ def test_every_registered_store_is_in_this_suite() -> None:
     assert {known.name for known in VECTOR_STORES} == {kind.partition(" ")[0] for kind in KINDS} - {"coded"}
 
 
-class Made:
-    """Rows of a matrix, and which of them were asked for."""
-
-    def __init__(self, rows: Vectors) -> None:
-        self.rows = rows
-        self.asked: list[tuple[int, int]] = []
-
-    def __call__(self, start: int, end: int) -> Vectors:
-        self.asked.append((start, end))
-        return self.rows[start:end]
-
-
 @dataclass
 class Place:
-    """Where the stores of one kind lie; ``open`` opens one, which is closed at the end."""
+    """Where the stores of one kind are; ``open`` opens one, which is closed at the end."""
 
     kind: str
     location: str
@@ -68,19 +57,15 @@ class Place:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path, unsynced: None) -> Iterator[Place]:
     kind: str = request.param
     if package := PACKAGES.get(kind.partition(" ")[0]):
         pytest.importorskip(package, reason=f"needs the package {package}")
-    locations = {
-        "exact": lambda: "exact",
-        "approximate": lambda: f"approximate:{tmp_path / 'vectors'}",
-        "coded": lambda: f"approximate:{tmp_path / 'vectors'}",
-        "qdrant in memory": lambda: "qdrant::memory:",
-        "qdrant in a folder": lambda: f"qdrant:{tmp_path / 'vectors'}",
-        "postgresql": lambda: request.getfixturevalue("vector_server").database(),
-    }
-    found = Place(kind, locations[kind]())
+    folder = tmp_path / "vectors"
+    locations = {"exact": "exact", "qdrant in memory": "qdrant::memory:", "qdrant in a folder": f"qdrant:{folder}"}
+    if kind == "postgresql":
+        locations[kind] = request.getfixturevalue("vector_server").database()
+    found = Place(kind, locations.get(kind, f"approximate:{folder}"))
     yield found
     found.close()
 
@@ -90,38 +75,13 @@ exact = pytest.mark.parametrize("place", [kind for kind in KINDS if kind != "cod
 kept = pytest.mark.parametrize("place", KEPT, indirect=True)
 
 
-def unit_rows(rng: np.random.Generator, rows: int, dimensions: int = 8) -> Vectors:
-    """Random unit vectors of few distinct directions, so that many scores tie."""
-    drawn = rng.integers(-1, 2, (rows, dimensions)).astype(np.float64)
-    lengths = np.linalg.norm(drawn, axis=1, keepdims=True)
-    vectors: Vectors = np.divide(drawn, lengths, out=np.zeros_like(drawn), where=lengths > 0).astype(np.float32)
-    return vectors
-
-
-def keys_of(sizes: list[int], name: str = "ragsmith-test") -> Keys:
-    return Keys(name, np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64), sum(sizes))
-
-
-def full_sort(keys: Keys, rows: Vectors, queries: Vectors, k: int) -> tuple[list[list[int]], list[list[float]]]:
-    """The plainest way: every entry's best cosine, all sorted."""
-    ends = [*keys.starts[1:], keys.count]
-    positions, scores = [], []
-    for query in queries.astype(np.float64):
-        cosines = [round(float(x), 6) for x in rows.astype(np.float64) @ query]
-        best = [max(cosines[start:end]) for start, end in zip(keys.starts, ends, strict=True)]
-        order = sorted(range(len(best)), key=lambda entry: (-best[entry], entry))[:k]
-        positions.append(order)
-        scores.append([best[entry] for entry in order])
-    return positions, scores
-
-
 @exact
 def test_an_exact_store_finds_what_a_full_sort_finds_ties_included(place: Place) -> None:
     rng = np.random.default_rng(7)
     for number in range(12):
         sizes = rng.integers(1, 5, rng.integers(1, 26)).tolist()
-        keys, rows, queries = keys_of(sizes, f"ragsmith-{number}"), unit_rows(rng, sum(sizes)), unit_rows(rng, 3)
-        k = int(rng.integers(1, 31))
+        keys, rows = keys_of(sizes, f"ragsmith-{number}"), tied_rows(number, sum(sizes))
+        queries, k = tied_rows(number + 50, 3), int(rng.integers(1, 31))
         positions, scores = place.open(keys, Made(rows)).search(queries, k)
         expected, expected_scores = full_sort(keys, rows, queries, k)
         assert (positions.dtype, scores.dtype) == (np.int64, np.float64)
@@ -141,12 +101,11 @@ def test_ties_and_entries_of_many_keys_do_not_hide_others(place: Place, sizes: l
 
 
 @every
-def test_nothing_to_find_and_nothing_to_ask(place: Place) -> None:
-    rng = np.random.default_rng(1)
-    empty = place.open(keys_of([], "ragsmith-empty"), Made(unit_rows(rng, 0)))
-    assert empty.search(unit_rows(rng, 2), 5)[0].shape == (2, 0)
-    store = place.open(keys_of([1, 2]), Made(unit_rows(rng, 3)))
-    assert store.search(unit_rows(rng, 0), 5)[0].shape == (0, 2)
+def test_nothing_to_find_and_nothing_to_search_for(place: Place) -> None:
+    empty = place.open(keys_of([], "ragsmith-empty"), Made(tied_rows(1, 0)))
+    assert empty.search(tied_rows(2, 2), 5)[0].shape == (2, 0)
+    store = place.open(keys_of([1, 2]), Made(tied_rows(1, 3)))
+    assert store.search(tied_rows(2, 0), 5)[0].shape == (0, 2)
     positions, scores = store.search(np.zeros((1, 8), dtype=np.float32), 5)
     assert (positions.tolist(), scores.tolist()) == ([[0, 1]], [[0, 0]])
 
@@ -181,24 +140,21 @@ def test_on_chunks_of_a_bundled_data_set_the_first_five_are_those_of_the_index(
 def test_the_best_few_are_those_of_a_deeper_search(place: Place, most_keys: int) -> None:
     rng = np.random.default_rng(11)
     sizes = rng.integers(1, most_keys + 1, 5_000 // (1 + most_keys)).tolist()
-    keys, queries = keys_of(sizes), unit_rows(rng, 12, 16)
-    rows = np.concatenate([unit_rows(rng, 700, 16), rng.standard_normal((sum(sizes) - 700, 16)).astype(np.float32)])
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+    keys, queries = keys_of(sizes), tied_rows(11, 12, 16)
+    rows = unit(np.concatenate([tied_rows(12, 700, 16), rng.standard_normal((sum(sizes) - 700, 16))]))
     store = place.open(keys, Made(rows))
     deepest = store.search(queries, 700)
     for k in (1, 5, 20, 60, 61, 130, 300):
         for deeper, found in zip(deepest, store.search(queries, k), strict=True):
             assert deeper[:, :k].tolist() == found.tolist()
     positions, scores = deepest
-    order = np.lexsort((positions, -scores))  # best first, ties by position
-    assert (order == np.arange(700)).all()
+    assert (np.lexsort((positions, -scores)) == np.arange(700)).all()  # best first, ties by position
     assert all(len({*row}) == 700 for row in positions.tolist())
 
 
 @every
-def test_who_asks_for_all_entries_gets_each_once_and_the_best_few_first(place: Place) -> None:
-    rng = np.random.default_rng(12)
-    keys, rows, queries = keys_of([2] * 900), unit_rows(rng, 1_800), unit_rows(rng, 4)
+def test_a_search_for_all_entries_finds_each_once_and_the_best_few_first(place: Place) -> None:
+    keys, rows, queries = keys_of([2] * 900), tied_rows(12, 1_800), tied_rows(13, 4)
     store = place.open(keys, Made(rows))
     every_one, _ = store.search(queries, 1_000)
     assert np.sort(every_one, axis=1).tolist() == [list(range(900))] * 4
@@ -207,34 +163,26 @@ def test_who_asks_for_all_entries_gets_each_once_and_the_best_few_first(place: P
 
 @every
 def test_threads_share_a_store(place: Place) -> None:
-    rng = np.random.default_rng(3)
-    rows, queries = unit_rows(rng, 50), unit_rows(rng, 24)
+    rows, queries = tied_rows(3, 50), tied_rows(4, 24)
     with ThreadPoolExecutor(8) as pool:  # it is opened in one thread, and searched in others
         store = pool.submit(place.open, keys_of([1] * 50), Made(rows)).result()
         found = list(pool.map(lambda query: store.search(query[None], 7)[0][0].tolist(), queries))
     assert found == store.search(queries, 7)[0].tolist()
 
 
+def slice_of(rows: Vectors, start: int, end: int) -> Vectors:
+    return rows[start:end]
+
+
 @every
 def test_another_process_searches_the_same_unless_the_store_is_for_one_process_alone(place: Place) -> None:
     if serves_one_process(place.location):
         return
-    rng = np.random.default_rng(4)
-    rows, queries = unit_rows(rng, 60), unit_rows(rng, 5)
-    store = place.open(keys_of([2] * 30), Of(rows))
+    rows, queries = tied_rows(4, 60), tied_rows(5, 5)
+    store = place.open(keys_of([2] * 30), partial(slice_of, rows))
     copy = pickle.loads(pickle.dumps(store))
     place.opened.append(copy)
     assert [one.tolist() for one in copy.search(queries, 7)] == [one.tolist() for one in store.search(queries, 7)]
-
-
-@dataclass
-class Of:
-    """What makes vectors of a matrix, in another process, too."""
-
-    rows: NDArray[np.float32]
-
-    def __call__(self, start: int, end: int) -> NDArray[np.float32]:
-        return self.rows[start:end]
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -242,8 +190,7 @@ class Of:
 
 @kept
 def test_what_is_there_is_used_again_without_embedding_anything(place: Place) -> None:
-    rng = np.random.default_rng(5)
-    keys, rows, queries = keys_of([1] * 600), unit_rows(rng, 600), unit_rows(rng, 3)
+    keys, rows, queries = keys_of([1] * 600), tied_rows(5, 600), tied_rows(6, 3)
     first, again = Made(rows), Made(rows)
     expected = place.open(keys, first).search(queries, 7)
     place.close()
@@ -254,23 +201,19 @@ def test_what_is_there_is_used_again_without_embedding_anything(place: Place) ->
 
 @kept
 def test_other_texts_or_another_embedder_have_vectors_of_their_own(place: Place) -> None:
-    rng = np.random.default_rng(6)
-    one, two, queries = unit_rows(rng, 9), unit_rows(rng, 9), unit_rows(rng, 3)
-    stores = [
-        place.open(keys_of([1] * 9, name), Made(rows)) for name, rows in (("ragsmith-one", one), ("ragsmith-two", two))
-    ]
-    for store, rows in zip(stores, (one, two), strict=True):
-        assert store.search(queries, 4)[0].tolist() == full_sort(keys_of([1] * 9), rows, queries, 4)[0]
+    known, queries = {"ragsmith-one": tied_rows(6, 9), "ragsmith-two": tied_rows(7, 9)}, tied_rows(8, 3)
+    stores = {name: place.open(keys_of([1] * 9, name), Made(rows)) for name, rows in known.items()}
+    for name, rows in known.items():
+        assert stores[name].search(queries, 4)[0].tolist() == full_sort(keys_of([1] * 9), rows, queries, 4)[0]
 
 
 @kept
-def test_what_broke_off_while_it_was_filled_is_whole_when_it_is_opened_again(
+def test_what_broke_off_while_it_was_filled_is_completed_when_it_is_opened_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragsmith.index.vector_stores.pgvector.BATCH_ROWS", 256)
     monkeypatch.setattr("ragsmith.index.vector_stores.approximate._BLOCK", 256)
-    rng = np.random.default_rng(8)
-    keys, rows, queries = keys_of([1] * 600), unit_rows(rng, 600), unit_rows(rng, 3)
+    keys, rows, queries, rest = keys_of([1] * 600), tied_rows(8, 600), tied_rows(9, 3), Made(tied_rows(8, 600))
 
     def broken(start: int, end: int) -> Vectors:
         if end == 600:
@@ -280,6 +223,8 @@ def test_what_broke_off_while_it_was_filled_is_whole_when_it_is_opened_again(
     with pytest.raises(KeyboardInterrupt):
         place.open(keys, broken)
     place.close()
-    found = place.open(keys, Made(rows)).search(queries, 7)
+    found = place.open(keys, rest).search(queries, 7)
     fresh = place.open(replace(keys, name="ragsmith-fresh"), Made(rows)).search(queries, 7)
     assert [one.tolist() for one in found] == [one.tolist() for one in fresh]
+    if place.kind not in ("approximate", "coded"):
+        assert rest.asked == [(512, 600)]

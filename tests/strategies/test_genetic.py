@@ -13,9 +13,8 @@ from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, run
 
 from ragsmith.errors import UsageError
 from ragsmith.strategies import PRESETS, GeneticSearch, GeneticSettings, Genome, Pruned, RandomSearch
-from ragsmith.strategies.crossover import CROSSOVERS
-from ragsmith.strategies.mutation import MUTATIONS
 from ragsmith.strategies.selection import SELECTIONS
+from ragsmith.strategies.variation import CROSSOVERS, MUTATIONS
 
 PAPER = PRESETS["paper"]
 
@@ -100,38 +99,6 @@ def test_every_operator_searches(kind: str, name: str) -> None:
     assert fmean(found) > 0.96  # random search with as many evaluations: 0.91
 
 
-@pytest.mark.parametrize("sizes", [(5,), (1,), (1, 1, 1), (2, 2), (15, 15), (15,) * 6])
-@pytest.mark.parametrize(
-    "knobs",
-    [
-        GeneticSettings(population=4, elitism=2),
-        GeneticSettings(population=4, elitism=2, crossover_rate=0.0),
-        GeneticSettings(population=2, elitism=1),
-        GeneticSettings(population=5, elitism=0, breeding="best", mutation="random", mutation_rate=0.8),
-    ],
-)
-def test_edge_cases(sizes: tuple[int, ...], knobs: GeneticSettings) -> None:
-    search = GeneticSearch(sizes, replace(knobs, target=None))
-    run(search, additive(sizes, 1))
-    assert len(search.history) == 21
-    assert {len(generation.population) for generation in search.history} == {knobs.population}
-    assert search.best() is not None
-
-
-def test_children_survive_and_an_odd_parent_has_one() -> None:
-    knobs = GeneticSettings(population=5, elitism=2, generations=1, crossover_rate=1.0, mutation="random",
-                            mutation_rate=0.0, target=None, breeding="best")  # fmt: skip
-    search = GeneticSearch((9, 9, 9), knobs)
-    score = additive((9, 9, 9), 1)
-    run(search, score)
-    first, second = search.history
-    parents = sorted(first.population, key=score, reverse=True)
-    assert list(second.population[:2]) == parents[:2]
-    for genes in zip(*second.population[2:4], *parents[:2], strict=True):
-        assert sorted(genes[:2]) == sorted(genes[2:])
-    assert second.population[4] == parents[2]
-
-
 def test_a_generation_that_is_wholly_known_is_recorded_and_passed_over() -> None:
     search = GeneticSearch((2, 2), GeneticSettings(population=4, elitism=1, target=None))
     proposed = run(search, additive((2, 2), 1))
@@ -147,12 +114,9 @@ def test_the_rate_adapts_to_diversity_and_stagnation() -> None:
     for last, generation in zip(search.history, search.history[1:], strict=False):
         expected = 0.08 + 0.12 * ((1 - last.diversity) + min(last.stagnant / 10, 1)) / 2
         assert generation.mutation_rate == pytest.approx(expected)
-
-
-def test_other_mutations_keep_their_rate() -> None:
     search = GeneticSearch(PAPER_SIZES, replace(PAPER, mutation="swap", mutation_rate=0.3))
     run(search, additive(PAPER_SIZES, 2))
-    assert {generation.mutation_rate for generation in search.history[1:]} == {0.3}
+    assert {generation.mutation_rate for generation in search.history[1:]} == {0.3}  # other mutations keep theirs
 
 
 def test_it_stops_after_so_many_generations_without_improvement() -> None:
@@ -173,13 +137,6 @@ def test_it_stops_when_the_target_is_reached() -> None:
     assert best[-1] >= 0.9 > best[-2]
 
 
-def test_the_first_found_of_equals_wins() -> None:
-    search = GeneticSearch((3, 3, 3), PAPER)
-    first = search.propose()[0]
-    run(search, lambda genome: 0.5)
-    assert search.best() == (first, 0.5)
-
-
 def test_failed_members_are_never_parents_of_an_elite_selection_while_enough_succeed() -> None:
     knobs = GeneticSettings(population=6, elitism=3, generations=1, crossover_rate=0.0, mutation="random",
                             mutation_rate=0.0, target=None, breeding="best")  # fmt: skip
@@ -189,13 +146,6 @@ def test_failed_members_are_never_parents_of_an_elite_selection_while_enough_suc
     search.tell({genome: None if i < 3 else 0.1 * i for i, genome in enumerate(batch)})
     assert search.propose() == ()
     assert search.history[1].population == tuple(reversed(batch[3:])) * 2
-
-
-def test_a_cut_generation_ends_the_search() -> None:
-    search = GeneticSearch(PAPER_SIZES, PAPER, max_evaluations=20)
-    assert len(run(search, additive(PAPER_SIZES, 1))) == 20
-    assert [generation.evaluations for generation in search.history] == [16, 4]
-    assert len(search.history[-1].population) == 16
 
 
 @pytest.mark.parametrize(
@@ -229,7 +179,9 @@ def test_settings_are_checked(knobs: dict[str, object], message: str) -> None:
         GeneticSettings(**knobs)
 
 
-def test_the_papers_preset() -> None:
+def test_the_presets() -> None:
+    assert {name: preset.evaluations for name, preset in PRESETS.items()} == {"paper": 236, "default": 100, "quick": 50}
+    assert replace(PRESETS["default"], generations=2).evaluations == 10 + 2 * 5
     assert asdict(PAPER) == {
         "population": 16, "generations": 20, "crossover": "uniform", "crossover_rate": 0.6, "mutation": "adaptive",
         "mutation_rate": 0.08, "mutation_min": 0.01, "mutation_max": 0.2, "selection": "elite", "elitism": 5,
@@ -238,13 +190,8 @@ def test_the_papers_preset() -> None:
     }  # fmt: skip
 
 
-def test_the_budgets_of_the_presets() -> None:
-    assert {name: preset.evaluations for name, preset in PRESETS.items()} == {"paper": 236, "default": 100, "quick": 50}
-    assert replace(PRESETS["default"], generations=2).evaluations == 10 + 2 * 5
-
-
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("population", range(2, 13))
+@pytest.mark.parametrize("population", [2, 3, 5, 8, 12])
 def test_every_preset_works_with_a_small_population(preset: str, population: int) -> None:
     knobs = PRESETS[preset].changed(population=population, generations=3, target=None)
     assert knobs.elitism == min(PRESETS[preset].elitism, knobs.elitism) >= 1
@@ -315,13 +262,6 @@ def test_parents_of_the_paper_are_elites_and_two_that_differ() -> None:
     assert all(one != other for one, other in zip(children[::2], children[1::2], strict=False))
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_every_selection_can_take_parents_from_elites(selection: str) -> None:
-    search = GeneticSearch(PAPER_SIZES, replace(PAPER, selection=selection, generations=2), seed=1)
-    run(search, additive(PAPER_SIZES, 1))
-    assert [len(step.population) for step in search.history] == [16] * 3
-
-
 def test_told_genomes_are_elites_and_parents_by_default_and_not_in_the_paper() -> None:
     best = (3, 7, 4, 3, 1, 2, 2, 1, 1)
     for preset, kept in ((DEFAULT, True), (PAPER, False)):
@@ -379,12 +319,6 @@ def test_the_default_can_converge_before_its_budget_ends() -> None:
     search = GeneticSearch(PAPER_SIZES, DEFAULT, max_evaluations=DEFAULT.evaluations)
     assert len(run(search, lambda genome: 0.5)) < DEFAULT.evaluations
     assert search.history[-1].stagnant == DEFAULT.convergence
-
-
-def test_when_all_is_known_the_search_ends() -> None:
-    search = GeneticSearch((2, 3, 2), replace(DEFAULT, convergence=None, target=None), max_evaluations=100)
-    proposed = run(search, additive((2, 3, 2), 1))
-    assert sorted(proposed) == list(product(range(2), range(3), range(2)))
 
 
 def test_what_was_dropped_is_no_elite() -> None:

@@ -4,14 +4,13 @@ from collections import Counter
 from itertools import product
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from landscapes import CHAIN_SIZES, chained
 
 from ragsmith.strategies import Genome
-from ragsmith.strategies.mutation import per_gene
 from ragsmith.strategies.offspring import towards
+from ragsmith.strategies.variation import per_gene
 
 SPACE = list(product(*map(range, CHAIN_SIZES)))
 FEASIBLE = list(filter(chained, SPACE))
@@ -52,18 +51,3 @@ def test_mutation_leaves_what_only_goes_together_and_comes_back() -> None:
         genome = after
     assert visits[True, False] > 0  # filter and retrieval left at once
     assert visits[False, False] > 1000
-
-
-@pytest.mark.parametrize("rate", [0.08, 0.2])
-def test_no_option_is_favoured(rate: float) -> None:
-    """A walk of mutations alone visits every option about as often as it occurs among the feasible genomes."""
-    rng, genome = Random(1), FEASIBLE[0]
-    seen: Counter[tuple[int, int]] = Counter()
-    steps = 60_000
-    for _ in range(steps):
-        genome = towards(genome, per_gene(genome, CHAIN_SIZES, rate, rng), chained, rng)
-        seen.update(enumerate(genome))
-    for gene, size in enumerate(CHAIN_SIZES):
-        for option in range(size):
-            fair = sum(feasible[gene] == option for feasible in FEASIBLE) / len(FEASIBLE)
-            assert seen[gene, option] / steps == pytest.approx(fair, abs=0.02)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from itertools import combinations
 
-from ragsmith.strategies import Genome, Sizes, Strategy
+from ragsmith.strategies import Genome, Sizes, SteppedSearch
 
 PAPER_SIZES: Sizes = (4, 8, 5, 4, 2, 3, 3, 2, 2)  # 46,080 genomes
 Score = Callable[[Genome], float | None]
@@ -40,7 +40,7 @@ def rugged(sizes: Sizes, seed: int) -> Score:
     return score
 
 
-def run(strategy: Strategy, score: Score) -> list[Genome]:
+def run(strategy: SteppedSearch, score: Score) -> list[Genome]:
     """Search to the end; all genomes that were proposed, in order."""
     proposed: list[Genome] = []
     while batch := strategy.propose():

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.extensions import Package
-from ragsmith.index.rescoring import Connections, Fetched, ServedVectors, fill
+from ragsmith.index.rescoring import Fetched, ServedVectors, fill, shared_connection
 from ragsmith.index.vector_store import Keys, MakeVectors
 from ragsmith.models.vector_stores import vector_store
 
@@ -84,9 +84,6 @@ class DatabaseConnection:
         return self._connection
 
 
-_SERVERS: Connections[DatabaseConnection] = Connections()
-
-
 class PostgresVectors(ServedVectors[DatabaseConnection]):
     """One table for the vectors of ``keys``; ``make`` is called only for those that are not there.
 
@@ -97,7 +94,7 @@ class PostgresVectors(ServedVectors[DatabaseConnection]):
     """
 
     def __init__(self, url: str, keys: Keys, make: MakeVectors | None) -> None:
-        super().__init__(keys, _SERVERS.find(url, lambda: DatabaseConnection(url)))
+        super().__init__(keys, shared_connection(url, lambda: DatabaseConnection(url)))
         self._url = url
         if make is not None and keys.count and self.connection.ask(self._count) != keys.count:
             self._complete(make)

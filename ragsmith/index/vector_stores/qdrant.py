@@ -61,16 +61,12 @@ class QdrantConnection:
                 ) from None
 
 
-_CONNECTIONS: Connections[QdrantConnection] = Connections()
-"""A folder is locked while it is open, so all collections in it need one connection."""
-
-
 def _connection(location: str) -> QdrantConnection:
-    """The connection to ``location`` that is there, or a new one; a store in memory is never shared."""
+    """The connection to ``location``: a folder is locked while it is open; a store in memory is never shared."""
     if location == MEMORY:
         return QdrantConnection(location)
     address = location if is_url(location) else str(Path(location).resolve())
-    return _CONNECTIONS.find(address, lambda: QdrantConnection(location))
+    return shared_connection(address, lambda: QdrantConnection(location))
 
 
 class QdrantVectors(ServedVectors[QdrantConnection]):

@@ -1,3 +1,5 @@
+"""Crossover and mutation: which genes they change, and how often."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -7,9 +9,83 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate, categorical, composite, inversion, per_gene, swap
+from ragsmith.strategies.variation import (
+    CROSSOVERS,
+    MUTATIONS,
+    adaptive_rate,
+    categorical,
+    composite,
+    inversion,
+    multi_point,
+    order,
+    per_gene,
+    segment,
+    single_point,
+    swap,
+    uniform,
+)
 
-NAMES = sorted(MUTATIONS)
+
+def masks(name: str, n: int, draws: int = 400) -> set[tuple[int, ...]]:
+    """All patterns of exchanged genes seen in many draws, from parents that differ everywhere."""
+    rng = Random(0)
+    return {CROSSOVERS[name]((0,) * n, (1,) * n, rng)[0] for _ in range(draws)}
+
+
+def runs(mask: tuple[int, ...]) -> int:
+    """How many separate stretches of exchanged genes a pattern has."""
+    return sum(1 for before, gene in zip((0, *mask), mask, strict=False) if gene and not before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(sorted(CROSSOVERS)), st.integers(1, 12), st.integers(0, 99))
+def test_children_hold_the_parents_two_genes_at_every_position(
+    data: st.DataObject, name: str, n: int, seed: int
+) -> None:
+    genome = st.tuples(*[st.integers(0, 9)] * n)
+    first, second = data.draw(genome), data.draw(genome)
+    one, other = CROSSOVERS[name](first, second, Random(seed))
+    assert (one, other) == CROSSOVERS[name](first, second, Random(seed))
+    assert len(one) == len(other) == n
+    for i in range(n):
+        assert sorted((one[i], other[i])) == sorted((first[i], second[i]))
+
+
+def test_single_point_exchanges_a_tail() -> None:
+    assert masks("single_point", 4) == {(0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 1, 1)}
+    assert single_point((3,), (5,), Random(0)) == ((3,), (5,))
+
+
+def test_multi_point_exchanges_alternate_pieces_between_two_or_three_cuts() -> None:
+    seen = masks("multi_point", 6)
+    assert sum(mask[-1] for mask in seen) == 10  # C(5, 3): kept, exchanged, kept, exchanged
+    assert sum(not mask[-1] for mask in seen) == 10  # C(5, 2): kept, exchanged, kept
+    assert {runs(mask) for mask in seen} == {1, 2}
+    assert multi_point((1, 2), (3, 4), Random(0)) == ((1, 4), (3, 2))
+
+
+def test_uniform_exchanges_half_of_the_genes_in_any_pattern() -> None:
+    assert len(masks("uniform", 4)) == 2**4
+    rng = Random(1)
+    children = [uniform((0,) * 10, (1,) * 10, rng)[0] for _ in range(500)]
+    assert sum(map(sum, children)) / 5000 == pytest.approx(0.5, abs=0.03)
+
+
+def test_order_exchanges_one_stretch_which_may_hold_the_first_and_the_last_gene() -> None:
+    seen = masks("order", 5)
+    assert len(seen) == 15  # C(6, 2) pairs of cuts
+    assert {runs(mask) for mask in seen} == {1}
+    assert (0, 0, 0, 0, 1) in seen
+    assert order((3,), (5,), Random(0)) == ((5,), (3,))
+
+
+def test_segment_exchanges_three_neighbours_and_never_the_whole_genome() -> None:
+    assert masks("segment", 5) == {(1, 1, 1, 0, 0), (0, 1, 1, 1, 0), (0, 0, 1, 1, 1)}
+    assert masks("segment", 3) == {(1, 1, 0), (0, 1, 1)}
+    assert masks("segment", 2) == {(1, 0), (0, 1)}
+    assert segment((3,), (5,), Random(0)) == ((5,), (3,))
+
+
 SIZES = st.lists(st.integers(1, 15), min_size=1, max_size=10).map(tuple)
 
 
@@ -18,10 +94,11 @@ def changed(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.data(), st.sampled_from(NAMES), SIZES, st.floats(0, 1), st.integers(0, 99))
+@given(st.data(), st.sampled_from(sorted(MUTATIONS)), SIZES, st.floats(0, 1), st.integers(0, 99))
 def test_genes_stay_in_range(data: st.DataObject, name: str, sizes: tuple[int, ...], rate: float, seed: int) -> None:
     genome = data.draw(st.tuples(*(st.integers(0, size - 1) for size in sizes)))
     mutant = MUTATIONS[name](genome, sizes, rate, Random(seed))
+    assert mutant == MUTATIONS[name](genome, sizes, rate, Random(seed))
     assert len(mutant) == len(sizes)
     assert all(0 <= gene < size for gene, size in zip(mutant, sizes, strict=True))
 
@@ -38,7 +115,7 @@ def test_rate_0_changes_nothing_and_rate_1_every_gene_with_a_choice(
     assert changed(genome, mutant) == [i for i, size in enumerate(sizes) if size > 1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MUTATIONS)
 def test_rate_1_always_changes_a_genome_that_has_a_choice(name: str) -> None:
     for seed in range(50):
         assert MUTATIONS[name]((0, 0, 0), (1, 2, 1), 1.0, Random(seed)) == (0, 1, 0)
@@ -89,6 +166,8 @@ def test_adaptive_rate_of_the_worked_example() -> None:
     steps = [(1.0, 0), (0.5, 1), (0.5, 2), (0.5, 0), (0.1, 1)]
     rates = [adaptive_rate(0.08, 0.01, 0.2, diversity, stagnant) for diversity, stagnant in steps]
     assert rates == pytest.approx([0.08, 0.116, 0.122, 0.11, 0.14])
+    assert adaptive_rate(0.08, 0.01, 0.2, 0.0, 10) == pytest.approx(0.2)  # stagnation counts in full after 10
+    assert adaptive_rate(0.08, 0.01, 0.2, 1.0, 10) == adaptive_rate(0.08, 0.01, 0.2, 1.0, 99) == pytest.approx(0.14)
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,8 +179,3 @@ def test_adaptive_rate_stays_between_base_and_maximum_and_rises_with_stagnation(
     assert 0.08 <= rate <= 0.2
     assert rate <= adaptive_rate(0.08, 0.01, 0.2, diversity, stagnant + 1)
     assert rate <= adaptive_rate(0.08, 0.01, 0.2, diversity / 2, stagnant)
-
-
-def test_stagnation_counts_in_full_after_ten_generations() -> None:
-    assert adaptive_rate(0.08, 0.01, 0.2, 0.0, 10) == pytest.approx(0.2)
-    assert adaptive_rate(0.08, 0.01, 0.2, 1.0, 10) == adaptive_rate(0.08, 0.01, 0.2, 1.0, 99) == pytest.approx(0.14)
