@@ -28,7 +28,7 @@ from ragsmith.exported.writing import Exported, run_setup
 from ragsmith.exported.writing import export as write_pipeline
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spent
 from ragsmith.reporting import WrittenReports, folder_of, write_report
-from ragsmith.reporting.across import Across, across
+from ragsmith.reporting.overview import Across, across
 from ragsmith.reporting.report_files import write_across
 from ragsmith.runs.run_context import Pulse, Start
 from ragsmith.store.store import Store, open_store

@@ -16,7 +16,7 @@ from ragsmith.evaluation.latency import this_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
 from ragsmith.records.objectives import COUNTS, Unpriced, price_of_a_question, store_timings
-from ragsmith.reporting.pipeline_rows import latencies, score
+from ragsmith.reporting.results import latencies, score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
 

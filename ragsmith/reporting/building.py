@@ -16,8 +16,7 @@ from ragsmith.records.objectives import costs
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.reporting import facts
 from ragsmith.reporting.facts import cheapest, compare, next_step_of, rivals, same_as
-from ragsmith.reporting.pipeline_rows import best_so_far, by_group, gain, latencies, options, ranking, row
-from ragsmith.reporting.question_results import questions
+from ragsmith.reporting.results import best_so_far, by_group, gain, latencies, options, questions, ranking, row
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.reporting.values import (
     SHOWN,

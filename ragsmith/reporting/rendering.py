@@ -18,7 +18,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ragsmith.reporting import overview, wording
-from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.blocks import (
     Block,
     Collapsed,
@@ -34,6 +33,7 @@ from ragsmith.reporting.blocks import (
     sides,
 )
 from ragsmith.reporting.charts import Chart, drawn, keys_of
+from ragsmith.reporting.overview import Across, across
 from ragsmith.reporting.sections import sections
 from ragsmith.reporting.values import QuestionExample, QuestionResult, RunReport
 from ragsmith.text import numbers

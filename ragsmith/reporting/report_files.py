@@ -15,9 +15,9 @@ from typing import Any
 from ragsmith.diagnosis.estimates import Estimate, kept_transfers
 from ragsmith.errors import LeftOut, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
-from ragsmith.reporting.across import Across, PooledEffect, PooledTest, across
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.facts import against
+from ragsmith.reporting.overview import Across, PooledEffect, PooledTest, across
 from ragsmith.reporting.rendering import index_markdown, index_page, report_markdown, report_page
 from ragsmith.reporting.run_data import choose_run, reported_datasets
 from ragsmith.reporting.values import PipelineRow, RunReport

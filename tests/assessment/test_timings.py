@@ -28,7 +28,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.stages import COLD, START, WARM, WHOLE, StageTimes
 from ragsmith.records.objectives import store_timings, stored_timings
-from ragsmith.reporting.pipeline_rows import latencies
+from ragsmith.reporting.results import latencies
 from ragsmith.store.store import LatencyRow, Store
 
 EMBEDDED, RERANKED = 0.125, 0.5

@@ -13,7 +13,7 @@ from toy import put_toy
 from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.estimates import Estimate, Transferred, keep_transfer, kept_transfers, pooled
 from ragsmith.reporting import load_report
-from ragsmith.reporting.across import across
+from ragsmith.reporting.overview import across
 from ragsmith.reporting.report_files import WrittenReports, write_report
 from ragsmith.store.store import Store
 from ragsmith.text import numbers

@@ -17,9 +17,9 @@ from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
 from ragsmith.reporting import RunReport, load_report, run_tables, summary_lines
 from ragsmith.reporting.building import read_report
-from ragsmith.reporting.pipeline_rows import best_so_far
 from ragsmith.reporting.rendering import report_markdown, report_page
 from ragsmith.reporting.report_files import ranking_csv
+from ragsmith.reporting.results import best_so_far
 from ragsmith.reporting.run_data import choose_run
 from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.values import SpaceOption

@@ -18,9 +18,8 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
 from ragsmith.records.stored_run import out_of_fold
 from ragsmith.reporting import load_report
-from ragsmith.reporting.across import across
 from ragsmith.reporting.building import read_report
-from ragsmith.reporting.overview import scores_table, transfers_table
+from ragsmith.reporting.overview import across, scores_table, transfers_table
 from ragsmith.reporting.rendering import report_page
 from ragsmith.reporting.values import RunReport
 from ragsmith.reporting.wording import headline
