@@ -187,7 +187,9 @@ class Ablation:
         mine = {(one.kind, one.family, one.instead): one for one in self.parts}
         seconds = {name: one.seconds for name, one in known.items()}
         parts = [
-            known[name] if one.why_not and name in known else _timed(one, seconds.get(name))
+            known[name]
+            if one.why_not and name in known
+            else replace(one, seconds=seconds.get(name) if one.seconds is None else one.seconds)
             for name, one in mine.items()
         ]
         more = [one for name, one in known.items() if name not in mine]
@@ -321,7 +323,3 @@ def _part(
 
 def _unanswered(one: Evaluation) -> int:
     return len(one.questions) - len(one.records) - len(one.failures)
-
-
-def _timed(one: AblatedOption, seconds: float | None) -> AblatedOption:
-    return one if one.seconds is not None or seconds is None else replace(one, seconds=seconds)

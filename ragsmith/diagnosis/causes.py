@@ -32,7 +32,7 @@ from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import blocks
 from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
-from ragsmith.types import Example, Hits, Passages, Prompt, Question, Span, ids_of
+from ragsmith.types import Example, Passages, Prompt, Question, Span, ids_of
 
 
 class Cause(StrEnum):
@@ -278,17 +278,12 @@ def _fate(
 
 def _was_put_too_low(places: Places, trace: Trace, gold: Span) -> bool:
     """Whether as many hits as the filter kept held ``gold`` before the reranker, and not after it."""
-    before, after = (_ranking(trace, stage) for stage in ("query_expansion", "reranking"))
+    before, after = (trace.outputs[stage].value for stage in ("query_expansion", "reranking"))
     if ids_of(before) == ids_of(after):
         return False
     kept = len(trace.hits)
     first, then = places.rank(gold, before), places.rank(gold, after)
     return first is not None and first <= kept and (then is None or then > kept)
-
-
-def _ranking(trace: Trace, stage: str) -> Hits:
-    hits: Hits = trace.outputs[stage].value
-    return hits
 
 
 def _shown(engine: Engine, trace: Trace, question: str) -> dict[str, EvidenceCoverage]:

@@ -160,24 +160,19 @@ def _simplified(report: RunReport) -> list[str]:
     """What was left out of the winner, or what it is where it has not the highest mean."""
     record = report.about.record
     gone = [removal for removal in record.removals if removal.left_out]
-    if not report.winner:
-        return []
-    if not gone:
-        return (
-            []
-            if record.leader in (None, record.winner)
-            else ["", f"the winner has the {chosen(report)}, and not the {TITLES['leader']}"]
-        )
+    if not report.winner or not gone:
+        led = not report.winner or record.leader in (None, record.winner)
+        return [] if led else ["", f"the winner has the {chosen(report)}, and not the {TITLES['leader']}"]
     last = gone[-1]
     saved = sum(removal.calls for removal in gone)
     without = listed([f"{removal.family} {removal.option}" for removal in gone if not removal.instead], "and")
     back = listed([f"{removal.instead} for {removal.option}" for removal in gone if removal.instead], "and")
     changes = " and ".join(f"{how} {named}" for how, named in (("without", without), ("with", back)) if named)
-    led = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
+    leads = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
     side = "ahead of" if last.loss < 0 else "behind"
     return [
         "",
-        f"the winner is the {chosen(report)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
+        f"the winner is the {chosen(report)} {changes}{leads}: {numbers.plain(abs(last.loss))} ± "
         f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
     ]
 

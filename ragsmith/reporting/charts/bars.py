@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -152,13 +152,18 @@ class Dots:
                 text(EDGE, y + 12, name, "", "start"),
                 stroke(EDGE, y + 25, 100 - EDGE, y + 25, "guide"),
                 stroke(x(min(values)), y + 25, x(max(values)), y + 25, "span"),
-            ]
-            # the first is drawn last, and so on top
-            parts += [
-                (diamond if m.kind == "two" else dot)(x(m.value), y + 25, f"dot {m.kind}", m.said) for m in marks[::-1]
+                # the first is drawn last, and so on top
+                *(
+                    (diamond if m.kind == "two" else dot)(x(m.value), y + 25, f"dot {m.kind}", m.said)
+                    for m in marks[::-1]
+                ),
             ]
         parts += axis(height - 20, x)
         return height, parts
+
+
+def _marker(kind: str) -> Callable[[float, float, str, str], Markup]:
+    return diamond if kind == "two" else dot
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +193,8 @@ class Columns:
         for place, value in enumerate(self.expected):
             y = 20 + TALL - TALL * value / most
             parts.append(stroke(EDGE + wide * place, y, EDGE + wide * (place + 1), y, "limit"))
-        parts.append(stroke(EDGE, 20 + TALL, 100 - EDGE, 20 + TALL, "axis"))
-        if self.across:
-            parts.append(text(50, height - 6, self.across, "soft", "middle"))
-        return height, parts
+        title = [text(50, height - 6, self.across, "soft", "middle")] if self.across else []
+        return height, [*parts, stroke(EDGE, 20 + TALL, 100 - EDGE, 20 + TALL, "axis"), *title]
 
 
 def _short(value: float) -> str:

@@ -70,11 +70,13 @@ class Curve:
                 stroke(EDGE, level, 100 - EDGE, level, "limit"),
                 text(100 - EDGE, level + 14 if below else level - 5, f"{line.name} {line.value:.3g}", "soft", "end"),
             ]
-        parts += [stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(self.points)]
-        parts.append(stroke(EDGE, top + TALL, 100 - EDGE, top + TALL, "axis"))
-        for share, at in ((0, "start"), (0.5, "middle"), (1, "end")):
-            parts.append(text(x(share * widest), top + TALL + 17, f"{share * widest:,.0f}", "soft", at))
-        parts.append(text(50, height - 6, self.across, "soft", "middle"))
+        ends = ((0, "start"), (widest / 2, "middle"), (widest, "end"))
+        parts += [
+            *(stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(self.points)),
+            stroke(EDGE, top + TALL, 100 - EDGE, top + TALL, "axis"),
+            *(text(x(value), top + TALL + 17, f"{value:,.0f}", "soft", at) for value, at in ends),
+            text(50, height - 6, self.across, "soft", "middle"),
+        ]
         return height, parts
 
 
@@ -116,15 +118,13 @@ class Steps:
                 stroke(EDGE, y(level.value), 100 - EDGE, y(level.value), "limit"),
                 text(100 - EDGE, height, f"{level.name} {level.value:.3f}", "soft", "end"),
             ]
-        for series in self.series:
-            parts += _line(series, x, y)
-        parts.append(stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"))
+        marked = (value for value in (1, *ticks(1, last, 5)) if value == 1 or value > last / 20)
         parts += [
-            text(x(value), bottom + 16, f"{value:,.0f}", "soft", "end" if value == last else "middle")
-            for value in (1, *ticks(1, last, 5))
-            if value == 1 or value > last / 20
+            *(mark for series in self.series for mark in _line(series, x, y)),
+            stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"),
+            *(text(x(v), bottom + 16, f"{v:,.0f}", "soft", "end" if v == last else "middle") for v in marked),
+            text(50, bottom + 34, self.across, "soft", "middle"),
         ]
-        parts.append(text(50, bottom + 34, self.across, "soft", "middle"))
         return bottom + 42, parts
 
 
@@ -172,17 +172,18 @@ class Cloud:
         first = min(first, 0.0) if first < 0.25 * last else first
         x, y = XScale(first, last), YScale(least, most, 20, CLOUD_HIGH)
         bottom = 20 + CLOUD_HIGH
-        parts = [text(EDGE, 12, self.up, "soft", "start")]
-        parts += _guides(y, ticks(least, most, 5))
+        parts = [text(EDGE, 12, self.up, "soft", "start"), *_guides(y, ticks(least, most, 5))]
         for (a, b), (c, d) in pairwise(self.front):
             parts += [stroke(x(a), y(b), x(c), y(b), "front"), stroke(x(c), y(b), x(c), y(d), "front")]
         for point in sorted(self.points, key=lambda point: bool(point.name)):
             mark = diamond if point.kind == "two" else dot
             parts.append(mark(x(point.x), y(point.y), f"dot {point.kind or 'faint'}", point.said))
-        parts += _names([replace(p, x=x(p.x), y=y(p.y)) for p in self.points if p.name])
-        parts.append(stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"))
-        parts += [text(x(value), bottom + 16, f"{value:.3g}", "soft", "middle") for value in ticks(first, last, 6)]
-        parts.append(text(50, bottom + 34, self.across, "soft", "middle"))
+        parts += [
+            *_names([replace(p, x=x(p.x), y=y(p.y)) for p in self.points if p.name]),
+            stroke(EDGE, bottom, 100 - EDGE, bottom, "axis"),
+            *(text(x(value), bottom + 16, f"{value:.3g}", "soft", "middle") for value in ticks(first, last, 6)),
+            text(50, bottom + 34, self.across, "soft", "middle"),
+        ]
         return bottom + 42, parts
 
 
@@ -218,10 +219,11 @@ def _joined(points: Sequence[CloudPoint]) -> list[CloudPoint]:
 
 def _guides(y: YScale, values: Sequence[float]) -> list[Markup]:
     """A horizontal line with a label at each of ``values``."""
-    parts = []
-    for value in values:
-        parts += [
+    return [
+        mark
+        for value in values
+        for mark in (
             stroke(EDGE, y(value), 100 - EDGE, y(value), "guide"),
             text(EDGE, y(value) - 3, f"{value:.3g}", "soft", "start"),
-        ]
-    return parts
+        )
+    ]
