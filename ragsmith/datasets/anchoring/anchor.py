@@ -95,35 +95,27 @@ class Anchor:
         asked = list(asked)
         answered = any(each.answer for each in asked if each.answerable)
         first: dict[tuple[str, str], int] = {}
-        anchored: list[Anchored] = []
-        unanchored: list[Unanchored] = []
+        results: list[Anchored | Unanchored] = []
         for each in asked:
             line = first.setdefault((fold(each.question).text, fold(each.answer).text), each.line)
-            found: tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch
             if line != each.line:
-                found = NoMatch(NoMatchReason.REPEATED, f"line {line} asks and answers the same")
-            elif not each.answerable:
-                found = (), ()
-            elif answered and not each.answer:
-                found = NoMatch(NoMatchReason.NOT_FOUND, "it has no answer, and other questions have one")
+                why = NoMatch(NoMatchReason.REPEATED, f"line {line} asks and answers the same")
+                results.append(Unanchored(each, why))
+            elif each.answerable and answered and not each.answer:
+                why = NoMatch(NoMatchReason.NOT_FOUND, "it has no answer, and other questions have one")
+                results.append(Unanchored(each, why))
             else:
-                found = self._evidence(each, at_least)
-            if isinstance(found, NoMatch):
-                unanchored.append(Unanchored(each, found))
-            else:
-                anchored.append(Anchored(each, *found))
-        return Anchoring(tuple(anchored), tuple(unanchored))
+                results.append(self._find(each, at_least) if each.answerable else Anchored(each, ()))
+        anchored = tuple(each for each in results if isinstance(each, Anchored))
+        return Anchoring(anchored, tuple(each for each in results if isinstance(each, Unanchored)))
 
-    def _evidence(
-        self, asked: ListedQuestion, at_least: float
-    ) -> tuple[tuple[EvidenceMatch, ...], tuple[str, ...]] | NoMatch:
-        """Return the matches of a question and sentences on quotations not found, or why there is no match."""
+    def _find(self, asked: ListedQuestion, at_least: float) -> Anchored | Unanchored:
+        """Find the evidence of an answerable question by its quotations, else by its answer."""
         docs: set[str] | None = None
         if asked.docs:
-            known = [self.document(name) for name in asked.docs]
-            if not any(known):
-                return self._no_document(asked.docs[0])
-            docs = {id_ for id_ in known if id_}
+            docs = {id_ for name in asked.docs if (id_ := self.document(name))}
+            if not docs:
+                return Unanchored(asked, self._no_document(asked.docs[0]))
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
         places = tuple(dict.fromkeys(place for place in found if isinstance(place, EvidenceMatch)))
         lost = tuple(
@@ -132,18 +124,16 @@ class Anchor:
             if isinstance(place, NoMatch)
         )
         if places:
-            return places, lost
+            return Anchored(asked, places, lost)
         missing = [each for each in found if isinstance(each, NoMatch)]
-        ambiguous = next((each for each in missing if each.status is NoMatchReason.AMBIGUOUS), None)
-        if ambiguous:
-            return ambiguous
-        if not asked.answer:
+        ambiguous = [each for each in missing if each.status is NoMatchReason.AMBIGUOUS]
+        if ambiguous or not asked.answer:
             no_evidence = NoMatch(NoMatchReason.NOT_FOUND, "it has neither an answer nor a quotation")
-            return missing[0] if missing else no_evidence
+            return Unanchored(asked, [*ambiguous, *missing, no_evidence][0])
         answer = self._answered(asked, docs, at_least)
         if isinstance(answer, EvidenceMatch):
-            return (answer,), lost
-        return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
+            return Anchored(asked, (answer,), lost)
+        return Unanchored(asked, replace(answer, reason="; ".join([answer.reason, *lost[:1]])))
 
     def _no_document(self, name: str) -> NoMatch:
         reason = f"there is no document {shown(name)}; {did_you_mean(name, self._names)}"
@@ -191,13 +181,12 @@ class Anchor:
 
 
 def _names(documents: Sequence[Document]) -> Mapping[str, str]:
-    """Map case-folded names to document ids, without ambiguous names."""
-    names: dict[str, str] = {}
-    taken: Counter[str] = Counter(document.title.casefold() for document in documents)
-    stems: Counter[str] = Counter(PurePath(document.id).stem.casefold() for document in documents)
-    for document in documents:
-        if stems[stem := PurePath(document.id).stem.casefold()] == 1:
-            names[stem] = document.id
-        if taken[title := document.title.casefold()] == 1:
-            names[title] = document.id
+    """Map case-folded ids, stems of ids and titles to document ids, without stems and titles that are ambiguous."""
+    named = {
+        (name.casefold(), document.id)
+        for document in documents
+        for name in (PurePath(document.id).stem, document.title)
+    }
+    counts = Counter(name for name, _ in named)
+    names = {name: id_ for name, id_ in named if counts[name] == 1}
     return names | {document.id.casefold(): document.id for document in documents}

@@ -1,7 +1,7 @@
 """Write a data set from a list of questions and a folder of documents, and list the questions not anchored."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def _append_to_dataset(found: Anchoring, folder: Path, data: Dataset) -> Anchori
         if existing.mistakes:
             raise DatasetError(list(existing.mistakes.values()))
         found = _merge_with_rows(found, list(existing.records.values()))
-        rows, left = _question_lines(found.anchored, data), _unanchored_lines(found.unanchored, data)
+        rows, left = _lines(found, data)
         if not (folder / MANIFEST).exists():
             write_file(manifest_yaml(_manifest_values(data), {}), folder / MANIFEST)
         if left or (folder / UNANCHORED).exists():
@@ -83,7 +83,7 @@ def _append_to_dataset(found: Anchoring, folder: Path, data: Dataset) -> Anchori
 
 
 def _write_new_dataset(found: Anchoring, source: Path, output: Path, data: Dataset) -> None:
-    rows, left = _question_lines(found.anchored, data), _unanchored_lines(found.unanchored, data)
+    rows, left = _lines(found, data)
     if not rows:
         write_file(left, output / UNANCHORED)
         return
@@ -107,14 +107,12 @@ def _manifest_values(data: Dataset) -> dict[str, str]:
     return {key: getattr(data, key) for key in KEYS}
 
 
-def _question_lines(anchored: Iterable[Anchored], data: Dataset) -> str:
-    texts = {document.id: document.text for document in data.documents}
-    return json_lines(question_record(each.example, texts) for each in anchored)
-
-
-def _unanchored_lines(unanchored: Iterable[Unanchored], data: Dataset) -> str:
-    by_id = {document.id: document for document in data.documents}
-    return json_lines(_unanchored_record(each, by_id) for each in unanchored)
+def _lines(found: Anchoring, data: Dataset) -> tuple[str, str]:
+    """Return the lines of ``questions.jsonl`` and of ``unanchored.jsonl``."""
+    documents = {document.id: document for document in data.documents}
+    texts = {id_: document.text for id_, document in documents.items()}
+    rows = json_lines(question_record(each.example, texts) for each in found.anchored)
+    return rows, json_lines(_unanchored_record(each, documents) for each in found.unanchored)
 
 
 def _unanchored_record(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, object]:

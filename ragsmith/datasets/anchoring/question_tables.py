@@ -58,14 +58,13 @@ def _csv(path: Path) -> Iterator[Row]:
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[tuple[int, list[str]]] = []
-    while True:
-        line = reader.line_num + 1
-        try:
-            rows.append((line, next(reader)))
-        except StopIteration:
-            break
-        except csv.Error as error:
-            raise TextError(f"the row that begins here is not valid CSV ({error}); fix its quotes", line) from None
+    line = 1
+    try:
+        for cells in reader:
+            rows.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise TextError(f"the row that begins here is not valid CSV ({error}); fix its quotes", line) from None
     yield from _rows_by_column(rows)
 
 

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.matches import (
@@ -85,10 +84,7 @@ class EvidenceRepair:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._quotations = QuotationFinder(documents)
-
-    @cached_property
-    def _pages(self) -> Mapping[str, FoldedDocument]:
-        return self._quotations.pages
+        self._pages = self._quotations.pages
 
     def repair(
         self, evidence: Iterable[OldEvidence], moved: Mapping[OldEvidence, Collection[int]] | None = None
