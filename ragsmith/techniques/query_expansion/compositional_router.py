@@ -9,19 +9,17 @@ from numpy.typing import NDArray
 
 from ragsmith.index.entity_graph import names
 from ragsmith.index.index import queries_of
-from ragsmith.measures.rankings import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.entropy_router import COMPARING, distances
-from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, searched_by
+from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, ndcg_of_each, searched_by
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 Matrix = NDArray[np.float64]
 
-CUT = 10
 NEAREST = 20
 COMPONENTS = 8
 FIRST_WORDS = ("what", "who", "when", "where", "which", "why", "how", "is", "are", "was", "do", "does", "did", "can")
@@ -41,11 +39,10 @@ def observe(
     """Return a question's features and the nDCG@10 of each strategy; no scores where nothing is relevant."""
     plain = search((question.text,))[0]
     others = [searched_by(s, question, search, language_model=language_model, depth=depth) for s in STRATEGIES[1:]]
-    rankings = [[hit.chunk.id for hit in hits] for hits in (plain[:depth], *others)]
     return {
         "lexical": list(lexical(question.text, distances(question, plain[:NEAREST], embedder))),
         "embedding": list(embed_question(question, embedder)),
-        "ndcg": [ndcg_at(ranking, gold.relevant, CUT) for ranking in rankings] if gold.relevant else [],
+        "ndcg": ndcg_of_each((plain[:depth], *others), gold) if gold.relevant else [],
     }
 
 

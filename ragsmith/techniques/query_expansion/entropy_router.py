@@ -8,17 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from ragsmith.index.index import queries_of
-from ragsmith.measures.rankings import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import decomposition
-from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, searched_by
+from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, ndcg_of_each, searched_by
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
-CUT = 10
 FITTED = ("ndcg", "agreement")
 """What thresholds may be fitted for; else they are given."""
 
@@ -44,8 +42,7 @@ def observe(
         return {"entropy": 0.0, "ndcg": []}
     entropy = softmax_entropy(distances(question, hits[:nearest], embedder), temperature)
     found = [_search(way, question, search, language_model, multi_hop, depth) for way in STRATEGIES[1:]]
-    rankings = [[hit.chunk.id for hit in its] for its in (hits[:depth], *found)]
-    return {"entropy": entropy, "ndcg": [ndcg_at(ranking, gold.relevant, CUT) for ranking in rankings]}
+    return {"entropy": entropy, "ndcg": ndcg_of_each((hits[:depth], *found), gold)}
 
 
 def solve(observations: Sequence[Mapping[str, Any]], *, thresholds: str, nearest: int) -> dict[str, float]:

@@ -1,14 +1,16 @@
 """Keyword router: choose how to search by the words of the question ("Beyond the Reranker", Singh et al.)."""
 
 import re
+from collections.abc import Iterable
 
+from ragsmith.measures.rankings import ndcg_at
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.step_back import step_back
 from ragsmith.text.words import sentences, words
-from ragsmith.types import Hits, Question, Search
+from ragsmith.types import Gold, Hits, Question, Search
 
 STRATEGIES = ("semantic", "dual_path", "step_back")
 """The strategies of all routers: the question as it is, with an imagined passage, with a broader question."""
@@ -64,11 +66,15 @@ def searched_by(
     strategy: str, question: Question, search: Search, *, language_model: LanguageModel, depth: int
 ) -> Hits:
     """Search as one of `STRATEGIES` does."""
-    if strategy == "dual_path":
-        return dual_path(question, search, language_model=language_model, depth=depth)
-    if strategy == "step_back":
-        return step_back(question, search, language_model=language_model, depth=depth)
-    return search((question.text,))[0][:depth]
+    if strategy == "semantic":
+        return search((question.text,))[0][:depth]
+    expand = dual_path if strategy == "dual_path" else step_back
+    return expand(question, search, language_model=language_model, depth=depth)
+
+
+def ndcg_of_each(rankings: Iterable[Hits], gold: Gold) -> list[float]:
+    """Return the nDCG@10 of the hits of each strategy."""
+    return [ndcg_at((hit.chunk.id for hit in hits), gold.relevant, 10) for hits in rankings]
 
 
 def as_printed(text: str) -> str:

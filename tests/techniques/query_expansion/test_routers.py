@@ -1,8 +1,11 @@
+"""Routers that search as labels say, or as predicted from features."""
+
 import json
 
 import numpy as np
 import pytest
 
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
     lexical,
@@ -11,8 +14,12 @@ from ragsmith.techniques.query_expansion.compositional_router import (
     solve,
 )
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES
+from ragsmith.techniques.query_expansion.oracle_router import oracle_router
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Fitted, Gold, Question, Scale
+
+# --- compositional router --------------------------------------------------------------------------------------------
+
 
 QUESTION = Question("Who rings the bell of Velmouth?")
 
@@ -145,3 +152,38 @@ def test_nothing_found_is_no_error(search, embedder):
     assert observation["ndcg"] == [0.0, 0.0, 0.0]
     fitted = Fitted(solve([observation], alpha=1.0))
     assert compositional_router(QUESTION, search(()), language_model=model(), embedder=embedder, fitted=fitted) == ()
+
+
+# --- oracle router ---------------------------------------------------------------------------------------------------
+
+
+def route(found, *relevant, **parameters):
+    return oracle_router(QUESTION, found, language_model=model(), gold=Gold(frozenset(relevant)), **parameters)
+
+
+def test_takes_the_strategy_that_scores_best(found, chunks):
+    assert {hit.scale for hit in route(found, chunks[0].id)} == {Scale.COSINE}
+    assert {hit.scale for hit in route(found, chunks[2].id)} == {Scale.RRF}
+    assert {hit.scale for hit in route(found, chunks[6].id)} == {Scale.CONVEX}
+
+
+def test_another_metric_may_choose_another_strategy(found, chunks):
+    relevant = (chunks[0].id, chunks[6].id)
+    assert {hit.scale for hit in route(found, *relevant, metric="recall")} == {Scale.CONVEX}
+    assert {hit.scale for hit in route(found, *relevant, metric="success")} == {Scale.COSINE}
+    for metric in ("ndcg", "average_precision", "reciprocal_rank"):
+        assert route(found, *relevant, metric=metric)
+
+
+def test_ties_go_where_they_are_told_to(found, chunks):
+    for ties, scale in (("semantic", Scale.COSINE), ("dual_path", Scale.RRF), ("step_back", Scale.CONVEX)):
+        assert {hit.scale for hit in route(found, "elsewhere", ties=ties)} == {scale}  # all find nothing
+        assert {hit.scale for hit in route(found, ties=ties)} == {scale}  # nothing to find
+    # two are best and the favourite is not: the cheaper of them
+    assert {hit.scale for hit in route(found, chunks[2].id, metric="success", ties="dual_path")} == {Scale.RRF}
+    assert {hit.scale for hit in route(found, chunks[4].id, metric="recall", ties="step_back")} == {Scale.RRF}
+    assert {hit.scale for hit in route(found, chunks[2].id, metric="recall")} == {Scale.COSINE}
+
+
+def test_is_for_analysis_only():
+    assert query_expansion["oracle_router"].analysis_only
