@@ -190,27 +190,11 @@ class CallContext:
     def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
         """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
 
-        A process that makes its own calls before it claims the others again cannot deadlock with another.
-
         Raises:
             ModelUnavailable: the run is being stopped.
             StoreError: the cache cannot be written.
         """
-        if self.store is None:
-            return {**make(keys)}
-        found: dict[str, A | StoredCall] = {}
-        while missing := [key for key in keys if key not in found]:
-            self.refuse_if_stopped()
-            free, replies = self.store.claim_many(missing)
-            try:
-                found |= {**replies, **(make([key for key in missing if key in free]) if free else {})}
-            except BaseException:
-                for key in free:
-                    self.store.release(key)
-                raise
-            if not free and not replies:
-                found |= self.store.wait_for(missing, lambda: self.stopped)
-        return found
+        return {**make(keys)} if self.store is None else self.store.share(keys, make, self.refuse_if_stopped)
 
 
 class CallMemo(Generic[V]):

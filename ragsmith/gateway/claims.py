@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from secrets import token_hex
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from ragsmith.errors import Notice, StoreError
@@ -18,6 +18,8 @@ from ragsmith.gateway.failures import FailureStore
 from ragsmith.gateway.leases import HEARTBEAT_SECONDS, LOOK_SECONDS, Lease, Watch, this_process
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
+
+A = TypeVar("A")
 
 PAUSE_SECONDS = 0.05
 """Between two reads for replies that other processes are making."""
@@ -141,14 +143,37 @@ class BatchedStore:
         found = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
         return {key for key, claim in claims.items() if claim is True}, found
 
-    def wait_for(self, keys: Sequence[str], stopped: Callable[[], bool]) -> dict[str, StoredCall]:
-        """The replies of others for ``keys`` as soon as there is one; none after `LOOK_SECONDS`, or when stopped.
+    def share(
+        self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]], refuse: Callable[[], None]
+    ) -> dict[str, A | StoredCall]:
+        """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
+
+        A process that makes its own calls before it claims the others again cannot deadlock with another. ``refuse``
+        raises when nothing more is to be called or waited for.
+        """
+        found: dict[str, A | StoredCall] = {}
+        while missing := [key for key in keys if key not in found]:
+            refuse()
+            free, replies = self.claim_many(missing)
+            try:
+                found |= {**replies, **(make([key for key in missing if key in free]) if free else {})}
+            except BaseException:
+                for key in free:
+                    self.release(key)
+                raise
+            if not free and not replies:
+                found |= self.wait_for(missing, refuse)
+        return found
+
+    def wait_for(self, keys: Sequence[str], refuse: Callable[[], None]) -> dict[str, StoredCall]:
+        """The replies of others for ``keys`` as soon as there is one; none after `LOOK_SECONDS`.
 
         All threads read together, and end together, so that they also claim together.
         """
         until = time.monotonic() + LOOK_SECONDS - (time.monotonic() - self._began) % LOOK_SECONDS
         found: dict[str, StoredCall] = {}
-        while not found and not stopped() and time.monotonic() < until:
+        while not found and time.monotonic() < until:
+            refuse()
             time.sleep(min(PAUSE_SHARE * self._read_seconds, LOOK_SECONDS))
             found = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
         return found

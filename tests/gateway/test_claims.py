@@ -248,11 +248,11 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
     assert claim(store, "other", *keys) == set(keys)
     batched = BatchedStore(Watched(store))
     found: dict[str, StoredCall] = {}
-    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: None)), 16)
     assert found == {}
     assert len(looks) <= LOOK_SECONDS / PAUSE_SECONDS + 2
     put_call(store, "k3", "m", "t", "reply")
-    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: False)), 16)
+    at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: None)), 16)
     assert found.keys() == {"k3"}
 
 
