@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ragsmith.models.vector_stores import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url, known_forms, store_named
 from ragsmith.plugins import KINDS, Range, expected, is_of
@@ -98,13 +98,19 @@ def problem_with_store(value: object) -> str | None:
     return None
 
 
-def _problem_with_database(url: str) -> str | None:
+def _split_url(url: str) -> SplitResult | None:
+    """The parts of a URL, or None if it is not a valid one with a host."""
     try:
         parts = urlsplit(url)
-        found, _ = bool(parts.hostname and parts.path.strip("/")), parts.port  # an invalid port raises here
+        _ = parts.port  # an invalid port raises here
     except ValueError:
-        found = False
-    if found and url.isprintable() and " " not in url and not (parts.password or parts.query or parts.fragment):
+        return None
+    return parts if parts.hostname and url.isprintable() and " " not in url else None
+
+
+def _problem_with_database(url: str) -> str | None:
+    parts = _split_url(url)
+    if parts and parts.path.strip("/") and not (parts.password or parts.query or parts.fragment):
         return None
     return (
         "the URL of the PostgreSQL server is not a valid one: give one such as "
@@ -115,12 +121,7 @@ def _problem_with_database(url: str) -> str | None:
 def _problem_with_url(value: object) -> str | None:
     if not isinstance(value, str) or not value.startswith(("http://", "https://")):
         return "the base URL must begin with http:// or https://, such as http://localhost:11434/v1"
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port  # an invalid port raises here
-    except ValueError:
-        host = None
-    if not host or not value.isprintable() or " " in value:
+    if (parts := _split_url(value)) is None:
         return "the base URL is not a valid one: give one such as http://localhost:11434/v1"
     if "@" in parts.netloc or parts.query or parts.fragment:
         return (
