@@ -40,7 +40,7 @@ FOLLOWING = ("judge", "controller")
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ModelName:
-    """The name of a model, and its options by keyword; None stands for the model's default.
+    """The name of a model, and its options by keyword; None is the model's default.
 
     ``ragsmith models list`` shows the options of each provider. Served models have ``base_url``, ``api_key_env`` (the
     name of an environment variable, never a key), ``in_flight``, ``attempts`` and ``deadline`` (seconds per attempt);

@@ -48,7 +48,7 @@ class Option:
 
 
 def option_from_hint(hint: Any) -> Option:
-    """Read an option from the type hint of an argument; ``None`` in a union stands for the model's default.
+    """Read an option from the type hint of an argument; ``None`` in a union is the model's default.
 
     Raises:
         TypeError: an option cannot have this type.

@@ -332,10 +332,7 @@ def test_prices_are_read_from_a_file(tmp_path: Path) -> None:
     assert read_prices(path).known == {"openai:tiny": Price(1.0, 2.5), "cohere:rerank": Price(requests=2.0)}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    rows("wrong prices"),
-)
+@pytest.mark.parametrize(("text", "message"), rows("wrong prices"))
 def test_a_wrong_price_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(text)

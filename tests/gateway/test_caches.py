@@ -10,7 +10,6 @@ from copy import copy
 import numpy as np
 
 from ragsmith.caches import MIN_CACHE_ENTRIES, bounded_cache, empty_caches
-from ragsmith.gateway.memory import release_free_memory
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.lexicon import Lexicon, SentenceRanking
 from ragsmith.models.protocols import Vectors
@@ -102,9 +101,3 @@ def test_caches_of_few_entries_are_not_emptied() -> None:
         few(number)
     empty_caches()
     assert few.cache_info().currsize == MIN_CACHE_ENTRIES // 2
-
-
-def test_free_memory_can_be_released_at_any_time() -> None:
-    kept = [bytes(1000) for _ in range(1000)]
-    release_free_memory()
-    assert all(value == bytes(1000) for value in kept)

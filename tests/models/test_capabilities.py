@@ -37,7 +37,7 @@ def test_only_what_is_new_is_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
-def test_a_first_request_that_fails_holds_nobody_up(kind: type[BaseException]) -> None:
+def test_other_requests_do_not_wait_after_a_first_one_that_failed(kind: type[BaseException]) -> None:
     learner = CapabilityLearner()
     with pytest.raises(kind), learner.request():
         raise kind

@@ -11,7 +11,7 @@ from fault_server import FaultServer
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import Loader, Server, Shared, load_models, server_for
+from ragsmith.models.loading import Loader, Server, load_models, server_for
 from ragsmith.models.names import ModelName, ModelNames
 
 KEY = "secret-0123456789"
@@ -163,22 +163,6 @@ def test_a_wrong_address_in_the_environment_is_refused(monkeypatch: pytest.Monke
 
 def test_a_key_is_not_shown() -> None:
     assert KEY not in repr(Server("http://x", KEY))
-
-
-def test_one_server_has_one_limit_whoever_is_asked_there() -> None:
-    shared = Shared()
-    at = {"base_url": "http://127.0.0.1:1"}
-    chosen = [
-        ModelNames("openai:one", **at),
-        ModelNames("openai:other", **at),
-        ModelNames("openai:one", base_url="http://127.0.0.1:2"),
-        ModelNames(ModelName("openai:one", in_flight=2), **at),
-    ]
-    models = [load_models(names, TEXTS, None, shared).language_model for names in chosen]
-    one, other, elsewhere, fewer = (model.provider for model in models)
-    assert one is other
-    assert len({id(one), id(elsewhere), id(fewer)}) == 3
-    assert fewer.policy.in_flight == 2
 
 
 def test_closed_servers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

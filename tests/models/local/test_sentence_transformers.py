@@ -108,9 +108,7 @@ def test_filled_up_batches_give_the_same_vectors_but_for_rounding(bi_encoder: Pa
     np.testing.assert_allclose(four.embed(TEXTS[::-1]), expected[::-1], atol=1e-6)
 
 
-def test_prefixes_stand_in_front_of_queries_and_documents(
-    embedder: SentenceTransformersEmbedder, bi_encoder: Path
-) -> None:
+def test_prefixes_precede_queries_and_documents(embedder: SentenceTransformersEmbedder, bi_encoder: Path) -> None:
     asymmetric = SentenceTransformersEmbedder(
         str(bi_encoder), device="cpu", query_prefix="query : ", document_prefix="passage : "
     )
@@ -138,7 +136,7 @@ def test_the_models_own_prompts_are_used_unless_prefixes_are_given(
 def test_texts_that_are_cut_are_counted(bi_encoder: Path) -> None:
     embedder = SentenceTransformersEmbedder(str(bi_encoder), device="cpu")
     assert embedder.truncated == 0
-    fits = " ".join(["salt"] * (WINDOW - 2))  # beside [CLS] and [SEP]
+    fits = " ".join(["salt"] * (WINDOW - 2))  # besides [CLS] and [SEP]
     embedder.embed([fits])
     assert embedder.truncated == 0
     long, cut = embedder.embed([LONG, f"{fits} salt bell"])
@@ -200,7 +198,7 @@ def test_a_score_does_not_depend_on_its_batch(
 
 def test_a_pair_that_is_too_long_loses_the_end_of_its_longer_side(ranker: Path) -> None:
     scorer = SentenceTransformersCrossEncoder(str(ranker), device="cpu")
-    room = WINDOW - 3 - 2  # beside [CLS], two [SEP] and a query of two words
+    room = WINDOW - 3 - 2  # besides [CLS], two [SEP] and a query of two words
     text = " ".join((WORDS * 3)[:room])
     [fits] = scorer.score("salt bell", [text])
     assert scorer.truncated == 0

@@ -43,7 +43,7 @@ def embedder(server: FaultServer) -> Iterator[CohereEmbedder]:
 # --- rerank ----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_stand_in_the_order_of_the_texts(server: FaultServer, reranker: CohereReranker) -> None:
+def test_scores_are_in_the_order_of_the_texts(server: FaultServer, reranker: CohereReranker) -> None:
     assert reranker.score(QUERY, TEXTS) == pytest.approx(scores(QUERY, list(TEXTS)), abs=1e-6)
     [request] = server.log
     assert (request.method, request.path) == ("POST", "/v2/rerank")
@@ -75,7 +75,7 @@ def test_texts_beyond_the_window_are_cut_at_the_end_and_counted(server: FaultSer
 # --- embed -----------------------------------------------------------------------------------------------------------
 
 
-def test_documents_and_queries_are_told_apart(server: FaultServer, embedder: CohereEmbedder) -> None:
+def test_documents_and_queries_are_embedded_differently(server: FaultServer, embedder: CohereEmbedder) -> None:
     documents, queries = embedder.embed(TEXTS), embedder.embed_queries([QUERY])
     expected = np.array([vector(text) for text in TEXTS])
     assert documents == pytest.approx(expected / np.linalg.norm(expected, axis=1, keepdims=True), abs=1e-6)
@@ -130,7 +130,7 @@ def test_what_determines_a_result_is_in_the_id_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("base", ["", "/", "/v2", "/v2/", "/v1"])
-def test_the_version_may_stand_in_the_base_url(server: FaultServer, base: str) -> None:
+def test_the_base_url_may_contain_the_version(server: FaultServer, base: str) -> None:
     client = CohereReranker("r", endpoint=JsonEndpoint(server.root + base, key=KEY))
     client.score(QUERY, TEXTS)
     assert server.log[0].path == "/v2/rerank"

@@ -56,10 +56,7 @@ def test_a_reply_of_no_use_has_cost_what_the_server_states(bad: Any, counts: Any
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == stated
 
 
-@pytest.mark.parametrize(
-    ("bad", "said"),
-    rows("replies that are no answer"),
-)
+@pytest.mark.parametrize(("bad", "said"), rows("replies that are no answer"))
 def test_a_reply_that_is_no_answer_is_asked_for_again(bad: Any, said: str) -> None:
     with pytest.raises(TransientFailure, match=said):
         read_reply(ASKED, bad, 0.5)
@@ -68,19 +65,13 @@ def test_a_reply_that_is_no_answer_is_asked_for_again(bad: Any, said: str) -> No
 # --- thoughts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "message",
-    rows("messages with thoughts"),
-)
+@pytest.mark.parametrize("message", rows("messages with thoughts"))
 def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
     found = read_reply(ASKED, reply(message), 0.5).completion
     assert (found.text.strip(), found.cut_at) == ("Four.", 0)
 
 
-@pytest.mark.parametrize(
-    ("message", "text"),
-    rows("messages that were cut"),
-)
+@pytest.mark.parametrize(("message", "text"), rows("messages that were cut"))
 def test_a_reply_that_reached_its_limit_says_so_and_is_no_trouble_of_the_server(message: Any, text: str) -> None:
     found = read_reply(ASKED, reply(message, "length"), 0.5).completion
     assert (found.text, found.cut_at) == (text, 100)

@@ -35,7 +35,7 @@ def test_as_many_hold_a_slot_as_there_are() -> None:
     async def story() -> list[int]:
         limiter = Limiter(8)
         found = [await most(limiter, 20)]
-        async with limiter.slot(), limiter.slot():  # two that are under way are told to wait
+        async with limiter.slot(), limiter.slot():  # two in flight are asked to wait
             limiter.hold(0.0, sent=0.0, now=1.0)
         await most(limiter, 20)  # surplus slots go as they become free
         found.append(await most(limiter, 20))
@@ -79,7 +79,7 @@ def test_silence_is_counted_from_the_last_success() -> None:
     assert breaker.suspicion == "nothing but failures for 30 s"
 
 
-def test_a_pause_that_was_told_is_no_silence() -> None:
+def test_a_requested_pause_is_no_silence() -> None:
     breaker = Breaker(POLICY)
     for request in "abcd":
         breaker.failed(request, sent=0.0, now=1.0, pause=40.0)  # four times the same 40 seconds

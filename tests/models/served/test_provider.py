@@ -90,7 +90,7 @@ def test_no_more_than_so_many_are_in_flight(provider: Provider) -> None:
     assert attempts.most == 4
 
 
-def test_a_pause_that_one_request_is_told_holds_for_all(provider: Provider) -> None:
+def test_a_pause_asked_of_one_request_holds_for_all(provider: Provider) -> None:
     told, others = Attempts(TransientFailure("HTTP 429", 0.3)), Attempts()
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(provider.send, told, what="m")
@@ -112,7 +112,7 @@ def test_a_pause_that_is_too_long_ends_the_run(provider: Provider) -> None:
     assert len(attempts.sent) == 1
 
 
-def test_a_provider_that_answers_nobody_is_left_alone() -> None:
+def test_no_request_is_sent_to_a_provider_that_is_down() -> None:
     provider = Provider("host", Policy(attempts=2, pause=0.0, failures_in_a_row=3, rest=0.2))
     attempts = Attempts(*failures(6))
     for _ in range(2):
@@ -263,7 +263,7 @@ def test_all_providers_share_one_thread(provider: Provider) -> None:
 
 
 def test_a_strict_rate_limit_fails_no_request() -> None:
-    """One request in 20 ms is allowed, and whoever comes earlier is told so: all get through all the same."""
+    """One request in 20 ms is allowed, and earlier ones are asked to wait: all succeed."""
     allowed = time.monotonic()
     provider = Provider("host", Policy(attempts=5, pause=0.001))
 

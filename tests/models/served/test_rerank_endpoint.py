@@ -1,4 +1,4 @@
-"""Rerankers behind servers: both languages, how they are told apart, and what is refused."""
+"""Rerankers behind servers: both APIs, how a server's is found, and what is refused."""
 
 from __future__ import annotations
 
@@ -142,10 +142,7 @@ def test_the_id_says_what_and_not_where(at: Any) -> None:
     assert at("http://a", kind="jina", key=KEY).id == at("http://b/v1", kind="jina").id == "jina:tiny"
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    rows("wrong rankings"),
-)
+@pytest.mark.parametrize(("found", "said"), rows("wrong rankings"))
 def test_a_wrong_ranking_is_refused(found: Any, said: str) -> None:
     with pytest.raises(TransientFailure, match=said):
         read_scores(found, "score", 3)

@@ -13,10 +13,7 @@ from ragsmith.models.served.policy import RequestRejected
 KEY = "secret-0123456789"
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "error"),
-    rows("unsuccessful responses"),
-)
+@pytest.mark.parametrize(("status", "said", "error"), rows("unsuccessful responses"))
 def test_a_response_says_what_the_request_fails_with(status: int, said: str, error: str) -> None:
     failure = classify_response(status, {}, json.dumps({"error": {"message": said}}).encode())
     assert f"HTTP {status}" in failure.problem
@@ -32,9 +29,6 @@ def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.Monke
     assert len(failure.problem) < 300
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    rows("headers that ask to wait"),
-)
+@pytest.mark.parametrize(("headers", "seconds"), rows("headers that ask to wait"))
 def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
