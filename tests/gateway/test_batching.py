@@ -98,3 +98,9 @@ def test_a_batch_that_failed_leaves_the_next_one_alone() -> None:
         batcher([1])
     down.append(False)
     assert batcher([2]) == [4]
+
+
+def test_enough_items_for_a_batch_do_not_wait() -> None:
+    squares = Squares()
+    assert Batcher(squares, size=2, window=LONG)([1, 2, 3, 4, 5]) == [1, 4, 9, 16, 25]
+    assert squares.batches == [[1, 2], [3, 4], [5]]

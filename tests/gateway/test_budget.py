@@ -339,3 +339,24 @@ def test_a_wrong_price_file_is_refused_with_the_place(tmp_path: Path, text: str,
     with pytest.raises(UsageError, match=message) as caught:
         read_prices(path)
     assert "prices.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(("replies", "spent"), [(0, 5), (1, 5 + 14), (2, 5 + 2 * 14)])
+def test_replies_of_no_use_are_paid_for_and_so_reserved(book: Book, replies: int, spent: int) -> None:
+    budget = Budget(book, "run", Limits(tokens=14 * (replies + 1)))
+    context = CallContext(None, budget)
+    left = [UnusableReply("the reply has no text")] * replies
+
+    async def attempt() -> Usage:
+        if left:
+            raise left.pop()
+        return Usage(1, 0, 0, 3, 2)
+
+    served = Served(context, Policy(pause=0.0))
+    with context.paid(served, "x" * 11, 10) as used:
+        used.append(served.provider.send(attempt, what="a model"))
+    assert budget.spent.tokens == spent
+    left = [UnusableReply("the reply has no text")] * 9
+    with pytest.raises(BudgetExhausted), context.paid(served, "x" * 11, 10):
+        served.provider.send(attempt, what="a model")
+    assert budget.spent.tokens <= 14 * (replies + 1)

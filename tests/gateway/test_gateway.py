@@ -433,3 +433,11 @@ def test_learned_capabilities_are_stored_for_the_next_process(store: Store) -> N
     first.learner.learn(ModelCapabilities(thinking_tokens=512))  # type: ignore[attr-defined]
     Gateway(store).language_model(second, Meter())
     assert second.learner.capabilities == ModelCapabilities(frozenset({"seed"}), 512)  # type: ignore[attr-defined]
+
+
+def test_samples_of_a_task_are_performed_apart() -> None:
+    adder = Adder()
+    model = Gateway().language_model(adder, Meter())
+    for sample in (0, 1, 1):
+        model.run(SUM, sample=sample, a=2, b=3)
+    assert adder.runs == 2

@@ -255,3 +255,7 @@ def test_containers_of_the_first_kind_have_a_limit_elsewhere(tmp_path: Path) -> 
 def test_a_process_has_some_memory() -> None:
     block = np.ones(8 * MIB)
     assert process_bytes() > block.nbytes // 8
+
+
+def test_without_a_limit_nothing_is_evicted() -> None:
+    assert len(kept(Memory(), dict.fromkeys(range(5000), 1e-3))) == 5000

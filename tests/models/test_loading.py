@@ -11,7 +11,7 @@ from fault_server import FaultServer
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.loading import Loader, Server, load_models, server_for
+from ragsmith.models.loading import Loader, Server, Shared, load_models, server_for
 from ragsmith.models.names import ModelName, ModelNames
 
 KEY = "secret-0123456789"
@@ -206,3 +206,19 @@ def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:
     else:
         with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[qdrant\]'"):
             load_models(stored, TEXTS)
+
+
+def test_sets_of_models_share_the_provider_of_a_server() -> None:
+    shared = Shared()
+    at = {"base_url": "http://127.0.0.1:1"}
+    chosen = [
+        ModelNames("openai:one", **at),
+        ModelNames("openai:other", **at),
+        ModelNames("openai:one", base_url="http://127.0.0.1:2"),
+        ModelNames(ModelName("openai:one", in_flight=2), **at),
+    ]
+    models = [load_models(names, TEXTS, None, shared).language_model for names in chosen]
+    one, other, elsewhere, fewer = (model.provider for model in models)
+    assert one is other
+    assert len({id(one), id(elsewhere), id(fewer)}) == 3
+    assert fewer.policy.in_flight == 2

@@ -13,7 +13,7 @@ import yaml
 
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.options import NOT_SHAPING, Option, option_from_hint
-from ragsmith.models.registry import REGISTERED, provider, providers
+from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
 from ragsmith.plugins import Range
 
 FILE = '''
@@ -134,3 +134,13 @@ def test_an_option_is_read_from_the_type_of_an_argument(hint: Any, option: Optio
 def test_an_option_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="an option cannot be of type <class 'list'>: use int, float, str, bool"):
         option_from_hint(list)
+
+
+EVERY = [pytest.param(declared, id=f"{role} {name}") for role in ROLES for name, declared in providers(role).items()]
+
+
+@pytest.mark.parametrize("declared", EVERY)
+def test_every_provider_states_options_that_can_be_read(declared: Any) -> None:
+    assert declared.options.keys() >= declared.own_options.keys()
+    assert declared.served == ("base_url" in declared.options)
+    assert (declared.role == "embedder") == ("vector_store" in declared.options)

@@ -85,3 +85,11 @@ def test_it_travels_to_another_process() -> None:
     copy = pickle.loads(pickle.dumps(EMBEDDER))
     assert copy.id == EMBEDDER.id
     assert copy.embed(TEXTS).tobytes() == EMBEDDER.embed(TEXTS).tobytes()
+
+
+def test_wordllama_is_never_imported() -> None:
+    code = (
+        "import sys, logging; from ragsmith.models.embedded.wordllama import WordLlamaEmbedder;"
+        "WordLlamaEmbedder().embed(['text']); assert 'wordllama' not in sys.modules; assert not logging.root.handlers"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError, UsageError
-from ragsmith.models.local.networks import equal_lengths
+from ragsmith.models.local.networks import allowed_cores, equal_lengths
 from ragsmith.models.local.sentence_transformers import SentenceTransformersCrossEncoder, SentenceTransformersEmbedder
 from ragsmith.models.local.weights import folder_id
 
@@ -298,3 +298,24 @@ def test_batches_have_one_length_each_and_hold_every_position_once(lengths: list
     assert all(len(batch) <= rows and len({lengths[i] for i in batch}) == 1 for batch in batches)
     firsts = [lengths[batch[0]] for batch in batches]
     assert firsts == sorted(firsts, reverse=True)
+
+
+def test_half_precision_is_near_and_has_an_identity_of_its_own(
+    embedder: SentenceTransformersEmbedder, bi_encoder: Path
+) -> None:
+    half = SentenceTransformersEmbedder(str(bi_encoder), device="cpu", dtype="bfloat16")
+    vectors = half.embed(TEXTS)
+    assert vectors.dtype == np.float32
+    cosines = (vectors * embedder.embed(TEXTS)).sum(axis=1)
+    assert ((cosines > 0.99) & (cosines < 1 + 1e-6)).all()
+    assert half.embed(TEXTS[::-1]).tobytes() == vectors[::-1].tobytes()
+    assert half.id != embedder.id
+
+
+def test_cores_follow_the_variable_that_evaluations_in_processes_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert allowed_cores() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert allowed_cores() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert allowed_cores() == (os.cpu_count() or 1)

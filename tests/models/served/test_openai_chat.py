@@ -130,6 +130,12 @@ def test_a_count_that_can_be_true_is_believed(counts: dict[str, Any], read: int,
     assert found.odd == {}
 
 
+@pytest.mark.parametrize("stated", [None, {}, {"prompt_tokens": None}, "many", [1]])
+def test_a_usage_that_makes_no_sense_does_not_lose_a_reply(stated: Any) -> None:
+    found = read_reply(ASKED, reply("Four.", usage=stated), 0.5).completion
+    assert (found.text, found.usage.input_tokens, found.usage.output_tokens) == ("Four.", 0, 0)
+
+
 @pytest.mark.parametrize("count", [2_000, 6 * 10**9, 9 * 10**18, 10**100])
 @pytest.mark.parametrize("name", ["prompt", "completion", "total"])
 def test_a_count_beyond_what_the_request_could_use_is_replaced_and_named(name: str, count: int) -> None:

@@ -127,3 +127,12 @@ def test_it_knows_since_when_and_how() -> None:
         breaker.failed(n, sent=1.0 + n, now=5.0 + n, kind=f"HTTP 50{n}")
         breaker.gave_up(5.0 + n)
     assert (breaker.since, breaker.kind) == (1.0, "HTTP 502")
+
+
+def test_the_longest_pause_holds() -> None:
+    limiter = Limiter(4)
+    assert limiter.remaining(5.0) == 0.0
+    limiter.hold(3.0, sent=4.0, now=5.0)
+    limiter.hold(1.0, sent=4.0, now=6.0)
+    assert limiter.remaining(6.0) == 2.0
+    assert limiter.remaining(8.5) == 0.0

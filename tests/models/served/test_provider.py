@@ -279,3 +279,19 @@ def test_a_strict_rate_limit_fails_no_request() -> None:
     with ThreadPoolExecutor(32) as pool:
         assert list(pool.map(lambda _: provider.send(limited, what="m"), range(64))) == ["done"] * 64
     provider.close()
+
+
+def test_what_must_be_reserved_is_reserved_before_sending(provider: Provider) -> None:
+    left = 2
+
+    def reserve() -> None:
+        nonlocal left
+        if left == 0:
+            raise LookupError("the budget is spent")
+        left -= 1
+
+    provider.on_attempt = reserve
+    attempts = Attempts(*failures(9))
+    with pytest.raises(LookupError, match="the budget is spent"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 2
