@@ -53,11 +53,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
+from effect_model import design_of, sampling_noise
 from landscapes import Landscape
 from learning import deviations, groups_of
 from numpy.typing import NDArray
 from published import read
-from ragsmith.effects.mixed_model import sampling_noise
 from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat, learned, searched, simplified
 
 from ragsmith.datasets.bundled import names
@@ -67,7 +67,7 @@ from ragsmith.datasets.overlap import sample_of
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
-from ragsmith.effects.knowledge import Knowledge, ObservedDataset, design_of
+from ragsmith.effects.knowledge import Knowledge, ObservedDataset
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES

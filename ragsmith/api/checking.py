@@ -54,7 +54,7 @@ def check_models(
 ) -> tuple[ModelCheck, ...]:
     """Ask every model once for each language task of ``space``, for vectors or for scores: does it answer as it should?
 
-    >>> [(checked.role, checked.ok) for checked in ragsmith.check_models()]
+    >>> [(checked.role, checked.ok) for checked in ragsmith.check_models(judge_cases=False)]
     [('language_model', True), ('embedder', True), ('cross_encoder', True)]
 
     The question and the passages are of a bundled data set. With ``judge_cases`` the judge also marks 180 answers whose

@@ -361,7 +361,8 @@ class _ModelChecker:
     def _input(self, task: Task[Any], name: str) -> Input:
         """The input ``name`` of a task; for an unknown name, a value of its type."""
         parameter = inspect.signature(task.offline).parameters.get(name)
-        kind = "str" if parameter is None else str(parameter.annotation)
+        hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
+        kind = getattr(hint, "__name__", str(hint))
         passages = self._known["passages"]
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
