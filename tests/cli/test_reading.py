@@ -1,33 +1,32 @@
-"""Commands that only read: help, techniques, spaces, data sets; and what is refused."""
+"""Commands that only read: help, techniques, spaces, data sets; what they print, and what is refused."""
 
 from __future__ import annotations
 
+import inspect
+import io
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragsmith.techniques.families import FAMILIES
+from ragsmith.cli.output import table
+from ragsmith.cli.techniques import explained, parts
+from ragsmith.techniques.families import FAMILIES, passage_filter
+from ragsmith.techniques.registry import Fitting, Technique, load_techniques
+from ragsmith.techniques.task_lookup import find_tasks
+from ragsmith.text.terminal import COLUMNS
+from ragsmith.types import Fitted, Gold, Hits, Question
 
 Command = Callable[..., Any]
-
-COMMANDS = [
-    "search",
-    "report",
-    "export",
-    "ask",
-    "evaluate",
-    "verify",
-    "techniques",
-    "space",
-    "runs",
-    "cache",
-    "dataset",
-]
 
 
 def test_help_is_instant(tmp_path: Path) -> None:
@@ -42,19 +41,6 @@ def test_help_is_instant(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
     )
     assert done.stdout.splitlines()[-1] == "[] 0"
-
-
-def test_help_names_every_command(ragsmith: Command) -> None:
-    shown = ragsmith("--help")
-    assert shown.code == 0
-    assert all(command in shown.out for command in COMMANDS)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(ragsmith: Command, command: str) -> None:
-    shown = ragsmith(command, "--help")
-    assert shown.code == 0
-    assert "Usage: ragsmith " + command in shown.out
 
 
 # --- techniques ------------------------------------------------------------------------------------------------------
@@ -72,26 +58,11 @@ def test_techniques_are_listed_by_family(ragsmith: Command) -> None:
     )
 
 
-def test_a_technique_is_explained(ragsmith: Command) -> None:
-    shown = ragsmith("techniques", "hyde")
-    assert shown.code == 0
-    for part in ("query_expansion.hyde", "https://arxiv.org/abs/2212.10496", "language_model", "keep_question = False"):
-        assert part in shown.out
-
-
 def test_a_name_in_several_families_explains_all_or_the_one_that_is_meant(ragsmith: Command) -> None:
     assert {"reranking.hybrid", "retrieval.hybrid"} <= set(ragsmith("techniques", "hybrid").out.splitlines())
     one = ragsmith("techniques", "reranking.hybrid").out.splitlines()
     assert "reranking.hybrid" in one
     assert "retrieval.hybrid" not in one
-
-
-def test_techniques_for_programs(ragsmith: Command) -> None:
-    listed = json.loads(ragsmith("techniques", "--json").out)
-    assert len(listed) == sum(len(family.techniques) for family in FAMILIES)
-    [hyde] = json.loads(ragsmith("techniques", "hyde", "--json").out)
-    assert hyde["parameters"]["n"] == 1
-    assert hyde["needs"] == ["language_model"]
 
 
 # --- spaces ----------------------------------------------------------------------------------------------------------
@@ -244,3 +215,142 @@ def test_something_else_than_a_cache_is_left_alone(ragsmith: Command, tmp_path: 
         assert "is not a ragsmith cache" in shown.err
         assert "Traceback" not in shown.err
     assert path.read_bytes() == before
+
+
+load_techniques()
+EVERY = [technique for family in FAMILIES for technique in family.techniques.values()]
+
+
+def test_a_docstring_is_sorted_by_how_its_sentences_begin() -> None:
+    doc = parts(
+        """Do something with
+        ``n`` things.
+
+        It is simple. Helps when things differ. Costs 1 call a thing, as Gao et al. do. It stops early.
+        Against the paper: the sign is right. The bound is ours.
+
+        Against the original system: nothing is lost. Helps nobody else.
+        """
+    )
+    assert doc.summary == "Do something with ``n`` things."
+    assert doc.helps == "Helps when things differ.\n\nHelps nobody else."
+    assert doc.costs == "Costs 1 call a thing, as Gao et al. do."
+    assert doc.against == (
+        "Against the paper: the sign is right. The bound is ours.\n\nAgainst the original system: nothing is lost."
+    )
+    assert doc.details == "It is simple. It stops early."
+
+
+def test_what_is_laid_out_by_hand_is_left_alone() -> None:
+    doc = parts("Do it.\n\nBy this rule:\n    s = a + b\nCosts nothing.\n\nCosts nothing at all.")
+    assert doc.details == "By this rule:\n    s = a + b\nCosts nothing."
+    assert doc.costs == "Costs nothing at all."
+
+
+@pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
+def test_nothing_of_a_docstring_is_lost(technique: Technique) -> None:
+    shown = " ".join(explained(technique)).split()
+    written = (inspect.getdoc(technique.fn) or "").replace("``", "`").split()
+    assert not Counter(written) - Counter(shown)
+    assert all(f"{name} = {default!r}" in " ".join(shown) for name, default in technique.defaults.items())
+    assert all(len(line) <= 120 for line in explained(technique))
+
+
+@pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
+def test_whoever_is_handed_a_language_model_asks_something(technique: Technique) -> None:
+    assert bool(find_tasks(technique)) == ("language_model" in technique.tools.values())
+
+
+def test_tasks_are_followed_through_the_functions_that_ask(ragsmith: Command) -> None:
+    [hyde] = json.loads(ragsmith("techniques", "hyde", "--json").out)
+    assert [task["name"] for task in hyde["tasks"]] == ["imagine_passage"]
+    assert "{>question}" in hyde["tasks"][0]["prompt"] or "{question}" in hyde["tasks"][0]["prompt"]
+    [both] = json.loads(ragsmith("techniques", "reranking.hybrid", "--json").out)
+    [llm] = json.loads(ragsmith("techniques", "reranking.llm", "--json").out)
+    assert both["tasks"] == llm["tasks"] != []  # it calls the other technique
+
+
+def test_prompts_are_shown_on_request(ragsmith: Command) -> None:
+    [prompt] = [task["prompt"] for t in json.loads(ragsmith("techniques", "hyde", "--json").out) for task in t["tasks"]]
+    first = f"    | {prompt.splitlines()[0]}"
+    assert first not in ragsmith("techniques", "hyde").out.splitlines()
+    assert first in ragsmith("techniques", "hyde", "--prompts").out.splitlines()
+
+
+def test_the_parts_stand_under_headings_of_their_own(ragsmith: Command) -> None:
+    lines = ragsmith("techniques", "reflection_revising").out.splitlines()
+    headings = ["Method", "When it helps", "What it costs", "Against the original", "Parameters", "Needs"]
+    assert [line.strip() for line in lines if line.startswith("  ") and line.strip() in headings] == headings
+    assert lines[lines.index("  What it costs") + 1].startswith("    Costs 1 call when the draft passes")
+    assert lines[lines.index("  Needs") + 1] == "    language_model"
+    assert "  (a search may vary it: " in ragsmith("techniques", "hybrid").out
+
+
+def test_what_is_fitted_or_for_analysis_says_so(registered: Callable[..., Technique]) -> None:
+    def by_gold(question: Question, hits: Hits, *, gold: Gold, fitted: Fitted) -> Hits:
+        """Keep what is relevant."""
+        return hits
+
+    passage_filter(
+        paper="",
+        fitting=Fitting(lambda question, hits: 0, lambda observations: {}),
+        after={"retrieval": ("bm25", "vector")},
+    )(by_gold)
+    try:
+        shown = "\n".join(explained(passage_filter["by_gold"]))
+    finally:
+        del passage_filter.techniques["by_gold"]
+    assert "retrieval bm25 or vector before it" in shown
+    assert "on which it is fitted" in shown
+    assert "for analysis only" in shown
+    assert "    gold\n" not in shown
+
+
+def test_programs_get_everything(ragsmith: Command) -> None:
+    [found] = json.loads(ragsmith("techniques", "retrieval.hybrid", "--json").out)
+    assert {"family", "name", "summary", "method", "paper", "helps", "costs", "against", "details", "doc"} <= set(found)
+    assert (found["needs"], found["fitted"], found["analysis_only"], found["after"]) == (["embedder"], False, False, {})
+    assert found["costs"] == "Costs one embedding a query."
+    assert found["choices"]["fusion"] == ["convex", "rrf", "borda", "dbsf"]
+
+
+def printed(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool) -> list[str]:
+    with redirect_stdout(io.StringIO()) as out:
+        table(rows, head, right, fold=fold)
+    return out.getvalue().splitlines()
+
+
+CELLS = st.text("ab", min_size=1, max_size=COLUMNS - 4)
+TABLES = st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=2, max_size=4))
+
+
+@given(TABLES, st.frozensets(st.integers(0, 5)))
+def test_a_folded_table_fits_and_has_every_cell_in_its_order(rows: list[list[str]], right: frozenset[int]) -> None:
+    lines = printed(rows[1:], rows[0], right, fold=True)
+    assert all(len(line) <= COLUMNS for line in lines)
+    assert [cell for line in lines if set(line) - {"-", " "} for cell in line.split()] == list(chain(*rows))
+
+
+def test_columns_that_have_no_room_go_on_further_in_and_stay_below_each_other() -> None:
+    head = ["option", "gain", "calls"]
+    rows = [["crag", "+0.1", "10.5"], ["r" * 76, "+0.25", "1.0"]]
+    assert printed(rows, head, frozenset({1, 2}), fold=True) == [
+        "option",
+        "     gain  calls",
+        "-" * COLUMNS,
+        "crag",
+        "     +0.1   10.5",
+        "r" * 76,
+        "    +0.25    1.0",
+    ]
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_table_that_fits_stays_as_it_is(fold: bool) -> None:
+    assert printed([["crag", "1"]], ["option", "n"], fold=fold) == ["option  n", "------  -", "crag    1"]
+
+
+def test_a_wide_table_is_folded_only_where_that_is_asked_for() -> None:
+    wide = [["a" * 50, "b" * 50]]
+    assert printed(wide, ["first", "second"], fold=False)[-1] == f"{'a' * 50}  {'b' * 50}"
+    assert printed(wide, ["first", "second"], fold=True)[-2:] == ["a" * 50, f"    {'b' * 50}"]

@@ -1,22 +1,119 @@
-"""A command line that cannot be read is refused as any other mistake is: one sentence, exit code 2."""
+"""Wrong command lines, groups of flags, and the list of commands."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from ragsmith.cli import run
+from ragsmith.cli.app import COMMANDS, load
+from ragsmith.cli.options import merged
 from ragsmith.cli.usage_errors import sentence
+
+
+def imported(*arguments: str) -> set[str]:
+    """The files of commands, and heavy packages, that a command line imports in a process of its own."""
+    code = """if True:
+        import json, sys
+        from ragsmith.cli import run
+        code = run(sys.argv[1:])
+        print(json.dumps([code, sorted(sys.modules)]))
+    """
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    files = {f"ragsmith.cli.{file}": file for file, _ in COMMANDS.values()}
+    return {files.get(module, module) for module in modules if module in files or module in {"numpy", "asyncio"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (("--help",), set()),
+        (("-h",), set()),
+        (("gate", "--help"), {"compare"}),
+        (("dataset", "check", "--help"), {"dataset"}),
+    ],
+)
+def test_only_the_file_of_the_command_is_imported(arguments: tuple[str, ...], files: set[str]) -> None:
+    assert imported(*arguments) == files
+
+
+def test_a_wrong_command_is_compared_with_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluat"]) == 2
+    assert "did you mean evaluate?" in capsys.readouterr().err
+
+
+def test_the_list_says_of_each_command_what_it_says_of_itself() -> None:
+    group = typer.main.get_command(load())
+    said = {name: command.get_short_help_str(1000) for name, command in group.commands.items()}  # type: ignore[attr-defined]
+    assert said == {name: sentence for name, (_, sentence) in COMMANDS.items()}
+
+
+def test_each_command_is_in_the_file_that_the_list_names() -> None:
+    group = typer.main.get_command(load())
+    for name, (file, _) in COMMANDS.items():
+        command = group.commands[name]  # type: ignore[attr-defined]
+        inside = getattr(command, "commands", {"": command}).values()
+        assert {found.callback.__module__.split(".")[2] for found in inside} == {file}
+
+
+@dataclass(frozen=True)
+class Colours:
+    paper: Annotated[str, typer.Option("--paper", help="What to write on.")] = "white"
+    ink: Annotated[str | None, typer.Option("--ink", help="What to write with.")] = None
+
+
+@pytest.fixture
+def written() -> list[object]:
+    return []
+
+
+@pytest.fixture
+def app(written: list[object]) -> typer.Typer:
+    app = typer.Typer()
+
+    @app.command()
+    @merged
+    def write(*, text: Annotated[str, typer.Argument()], colours: Colours, loud: bool = False) -> None:
+        written.append((text, colours, loud))
+
+    return app
+
+
+def test_a_command_is_handed_the_group_as_one_object(app: typer.Typer, written: list[object]) -> None:
+    assert CliRunner().invoke(app, ["hello", "--ink", "red", "--loud"]).exit_code == 0
+    assert CliRunner().invoke(app, ["hello"]).exit_code == 0
+    assert written == [("hello", Colours("white", "red"), True), ("hello", Colours(), False)]
+
+
+def test_help_lists_the_flags_where_the_group_stands(app: typer.Typer) -> None:
+    shown = CliRunner().invoke(app, ["--help"]).output
+    assert shown.index("--paper") < shown.index("--ink") < shown.index("--loud")
+    assert "What to write with." in shown
+
+
+def test_a_flag_that_is_declared_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="duplicate parameter name"):
+
+        @merged
+        def write(*, colours: Colours, ink: str = "") -> None: ...
+
 
 Command = Callable[..., Any]
 
 DATASET = ("--dataset", "law")
 
-WRONG = [
+MISTAKES = [
     (("search", "--datset", "law"), "ragsmith search has no option '--datset': did you mean --dataset?"),
     (("search", *DATASET, "--no-rase"), "ragsmith search has no option '--no-rase': did you mean --no-race?"),
     (("search", *DATASET, "--foo"), "ragsmith search has no option '--foo': `ragsmith search -h` lists its options"),
@@ -39,7 +136,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
+@pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
 def test_it_is_one_sentence_that_says_what_is_wrong_where_and_what_to_do(
     ragsmith: Command, arguments: tuple[str, ...], said: str
 ) -> None:
@@ -115,3 +212,24 @@ def test_folds_without_a_crossfit_are_refused(ragsmith: Command) -> None:
         ended = ragsmith(verb, *DATASET, "--folds", 4)
         assert ended.code == 2
         assert "--folds is 4, and only a crossfit has folds: add  --verdict crossfit" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said"),
+    [
+        (("runs", "--cache", "nowhere.sqlite"), "usage", "there is no cache 'nowhere.sqlite'"),
+        (("export", "--dataset", "law", "--cache", "nowhere.sqlite"), "usage", "there is no cache"),
+        (("search", "--dataset", "law", "--seed", "-1"), "usage", "--seed"),
+        (("runs", "--unknown"), "usage", "--unknown"),
+        (("plan", "--dataset"), "usage", "--dataset"),
+    ],
+)
+def test_an_error_of_a_command_that_prints_json_is_json_too(
+    ragsmith: Callable[..., Any], arguments: tuple[str, ...], kind: str, said: str
+) -> None:
+    ended = ragsmith(arguments[0], "--json", *arguments[1:])
+    error = json.loads(ended.out)["error"]
+    assert (error["kind"], error["exit_code"]) == (kind, ended.code) == (kind, 2)
+    assert said in error["message"]
+    assert said in ended.err, "people read it, too"
+    assert ragsmith(*arguments).out == ""
