@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import json
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Family, Fitting, Technique, load_techniques
 
 CHUNK_SIZE = 100
@@ -51,136 +54,8 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
         settings.load_profile("ragsmith")
 
 
-ISLAND: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "ferry": (
-        (
-            "The ferry to Marrow leaves from the north quay at seven in the morning.",
-            "When does the ferry to Marrow leave?",
-            "At seven in the morning.",
-        ),
-        (
-            "A crossing takes fifty minutes in calm weather and twice as long in autumn.",
-            "How long is a crossing in calm weather?",
-            "Fifty minutes.",
-        ),
-        (
-            "Bicycles travel free of charge, but a cart costs three shillings.",
-            "What does it cost to bring a cart?",
-            "Three shillings.",
-        ),
-        (
-            "Captain Ilse Varn has steered the ferry since the winter of 1987.",
-            "Who steers the ferry?",
-            "Captain Ilse Varn.",
-        ),
-        (
-            "No boat sails when the yellow flag hangs from the signal mast.",
-            "What does the yellow flag mean for boats?",
-            "No boat sails.",
-        ),
-        (
-            "Unclaimed luggage is kept in the customs shed for ninety days.",
-            "Where is unclaimed luggage kept?",
-            "In the customs shed, for ninety days.",
-        ),
-    ),
-    "lighthouse": (
-        (
-            "The lighthouse of Marrow is forty metres high and was built of red granite.",
-            "How high is the lighthouse?",
-            "Forty metres.",
-        ),
-        (
-            "Its lamp flashes twice every nine seconds and is seen from twenty miles away.",
-            "How often does the lamp flash?",
-            "Twice every nine seconds.",
-        ),
-        (
-            "Keeper Tomas Rell wrote a diary of storms that fills eleven volumes.",
-            "Who wrote a diary of storms?",
-            "Keeper Tomas Rell.",
-        ),
-        (
-            "Visitors climb two hundred and twelve steps to reach the gallery.",
-            "How many steps lead to the gallery?",
-            "Two hundred and twelve.",
-        ),
-        (
-            "Whale oil fed the lamp until electricity arrived in 1931.",
-            "What did the lamp burn before electricity?",
-            "Whale oil.",
-        ),
-        (
-            "A foghorn sounds from the cliff whenever the lens is being cleaned.",
-            "When does the foghorn sound?",
-            "Whenever the lens is being cleaned.",
-        ),
-    ),
-    "market": (
-        (
-            "The market of Marrow opens on Thursdays under the copper roof.",
-            "On which day does the market open?",
-            "On Thursdays.",
-        ),
-        (
-            "Smoked eel is sold by weight, and the scales are sealed by the reeve.",
-            "Who seals the scales?",
-            "The reeve.",
-        ),
-        (
-            "Each stallholder pays a rent of five shillings to the parish.",
-            "What rent does a stallholder pay?",
-            "Five shillings, to the parish.",
-        ),
-        (
-            "Honey from the southern heath wins the prize almost every summer.",
-            "Which honey wins the prize?",
-            "Honey from the southern heath.",
-        ),
-        (
-            "Haggling is forbidden after the noon bell has rung.",
-            "After what is haggling forbidden?",
-            "After the noon bell has rung.",
-        ),
-        (
-            "Pottery may be returned within eight days if it is cracked.",
-            "How long can cracked pottery be returned?",
-            "Within eight days.",
-        ),
-    ),
-    "school": (
-        (
-            "The school of Marrow teaches forty pupils in three rooms.",
-            "How many pupils does the school teach?",
-            "Forty.",
-        ),
-        (
-            "Lessons in navigation begin at the age of twelve.",
-            "At what age do lessons in navigation begin?",
-            "At twelve.",
-        ),
-        (
-            "Headmistress Oda Lenz founded the library with her own books.",
-            "Who founded the library?",
-            "Headmistress Oda Lenz.",
-        ),
-        (
-            "In January the pupils repair nets instead of doing homework.",
-            "What do the pupils do in January?",
-            "They repair nets.",
-        ),
-        (
-            "The choir sings in the chapel on the last Sunday of the month.",
-            "Where does the choir sing?",
-            "In the chapel.",
-        ),
-        (
-            "A scholarship of sixty crowns pays for one student on the mainland.",
-            "How large is the scholarship?",
-            "Sixty crowns.",
-        ),
-    ),
-}
+ISLAND = Path(__file__).with_name("support") / "island.csv"
+"""The facts of the tiny data set: a document, a sentence of it, and a question with its answer."""
 
 SPACE = """\
 name: tiny
@@ -203,22 +78,19 @@ def write_island(folder: Path, name: str = "island") -> Path:
     """Write the data set to ``folder``; every sentence is a paragraph, and the evidence of one question."""
     (folder / "documents").mkdir(parents=True)
     (folder / "dataset.yaml").write_text(f"name: {name}\ntitle: The island of Marrow\nlicence: CC0\nlanguage: en\n")
-    records = []
-    for doc, facts in ISLAND.items():
-        text = f"# The {doc}\n\n" + "\n\n".join(sentence for sentence, _, _ in facts) + "\n"
+    facts = list(csv.DictReader(ISLAND.read_text(encoding="utf-8").splitlines()))
+    texts = {
+        doc: f"# The {doc}\n\n" + "\n\n".join(fact["sentence"] for fact in its) + "\n"
+        for doc, its in groupby(facts, key=lambda fact: fact["doc"])
+    }
+    for doc, text in texts.items():
         (folder / "documents" / f"{doc}.md").write_text(text)
-        for number, (sentence, question, answer) in enumerate(facts, 1):
-            start = text.index(sentence)
-            span = {"doc": doc, "start": start, "end": start + len(sentence), "text": sentence}
-            records.append(
-                {
-                    "id": f"{doc}-{number}",
-                    "question": question,
-                    "answer": answer,
-                    "type": "factual",
-                    "evidence": [span],
-                }
-            )
+    records = []
+    for number, (doc, sentence, question, answer) in enumerate(map(dict.values, facts)):
+        start = texts[doc].index(sentence)
+        span = {"doc": doc, "start": start, "end": start + len(sentence), "text": sentence}
+        about = {"id": f"{doc}-{number % 6 + 1}", "question": question, "answer": answer, "type": "factual"}
+        records.append({**about, "evidence": [span]})
     (folder / "questions.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return folder
 
@@ -328,17 +200,7 @@ def pipeline() -> Callable[..., Candidate]:
     """A pipeline: naive RAG with the options given, as in ``pipeline(retrieval="bm25")``; or (name, parameters)."""
 
     def build(**options: str | tuple[str, dict[str, Any]]) -> Candidate:
-        plain: dict[str, Any] = dict.fromkeys(
-            (
-                "pre_embedding",
-                "query_expansion",
-                "reranking",
-                "passage_augment",
-                "passage_compress",
-                "post_generation",
-            ),
-            "none",
-        )
+        plain: dict[str, Any] = dict.fromkeys((family.name for family in FAMILIES), "none")
         plain |= {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"} | options
         pairs = {family: (o, {}) if isinstance(o, str) else o for family, o in plain.items()}
         return read_configuration({f: {"technique": name, "parameters": p} for f, (name, p) in pairs.items()})

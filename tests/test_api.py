@@ -290,6 +290,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"time_limit": 0.0}, "time_limit is 0.0: give seconds above 0"),
     ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu'; did you mean 'input'"),
     ({"models": "nowhere.yaml"}, "nowhere.yaml"),
+    ({"models": {"llm": Chat()}}, "there is no role 'llm'"),
+    ({"base_url": "http://127.0.0.1:9/v1"}, "there is none: name one"),
     ({"fitness": "nowhere.py:f"}, "the fitness 'nowhere.py:f' names the file nowhere.py, which is missing"),
 ]
 
@@ -329,18 +331,6 @@ def test_a_report_an_export_scores_and_an_audit_are_calls_as_well(here: dict[str
     assert f"Audit of `{audited.space}` on `island`" in (tmp_path / "audit.md").read_text()
     with pytest.raises(UsageError, match=r"give others to Pipeline\.load"):
         ragsmith.ask(ragsmith.Pipeline.load(winner), "Who?", dataset="law")
-
-
-def test_a_wrong_role_is_refused_before_anything_is_done(here: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="there is no role 'llm'"):
-        ragsmith.search(**here, models={"llm": Chat()})
-    assert not Path(here["cache"]).exists()
-
-
-def test_an_address_without_a_model_to_ask_there_is_refused(tiny_setup: Experiment, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is none: name one"):
-        ragsmith.search(tiny_setup.dataset, base_url="http://127.0.0.1:9/v1", cache=tmp_path / "cache.sqlite")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_limits_without_a_model_that_is_asked_at_a_server_are_named(

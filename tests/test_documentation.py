@@ -84,11 +84,6 @@ def test_of_an_explanation_whole_parts_are_left_out() -> None:
     assert excerpt(printed) == ["q-1   What?", "", "reranking  none", "  1 one", "", "answer  That."]
 
 
-def test_every_benchmark_is_described() -> None:
-    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    assert [path.name for path in sorted((ROOT / "benchmarks").glob("bench_*.py")) if path.name not in text] == []
-
-
 def test_the_space_that_is_shown_can_be_pasted(tmp_path: Path) -> None:
     [example] = re.findall(r"```yaml\n(name: mine\n.*?)```", (DOCS / "search_spaces.md").read_text("utf-8"), re.DOTALL)
     file = tmp_path / "mine.yaml"

@@ -163,12 +163,6 @@ def test_what_is_there_is_compared_and_not_fetched_again(tmp_path: Path) -> None
         other_corpora.make(recipe, tmp_path / "made", shop)
 
 
-def test_what_reads_the_documents_has_to_be_installed(tmp_path: Path) -> None:
-    recipe = corpus(tmp_path / "a", PATTERNS, GUIDES, AT_DUSK, read_with=["nobodys-reader==1.0"])
-    with pytest.raises(UsageError, match=r"read with nobodys-reader==1\.0, which is not installed"):
-        other_corpora.make(recipe, tmp_path / "made", Shop(SHOP))
-
-
 def test_the_others_are_made_where_one_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpora, made = tmp_path / "corpora", tmp_path / "made"
     corpus(corpora / "absent", {"quay": ["*"]}, GUIDES, AT_DUSK)
@@ -201,7 +195,3 @@ def test_a_corpus_has_forty_questions_and_nobodys_text(folder: Path) -> None:
             assert set(place) == {"doc", "start", "end"}
             assert place["doc"] in recipe.documents
             assert 0 <= place["start"] < place["end"]
-
-
-def test_there_are_ten_corpora() -> None:
-    assert len(CORPORA) == 10

@@ -1,36 +1,33 @@
-"""The page about larger corpora: its fits against statsmodels, its tables and its picture on figures made up here."""
+"""The pages about larger corpora and growth: fits against statsmodels, tables, and pictures of figures made up here."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
+from xml.etree import ElementTree
 
+import growth
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from documentation import DOCS
 from hypothesis import given
 from hypothesis import strategies as st
 from scale import (
-    BEYOND,
     PowerLaw,
     costs_table,
     decline_table,
-    drawing,
     duration,
     filled,
     growth_table,
     pages,
-    samples_table,
-    search_table,
-    shards_table,
     survivors_table,
     wait,
 )
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @given(st.floats(-2, 2), st.floats(-5, 5))
@@ -63,19 +60,6 @@ def test_what_is_no_line_is_not_fitted(points: list[tuple[float, float]]) -> Non
         PowerLaw.through(points)
 
 
-def test_times_are_told_in_units_that_suit_them() -> None:
-    assert [duration(seconds) for seconds in (0.0123, 4.56, 119, 600, 7_200, 10 * 86_400, 10 * 31_536_000)] == [
-        "0.012 s",
-        "4.6 s",
-        "119 s",
-        "10 min",
-        "2.0 h",
-        "10 d",
-        "10 years",
-    ]
-    assert [wait(ms) for ms in (0.02, 12.3, 5_000)] == ["0.02 ms", "12 ms", "5.0 s"]
-
-
 def figures() -> list[dict[str, Any]]:
     """Costs in proportion to the chunks: 1 ms of building, 1 microsecond of asking and 1,024 bytes each."""
     sizes = (1_000, 10_000, 100_000)
@@ -89,28 +73,12 @@ def test_costs_in_proportion_stay_in_proportion() -> None:
     assert row == ["bm25", "1.0 s", "10 s", "100 s", "1.00 [1.00, 1.00]", "17 min", "28 h", "116 d"]
 
 
-def test_a_size_that_was_measured_is_not_made_up() -> None:
-    more = {"of": "chunks", "part": "bm25", "size": 10**6, "measured": {"seconds": 1_100.0}}
-    [head, row] = costs_table([*figures(), more], "seconds", duration)
-    assert row[head.index("10^6")] == "measured"
-    assert row[head.index("1,000,000")] == "18 min"
-
-
 def test_two_figures_are_no_line() -> None:
     found = figures()
     found[0]["measured"]["ms"] = 0.0  # less than the clock tells
     [_, row] = costs_table(found, "ms", wait)
     assert row == ["bm25", "10 ms", "100 ms", "too few figures", "", "", ""]
     assert len(costs_table(figures()[1:], "seconds", duration)) == 1
-
-
-def test_processes_are_counted_by_the_memory_of_a_chunk() -> None:
-    [head, row] = shards_table(figures())
-    held = 4096 * 2**20 / (100 * 2**20 + 100_000 * 1024) * 100_000
-    assert row[head.index("bytes a chunk, at most")] == f"{1024 + 100 * 2**20 / 100_000:,.0f}"
-    assert [row[head.index(f"processes for 10^{power}")] for power in (6, 8, 10)] == [
-        f"{math.ceil(n / held):,}" for n in BEYOND
-    ]
 
 
 def kept() -> dict[str, Any]:
@@ -152,16 +120,6 @@ def test_who_leads_where_and_what_a_choice_there_loses() -> None:
     ]
 
 
-def test_samples_of_a_kind_are_a_row_with_their_spread() -> None:
-    head, *rows = samples_table(kept())
-    shown = [[row[0], row[head.index("k")], row[head.index("samples")], row[head.index("regret, R")]] for row in rows]
-    assert shown[:3] == [
-        ["random", "3", "2", "0.030 (0.020 to 0.040)"],
-        ["random", "30", "2", "0.030 (0.020 to 0.040)"],
-        ["nearest", "3", "1", "0.000"],
-    ]
-
-
 def test_a_decline_goes_on_as_a_power_law() -> None:
     found = kept()
     for one in (*found["growth"], *found["samples"]):
@@ -170,23 +128,6 @@ def test_a_decline_goes_on_as_a_power_law() -> None:
     [row] = [row for row in rows if row[0] == "`label of nest`"]
     assert row[1:3] == ["−0.25 [−0.25, −0.25]", "0%"]
     assert row[head.index("at 10^8")] == "0.02 [0.02, 0.02]"
-
-
-def test_what_a_search_costs_is_fitted_on_corpora_that_are_no_mere_start() -> None:
-    [_, row] = search_table(kept())
-    assert row[:4] == ["3 pipelines, 94 questions", "10 s", "100 s", "17 min"]
-
-
-def test_the_picture_stands_alone_and_says_what_it_shows() -> None:
-    picture = ET.fromstring(drawing(kept()))
-    assert picture.get("viewBox") == f"0 0 800 {picture.get('height')}"
-    said = {child.tag.removeprefix(SVG): child.text or "" for child in picture}
-    assert said["title"]
-    assert "3 pipelines" in said["desc"]
-    assert "naive RAG: label of naive RAG, R 0.560" in said["desc"]
-    words = [text.text for text in picture.iter(f"{SVG}text")]
-    assert {"winner of law", "naive RAG (best)", "random documents", "nearest documents"} <= set(words)
-    assert not any("http" in value for item in picture.iter() for value in item.attrib.values())
 
 
 def test_tables_stand_behind_their_marks_and_the_rest_stays() -> None:
@@ -207,3 +148,68 @@ def test_what_is_not_measured_yet_says_so(tmp_path: Path) -> None:
     assert file == tmp_path / "scale.md"
     assert text.startswith("<!-- growth -->\n\nNot measured yet.\n\n<!-- end -->")
     assert "| bm25 | 1.0 s | 10 s | 100 s | 1.00 [1.00, 1.00] |" in text
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+FIGURES = [
+    {"of": "chunks", "part": "bm25", "size": size, "measured": {"seconds": size / 500, "ms": 0.1, "MiB": 100.0}}
+    for size in (1_000, 10_000, 100_000)
+]
+ENDED = {"of": "chunks", "part": "graph", "size": 100_000, "measured": {"limit": 300}}
+
+
+def element(figures: list[growth.Figure]) -> ElementTree.Element:
+    return ElementTree.fromstring(growth.drawing(growth.panels(figures)))
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    (x1, y1), (x2, y2) = points[0], points[-1]
+    return (y2 - y1) / (x2 - x1)
+
+
+def drawn_line(panel: ElementTree.Element) -> list[tuple[float, float]]:
+    [line] = panel.iter(f"{SVG}polyline")
+    return [(float(x), float(y)) for x, y in (point.split(",") for point in line.attrib["points"].split())]
+
+
+def dotted_line(panel: ElementTree.Element) -> list[tuple[float, float]]:
+    [line] = [line for line in panel.iter(f"{SVG}line") if "stroke-dasharray" in line.attrib]
+    return [(float(line.attrib["x1"]), float(line.attrib["y1"])), (float(line.attrib["x2"]), float(line.attrib["y2"]))]
+
+
+def test_what_grows_in_proportion_is_straight_and_parallel_to_the_dotted_line() -> None:
+    build, query = element(FIGURES).iter(f"{SVG}g")
+    line = drawn_line(build)
+    assert slope(line) == pytest.approx(slope(dotted_line(build)), rel=0.02)
+    assert all(slope([one, two]) == pytest.approx(slope(line), rel=0.02) for one, two in pairwise(line))
+    assert slope(drawn_line(query)) == 0  # what stays the same is level
+
+
+def test_the_picture_says_in_words_what_it_shows() -> None:
+    root = element(FIGURES)
+    title, described = (root.find(f"{SVG}{tag}") for tag in ("title", "desc"))
+    assert root.attrib["aria-labelledby"].split() == [title.attrib["id"], described.attrib["id"]]
+    assert "CPU seconds by chunks: bm25 2 at 1,000 and 200 at 100,000." in described.text
+
+
+def test_what_was_ended_is_in_the_table_and_not_in_the_picture() -> None:
+    figures = [*FIGURES, ENDED]
+    page = growth.filled("before\n<!-- growth of chunks -->\nold\n<!-- end -->\nafter\n", figures)
+    assert page.startswith("before\n<!-- growth of chunks -->\n\n| retriever |")
+    assert page.endswith("|\n\n<!-- end -->\nafter\n")
+    assert "| bm25 | 2.00 | 20.00 | 200.00 | 10.0 |" in page
+    assert "| graph |  |  | > 300 |" in page
+    assert growth.filled(page, figures) == page
+    assert [panel.lines for panel in growth.panels(figures)] == [panel.lines for panel in growth.panels(FIGURES)]
+
+
+def test_names_of_lines_end_within_the_picture() -> None:
+    root = element(json.loads((DOCS / "growth.json").read_text(encoding="utf-8")))
+    panels = list(root.iter(f"{SVG}g"))
+    assert panels
+    for panel in panels:
+        assert len(list(panel.iter(f"{SVG}polyline"))) <= len(growth.INKS)
+        at = float(re.findall(r"[\d.]+", panel.attrib["transform"])[0])
+        for text in panel.iter(f"{SVG}text"):
+            if text.attrib.get("text-anchor") == "start":
+                assert at + float(text.attrib["x"]) + 6.4 * len(text.text) <= growth.WIDTH

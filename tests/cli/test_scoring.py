@@ -213,8 +213,9 @@ def test_it_is_valid_and_says_what_it_has(winner: Path, ragsmith: Command) -> No
     assert ragsmith("dataset", "validate", "island").code == 0
 
 
-def test_the_search_finds_that_declining_pays(winner: Path) -> None:
+def test_the_search_finds_that_declining_pays_and_its_file_is_verified(winner: Path, ragsmith: Command) -> None:
     assert "abstain" in winner.read_text()
+    assert ragsmith("verify", winner).code == 0
 
 
 def test_means_are_over_the_questions_that_have_a_value(winner: Path, ragsmith: Command) -> None:
@@ -258,10 +259,6 @@ def test_the_report_says_of_how_many_questions_a_mean_is(winner: Path, isle: Pat
     assert "False refusal (lower is better)" in report
 
 
-def test_the_file_is_verified(winner: Path, ragsmith: Command) -> None:
-    assert ragsmith("verify", winner).code == 0
-
-
 def test_what_has_no_answer_is_declined_and_what_was_looked_at_is_shown(winner: Path, ragsmith: Command) -> None:
     shown = ragsmith("ask", winner, UNANSWERABLE[0])
     assert shown.code == 0
@@ -271,16 +268,6 @@ def test_what_has_no_answer_is_declined_and_what_was_looked_at_is_shown(winner: 
     for source in said["sources"]:
         assert f"{source['doc']} [{source['start']}:{source['end']}]" in shown.out
     assert said["sources"]
-
-
-def test_what_has_an_answer_is_answered(winner: Path, ragsmith: Command) -> None:
-    asked = "Who steers the ferry?"
-    said = json.loads(ragsmith("ask", winner, asked, "--json").out)
-    assert said["declined"] is False
-    assert "Ilse Varn" in said["answer"]
-    assert ragsmith("ask", winner, asked).out.startswith(said["answer"])
-    reply = library.Pipeline.load(winner).ask(asked)
-    assert (reply.answer, reply.declined) == (said["answer"], False)
 
 
 def test_retrieval_alone_is_tuned_on_the_questions_with_evidence(

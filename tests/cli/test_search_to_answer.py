@@ -226,19 +226,6 @@ def test_an_answer_quotes_its_passages_with_document_and_position(
         assert lines == expected
 
 
-def test_an_answer_for_programs(winner: Path, ragsmith: Command) -> None:
-    said = json.loads(ragsmith("ask", winner, "Who founded the library?", "--json").out)
-    assert "Oda Lenz" in said["answer"]
-    assert {"doc", "title", "start", "end", "text", "cited"} == set(said["sources"][0])
-
-
-def test_an_answer_from_other_documents(winner: Path, ragsmith: Command) -> None:
-    asked = "Which days are working days for the counters of the Chancery of Registers?"
-    shown = ragsmith("ask", winner, asked, "--dataset", "law")
-    assert shown.code == 0
-    assert "periods-and-service-regulation" in shown.out
-
-
 def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
     shown = ragsmith("ask", winner, " ")
     assert (shown.code, shown.err) == (2, "error: the question is blank\n")
@@ -320,12 +307,6 @@ def test_a_report_is_written_from_the_cache_alone(home: Path, ragsmith: Command,
     said = json.loads(ragsmith("report", "-o", tmp_path / "out", "--json").out)
     assert said["paths"]
     assert len(said["domains"]) == 1
-
-
-def test_a_report_on_what_was_not_searched_is_refused(home: Path, ragsmith: Command, tmp_path: Path) -> None:
-    shown = ragsmith("report", "--dataset", "law", "-o", tmp_path / "out")
-    assert shown.code == 2
-    assert "law" in shown.err
 
 
 def test_runs_are_listed(home: Path, ragsmith: Command) -> None:

@@ -220,12 +220,6 @@ def test_how_documents_differ_is_known_after_they_were_replaced(tmp_path: Path) 
     assert ask(path, QUESTIONS[0], documents=documents, cache=tmp_path / "other.sqlite").changes is None
 
 
-def test_documents_and_a_data_set_are_not_both_asked(tmp_path: Path) -> None:
-    path = winner(tmp_path, folder_of(states(seed=7, steps=0)[0], tmp_path / "then"))
-    with pytest.raises(UsageError, match="--documents and --dataset"):
-        ask(path, QUESTIONS[0], dataset="law", documents=tmp_path / "then")
-
-
 def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     cache, few = tmp_path / "cache.sqlite", states(seed=8, steps=0)[0]
     small = winner(tmp_path, folder_of(few, tmp_path / "few"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -119,28 +118,6 @@ def test_nothing_in_the_file_depends_on_where_it_was_found(winner: Path, tmp_pat
     assert str(Path.home()) not in text
 
 
-def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
-    winner: Path, found: tuple[Store, RunOutcome], tiny_setup: Experiment, tiny_folder: Path
-) -> None:
-    store, outcome = found
-    text = winner.read_text()
-    winner.write_text("old")
-    write_winner(store, outcome.key, tiny_setup, winner)
-    assert winner.read_text() == text
-    assert list(winner.parent.iterdir()) == [winner]
-
-
-def test_a_winner_may_be_read_by_whom_the_process_lets_read_its_files(
-    found: tuple[Store, RunOutcome], tiny_setup: Experiment, tmp_path: Path
-) -> None:
-    before = os.umask(0o027)
-    try:
-        file = write_winner(found[0], found[1].key, tiny_setup, tmp_path / "winner.yaml")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
-
-
 def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder: Path, tmp_path: Path) -> None:
     assert dataset_location(load_dataset("law"), tmp_path) == {"bundled": "law"}
     location = dataset_location(load_dataset(tiny_folder), tmp_path / "a" / "b")["path"]
@@ -169,23 +146,6 @@ def test_folder_and_file_can_be_moved_together(winner: Path, tiny_folder: Path, 
     (moved / "out").mkdir()
     (moved / "out" / "winner.yaml").write_text(yaml.safe_dump(data))
     assert Pipeline.load(moved / "out" / "winner.yaml").ask("Who founded the library?").answer
-
-
-def test_an_answer_comes_with_the_passages_it_rests_on(winner: Path, tiny_setup: Experiment) -> None:
-    reply = Pipeline.load(winner).ask("Who steers the ferry?")
-    assert "Ilse Varn" in reply.answer
-    cited = [source for source in reply.sources if source.cited]
-    assert cited[0].doc == "ferry"
-    assert cited[0].title == "The ferry"
-    for source in reply.sources:
-        assert tiny_setup.corpus.documents[source.doc].text[source.start : source.end] == source.text
-    assert len({(source.doc, source.start, source.end) for source in reply.sources}) == len(reply.sources)
-
-
-@pytest.mark.parametrize("question", ["", "  \n"])
-def test_a_blank_question_is_refused(winner: Path, question: str) -> None:
-    with pytest.raises(UsageError, match="the question is blank"):
-        Pipeline.load(winner).ask(question)
 
 
 def test_a_pipeline_can_be_put_on_other_documents(winner: Path) -> None:

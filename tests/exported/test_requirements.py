@@ -54,15 +54,6 @@ def test_a_plan_refuses_what_a_search_refuses_in_the_same_sentence(
     assert plan(wrong[1][0], space, store, ranking).made == "rankings"
 
 
-def test_a_plan_with_embedded_models_says_how_much_is_answered(
-    tiny_setup: Experiment, space: Space, store: Store
-) -> None:
-    settings = RunSettings(max_evaluations=7, probes=False)
-    found = plan(tiny_setup, space, store, settings)
-    searched = len(tiny_setup.split.search)
-    assert (found.genomes, found.about_pipelines, found.about_made) == (None, 9, 9 * searched)  # with two baselines
-
-
 @pytest.mark.parametrize("strategy", [known.name for known in STRATEGIES])
 def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Experiment, store: Store, strategy: str) -> None:
     paper = load_space("paper")
