@@ -13,7 +13,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api.asking import add_to_index, ask, build_index, index_status, remove_from_index, verify
+    from ragsmith.api.asking import (
+        add_to_index,
+        asgi_app,
+        ask,
+        build_index,
+        deploy,
+        index_status,
+        remove_from_index,
+        serve,
+        verify,
+    )
     from ragsmith.api.checking import audit, audits, check_models, recommend
     from ragsmith.api.comparing import compare, evaluate, gate
     from ragsmith.api.datasets import anchor, check_dataset, draft_questions, init_dataset, repair, review
@@ -21,7 +31,6 @@ if TYPE_CHECKING:
     from ragsmith.api.reporting import Searched, export, report, search_each
     from ragsmith.api.result import Result
     from ragsmith.api.searching import plan, search
-    from ragsmith.api.serving import asgi_app, deploy, serve
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.exported.pipeline import Pipeline
@@ -107,7 +116,7 @@ _HOME = {
     "check_models": "ragsmith.api.checking",
     "compare": "ragsmith.api.comparing",
     "gate": "ragsmith.api.comparing",
-    "deploy": "ragsmith.api.serving",
+    "deploy": "ragsmith.api.asking",
     "draft_questions": "ragsmith.api.datasets",
     "evaluate": "ragsmith.api.comparing",
     "explain": "ragsmith.api.diagnosing",
@@ -125,8 +134,8 @@ _HOME = {
     "review": "ragsmith.api.datasets",
     "search": "ragsmith.api.searching",
     "search_each": "ragsmith.api.reporting",
-    "asgi_app": "ragsmith.api.serving",
-    "serve": "ragsmith.api.serving",
+    "asgi_app": "ragsmith.api.asking",
+    "serve": "ragsmith.api.asking",
     "transfer": "ragsmith.api.diagnosing",
 }
 

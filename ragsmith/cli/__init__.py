@@ -8,13 +8,16 @@ import os
 import signal
 import sys
 import warnings
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
-from ragsmith.cli.clock import BEGAN  # noqa: F401  before what takes time to import
 from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, NotComparable, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
+
+BEGAN = perf_counter()
+"""When the command began, by `time.perf_counter`; what takes time is imported later."""
 
 DONE, FAILED, WRONG, NO_COMPARISON, NOT_RUN = 0, 1, 2, 3, 4
 """Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared.

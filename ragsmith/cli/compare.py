@@ -11,7 +11,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import say, say_folded, say_lines, show_result, table
+from ragsmith.cli.output import say, say_folded, say_lines, shortened, show_result, table
 from ragsmith.errors import WrongOption
 from ragsmith.text import numbers
 
@@ -166,12 +166,8 @@ def _scores(answered: ComparedAnswer) -> str:
 
 
 def _cut(before: str, text: str) -> str:
-    """A line that begins so, with as much of a text as has room there in whole words."""
-    line = before + " ".join(text.split())
-    if len(line) <= WIDTH:
-        return line
-    end = line.rfind(" ", len(before), WIDTH)
-    return f"{line[: end if end > 0 else WIDTH - 1].rstrip()}…"
+    """A line that begins with ``before``, and has as many whole words of a text as fit."""
+    return before + shortened(" ".join(text.split()), WIDTH - len(before))
 
 
 def _comparison_json(found: PairwiseComparison) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_lines, show_result, table
+from ragsmith.cli.output import note, say, say_lines, shortened, show_result, table
 from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,14 +122,6 @@ def _say(label: str, text: str) -> None:
     say_lines(f"{label:<{LABEL}}{first}".rstrip(), *(f"{'':<{LABEL}}{line}".rstrip() for line in others))
 
 
-def _cut(text: str, width: int) -> str:
-    """As many whole words of a text as fit, and a mark where there were more."""
-    if len(text) <= width:
-        return text
-    whole = text[:width].rpartition(" ")[0].rstrip()
-    return f"{whole or text[: width - 1]}…"
-
-
 def _say_question(way: QuestionExplanation) -> None:
     _say(way.id or "question", way.question)
     if way.reference:
@@ -162,7 +154,7 @@ def _say_station(station: StageExplanation, asked: str) -> None:
     if station.dropped:
         gone = ", ".join(_ranges([hit.place for hit in station.dropped]))
         lost = (_hit(hit) for hit in station.dropped if hit.gold)
-        say_lines(_cut(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH), *lost)
+        say_lines(shortened(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH), *lost)
 
 
 def _hit(hit: RankedChunk) -> str:
@@ -171,7 +163,7 @@ def _hit(hit: RankedChunk) -> str:
     gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
     line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}"
     left = WIDTH - len(line) - 2
-    return f"{line}  {_cut(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
+    return f"{line}  {shortened(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
 
 
 def _signal_lines(hit: RankedChunk, best: RankedChunk) -> list[str]:

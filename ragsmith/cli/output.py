@@ -50,6 +50,14 @@ def say_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))
 
 
+def shortened(text: str, width: int) -> str:
+    """As many whole words of a text as fit into ``width`` characters, and an ellipsis if there are more."""
+    if len(text) <= width:
+        return text
+    whole = text[:width].rpartition(" ")[0].rstrip()
+    return f"{whole or text[: width - 1]}…"
+
+
 def note(text: str) -> None:
     """Print a line about progress, apart from the results."""
     print(text, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.building import LOGGER
-from ragsmith.cli.clock import BEGAN
+from ragsmith.cli import BEGAN
 from ragsmith.cli.output import note
 
 if TYPE_CHECKING:

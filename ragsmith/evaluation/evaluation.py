@@ -15,7 +15,6 @@ from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.gateway.memo import EvictionPolicy, MemoEntry
 from ragsmith.pipelines.genes import CUTTING, Candidate, read_configuration
-from ragsmith.store.rows import ResultRow
 
 if TYPE_CHECKING:
     from ragsmith.store.store import ResultRow, Store

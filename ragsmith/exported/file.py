@@ -188,35 +188,28 @@ class ExportedFile:
         if self._location()[0] == "bundled":
             return ()
         try:
-            load_documents(self._path.parent / self._location()[1])
+            load_documents(self.folder())
         except UsageError:
             return ()
         return (f"asking needs no questions:  {self._asking()}",)
 
     def _asking(self) -> str:
         """The command that asks the documents as they are now."""
-        kind, location = self._location()
+        kind, location, _ = self._location()
         if kind != "bundled":
-            folder = (self._path.parent / location).resolve()
-            here = Path.cwd()
+            folder, here = self.folder().resolve(), Path.cwd()
             location = str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
         return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
     def source(self) -> str:
         """The folder or name of the data set that the file names, as in `Dataset.source`."""
-        kind, location = self._location()
-        return location if kind == "bundled" else str((self._path.parent / location).resolve())
+        kind, name, folder = self._location()
+        return name if kind == "bundled" else str(folder.resolve())
 
     def named_dataset(self) -> Dataset:
         """The data set that the file names, as it is now."""
-        kind, location = self._location()
-        match kind:
-            case "path":
-                return load_dataset(self._path.parent / location)
-            case "bundled":
-                return load_dataset(bundled("datasets", location))
-            case _:
-                return load_documents(self._path.parent / location)
+        kind, _, folder = self._location()
+        return (load_documents if kind == "documents" else load_dataset)(folder)
 
     def content(self) -> dict[str, Any]:
         """The content of the file."""
@@ -224,11 +217,10 @@ class ExportedFile:
 
     def folder(self) -> Path:
         """The folder of the data set, or documents, that the file names."""
-        kind, location = self._location()
-        return bundled("datasets", location) if kind == "bundled" else self._path.parent / location
+        return self._location()[2]
 
-    def _location(self) -> tuple[str, str]:
-        """How the file names its data set, and the name."""
+    def _location(self) -> tuple[str, str, Path]:
+        """How the file names its data set, the name, and the folder."""
         section = self._tree.mapping(("dataset",))
         named = {"path", "bundled", "documents"} & set(section)
         if not named:
@@ -240,7 +232,8 @@ class ExportedFile:
         form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
         if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
             raise self._tree.error(("dataset",), form)
-        return kind, section[kind]
+        name = section[kind]
+        return kind, name, bundled("datasets", name) if kind == "bundled" else self._path.parent / name
 
     def space(self) -> str:
         """The name of the space that the pipeline was found in; "" if it was not found by a search."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import this_machine, timed_on, timed_seconds
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import is_chat_model
@@ -24,13 +23,13 @@ from ragsmith.models.options import SERVED_OPTIONS
 from ragsmith.models.roles import Models
 from ragsmith.models.vector_stores import serves_one_process
 from ragsmith.pipelines.stages import COLD, WARM, StageTimes
-from ragsmith.records.record import RunRecord
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies.strategy import Costs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # evaluations are in no fingerprint
+    from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.experiment import Experiment
-    from ragsmith.records.record import RunSettings
+    from ragsmith.records.record import RunRecord, RunSettings
 
 
 ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")

@@ -35,13 +35,25 @@ def written(tmp_path: Path, tiny_folder: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def anchor(ragsmith: Command, written: Path) -> Command:
+    """Anchor a list to the pages in a new folder, both named."""
+
+    def command(questions: str, folder: str) -> Any:
+        return ragsmith(
+            "dataset", "anchor", written / questions, "--documents", written / "pages", "-o", written / folder
+        )
+
+    return command
+
+
 def left_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "unanchored.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, written: Path) -> None:
+def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, anchor: Command, written: Path) -> None:
     out = written / "mine"
-    shown = ragsmith("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", out)
+    shown = anchor("list.csv", out.name)
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.splitlines() == [
         f"{out}: 4 of 7 questions anchored (1 exact, 1 normalised, 1 fuzzy, 1 sentence)",
@@ -59,9 +71,9 @@ def test_a_list_and_a_folder_become_a_data_set(ragsmith: Command, written: Path)
     ]
 
 
-def test_what_was_not_anchored_says_why_and_where_it_may_be(ragsmith: Command, written: Path) -> None:
+def test_what_was_not_anchored_says_why_and_where_it_may_be(anchor: Command, written: Path) -> None:
     out = written / "mine"
-    ragsmith("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", out)
+    anchor("list.csv", out.name)
     nowhere, ambiguous, repeated = left_of(out)
     assert (nowhere["question"], nowhere["status"], nowhere["line"]) == ("Where is the moon?", "not found", 6)
     assert (ambiguous["status"], ambiguous["reason"]) == ("ambiguous", "the quotation occurs 3 times")
@@ -70,14 +82,12 @@ def test_what_was_not_anchored_says_why_and_where_it_may_be(ragsmith: Command, w
     assert (repeated["status"], repeated["reason"]) == ("repeated", "line 3 asks and answers the same")
 
 
-def test_a_candidate_that_somebody_chose_is_anchored_as_given(ragsmith: Command, written: Path) -> None:
-    ragsmith("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", written / "mine")
+def test_a_candidate_that_somebody_chose_is_anchored_as_given(anchor: Command, written: Path) -> None:
+    anchor("list.csv", "mine")
     _, ambiguous, _ = left_of(written / "mine")
     chosen = {**ambiguous, "evidence": ambiguous["candidates"][2:3]}
     (written / "chosen.jsonl").write_text(json.dumps(chosen) + "\n")
-    shown = ragsmith(
-        "dataset", "anchor", written / "chosen.jsonl", "--documents", written / "pages", "-o", written / "2"
-    )
+    shown = anchor("chosen.jsonl", "2")
     assert "1 of 1 questions anchored (1 given)" in shown.out
     [example] = load_dataset(written / "2").examples
     assert example.id == ambiguous["id"]
@@ -100,12 +110,10 @@ def test_questions_join_a_data_set_that_has_none(ragsmith: Command, written: Pat
     assert (written / "mine" / "questions.jsonl").read_bytes() == before
 
 
-def test_documents_can_be_named_in_a_column(ragsmith: Command, written: Path) -> None:
+def test_documents_can_be_named_in_a_column(anchor: Command, written: Path) -> None:
     rows = "question,answer,quote,file\nWho?,Marrow.,of Marrow,./pages/school.md\nWhere?,Marrow.,of Marrow,scool.md\n"
     (written / "list.csv").write_text(rows)
-    shown = ragsmith(
-        "dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", written / "mine"
-    )
+    shown = anchor("list.csv", "mine")
     assert "1 of 2 questions anchored (1 exact)" in shown.out
     [example] = load_dataset(written / "mine").examples
     assert example.evidence[0].doc == "school"
@@ -113,35 +121,33 @@ def test_documents_can_be_named_in_a_column(ragsmith: Command, written: Path) ->
     assert left["reason"].startswith("there is no document 'scool.md'; did you mean")
 
 
-def test_quotations_that_are_lost_are_said_and_the_others_kept(ragsmith: Command, written: Path) -> None:
+def test_quotations_that_are_lost_are_said_and_the_others_kept(anchor: Command, written: Path) -> None:
     kept, lost = (
         "The choir sings in the chapel on the last Sunday of the month.",
         "The choir never sings at all in May.",
     )
     row = {"question": "Where does the choir sing?", "answer": "In the chapel.", "contexts": [kept, lost]}
     (written / "list.jsonl").write_text(json.dumps(row) + "\n")
-    shown = ragsmith(
-        "dataset", "anchor", written / "list.jsonl", "--documents", written / "pages", "-o", written / "my"
-    )
+    shown = anchor("list.jsonl", "my")
     assert "left out: q001: 'The choir never sings at all in May.': neither the quotation nor a similar" in shown.out
     assert len(load_dataset(written / "my").examples[0].evidence) == 1
 
 
 def test_what_is_wrong_with_evidence_is_said_where_the_answer_is_not_found_either(
-    ragsmith: Command, written: Path
+    anchor: Command, written: Path
 ) -> None:
     rows = [
         {"question": "Who?", "answer": "Zebra", "evidence": [{"doc": "ferry", "heading": "The quay"}]},
         {"question": "What?", "answer": "Lion", "evidence": "# The ferry"},
     ]
     (written / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ragsmith("dataset", "anchor", written / "list.jsonl", "--documents", written / "pages", "-o", written / "my")
+    anchor("list.jsonl", "my")
     place, heading = left_of(written / "my")
     assert "; {'doc': 'ferry', 'heading': 'The quay'}: " in place["reason"]
     assert "is mostly a heading; mark the text below it" in heading["reason"]
 
 
-def test_questions_that_nothing_answers_need_no_evidence(ragsmith: Command, written: Path) -> None:
+def test_questions_that_nothing_answers_need_no_evidence(anchor: Command, written: Path) -> None:
     rows = [
         {
             "question": "Who founded the library?",
@@ -151,16 +157,14 @@ def test_questions_that_nothing_answers_need_no_evidence(ragsmith: Command, writ
         {"question": "Who founded the museum?", "answerable": False},
     ]
     (written / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    shown = ragsmith(
-        "dataset", "anchor", written / "list.jsonl", "--documents", written / "pages", "-o", written / "my"
-    )
+    shown = anchor("list.jsonl", "my")
     assert "2 of 2 questions anchored (1 exact, 1 unanswerable)" in shown.out
     assert [example.answerable for example in load_dataset(written / "my").examples] == [True, False]
 
 
-def test_where_nothing_is_anchored_the_list_of_why_is_all_that_is_written(ragsmith: Command, written: Path) -> None:
+def test_where_nothing_is_anchored_the_list_of_why_is_all_that_is_written(anchor: Command, written: Path) -> None:
     (written / "list.csv").write_text("question,answer\nQuel animal vit là?,Zèbre\n")
-    shown = ragsmith("dataset", "anchor", written / "list.csv", "--documents", written / "pages", "-o", written / "my")
+    shown = anchor("list.csv", "my")
     assert shown.code == 1
     assert "0 of 1 questions anchored" in shown.out
     assert [path.name for path in (written / "my").iterdir()] == ["unanchored.jsonl"]

@@ -29,34 +29,7 @@ HOTPOTQA = [
         "supporting_facts": [["Oak", 1]],
     }
 ]
-TATQA = [
-    {
-        "table": {"uid": "t", "table": [["", "2019"], ["Sales", "44.1"]]},
-        "paragraphs": [{"uid": "p", "order": 1, "text": "Sales rose."}],
-        "questions": [
-            {
-                "uid": "q1",
-                "question": "What were sales in 2019?",
-                "answer": ["44.1"],
-                "derivation": "",
-                "answer_type": "span",
-                "answer_from": "table",
-                "rel_paragraphs": [],
-                "scale": "million",
-            }
-        ],
-    }
-]
-RAGSMITH = {
-    "article": {"id": "oak", "title": "Oak", "content": "The oak is a tree. It is old."},
-    "chunks": [{"id": "c1", "section": "Lead", "content": "It is old.", "start_char": 19}],
-    "questions": {
-        "items": [
-            {"question": "What is old?", "answer": "It.", "category": "FACT", "reranked_relative_chunk_ids": ["c1"]}
-        ]
-    },
-}
-LAYOUTS = {"hotpotqa": HOTPOTQA, "tatqa": TATQA, "ragsmith": RAGSMITH}
+TATQA = json.loads((Path(__file__).parents[1] / "datasets/importers/samples/tatqa/data.json").read_text())
 
 
 def published(folder: Path, **files: object) -> Path:
@@ -66,13 +39,11 @@ def published(folder: Path, **files: object) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("option", [(), ("--format", "hotpotqa")])
 def test_a_published_data_set_is_imported_and_can_be_loaded(
-    ragsmith: Command, tmp_path: Path, layout: str, told: bool
+    ragsmith: Command, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
-    source = published(tmp_path / "published", data=LAYOUTS[layout])
-    option = ["--format", layout] if told else []
+    source = published(tmp_path / "published", data=HOTPOTQA)
     shown = ragsmith("dataset", "import", source, "-o", tmp_path / "mine", *option)
     assert (shown.code, shown.err) == (0, "")
     assert "1 documents, 1 questions; 1 of 1 pieces of evidence located exactly (100.0 %)" in shown.out
