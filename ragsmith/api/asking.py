@@ -279,7 +279,7 @@ def serve(
 ) -> None:
     """Answer questions over HTTP with an exported pipeline, until a signal comes; what was accepted is answered.
 
-    >>> ragsmith.serve("winner.yaml", port=0, on_start=print)
+    >>> ragsmith.serve("winner.yaml", port=0, on_start=print)  # doctest: +SKIP
     http://127.0.0.1:43017/
 
     ``host`` other than this machine needs a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. ``feedback``
@@ -345,7 +345,8 @@ def asgi_app(
 ) -> ServingApp:
     """What `serve` serves, as an ASGI application, to be mounted in another or run by a server of your choice.
 
-    >>> app = Starlette(routes=[Mount("/documents", ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"]))])
+    >>> documents = ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"])  # doctest: +SKIP
+    >>> app = Starlette(routes=[Mount("/documents", documents)])  # doctest: +SKIP
 
     Without a ``token``, of at least 16 characters, it answers requests for ``hosts`` alone, names of this machine if
     there are none given. The pipeline is loaded now; call ``close()`` in the end. The other arguments are those of
