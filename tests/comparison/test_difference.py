@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.comparison.difference import _shared_counts, difference, interval, least_p, shifted_p
-from ragsmith.evaluation.statistics import flips, holm, student_quantile, student_share
+from ragsmith.evaluation.statistics import flips, student_quantile, student_share
 
 CASES = 500
 
@@ -48,29 +48,12 @@ def test_the_p_is_the_share_of_sign_patterns_of_groups_that_are_as_far_from_zero
         assert difference(a, b, groups).p == pytest.approx(share / len(patterns), abs=1e-12)
 
 
-def test_the_p_is_that_of_scipys_permutation_test_of_one_sample() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is compared with where it is installed: it is in [dev]")
-    for number in range(CASES):
-        a, b, groups = case(number)
-        sums = summed(a, b, groups)
-        theirs = stats.permutation_test(
-            (sums,),
-            lambda x, axis: np.abs(np.round(x.sum(axis=axis), 9)),
-            permutation_type="samples",
-            n_resamples=np.inf,
-            alternative="greater",
-            vectorized=True,
-        )
-        assert difference(a, b, groups).p == pytest.approx(theirs.pvalue, abs=1e-12)
-
-
-def test_the_students_are_scipys() -> None:
+def test_students_share_is_scipys() -> None:
     stats = pytest.importorskip("scipy.stats", reason="SciPy is compared with where it is installed: it is in [dev]")
     draw = random.Random("students")
     for _ in range(CASES):
-        t, degrees, level = draw.uniform(-6, 6), draw.randint(1, 60), draw.uniform(0.001, 0.999)
+        t, degrees = draw.uniform(-6, 6), draw.randint(1, 60)
         assert student_share(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), abs=1e-10)
-        assert student_quantile(level, degrees) == pytest.approx(stats.t.ppf(level, degrees), rel=1e-7, abs=1e-9)
 
 
 def test_the_interval_is_scipys_bootstrap_of_groups_at_the_expanded_level() -> None:
@@ -109,15 +92,6 @@ def test_the_error_is_that_of_statsmodels_by_cluster() -> None:
         fitted = api.OLS(each, np.ones(n)).fit(cov_type="cluster", cov_kwds={"groups": np.array(groups)})
         # statsmodels corrects by G/(G-1) * (n-1)/(n-k), and k is 1
         assert difference(a, b, groups).error == pytest.approx(float(fitted.bse[0]), abs=1e-12), (number, count)
-
-
-def test_holm_is_that_of_statsmodels() -> None:
-    reason = "statsmodels is compared with where it is installed: it is in [dev]"
-    multitest = pytest.importorskip("statsmodels.stats.multitest", reason=reason)
-    draw = random.Random("holm")
-    for _ in range(CASES // 10):  # statsmodels takes 50 ms for each
-        raw = [draw.choice([draw.random(), draw.random() / 50, 0.01]) for _ in range(draw.randint(1, 8))]
-        assert holm(raw) == pytest.approx(tuple(multitest.multipletests(raw, method="holm")[1]), abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 5)), min_size=2, max_size=24))
@@ -178,13 +152,8 @@ def test_comparisons_of_as_many_groups_share_what_is_drawn_and_say_what_each_wou
 
 def test_of_one_group_nothing_is_known_but_the_range() -> None:
     found = difference([0.5, 0.9], [0.4, 0.4], [0, 0])
-    assert (found.low, found.high, found.p, found.groups, found.error) == (
-        pytest.approx(0.1),
-        pytest.approx(0.5),
-        1.0,
-        1,
-        0.0,
-    )
+    assert (found.low, found.high) == pytest.approx((0.1, 0.5))
+    assert (found.p, found.groups, found.error) == (1.0, 1, 0.0)
 
 
 def test_the_least_p_is_what_all_groups_on_one_side_come_to() -> None:

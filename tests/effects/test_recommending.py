@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,26 @@ from ragsmith.pipelines.space import Space
 CHAT = ModelClasses(generator="chat", controller="chat", judge="chat")
 
 
+Named = Callable[..., Recommendation]
+
+
+@pytest.fixture
+def named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> Named:
+    """What is recommended for one call a question, with what differs from the world that was made up."""
+
+    def recommend(**changed: Any) -> Recommendation:
+        given = {"space": space, "knowledge": knowledge, "corpus": prose, "models": ModelClasses(), "most_calls": 1}
+        return recommended(**{**given, **changed})
+
+    return recommend
+
+
 def names(found: Recommendation) -> set[str]:
     return {gene.technique.name for gene in found.candidate} - {"none", "top_k", "listing"}
 
 
-def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
-    found = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
+def test_what_pays_is_named_and_nothing_else(named: Named) -> None:
+    found = named(most_calls=None)
     assert names(found) == {"contextual_chunk_headers", "hyde", "complete_hybrid", "cross_encoder"}
     assert found.gain == pytest.approx(0.02 + 0.03 + (0.07 - 0.06) + 0.04, abs=0.02)
     assert found.low < found.gain < found.high
@@ -36,20 +51,18 @@ def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge,
     assert [reason.gain for reason in found.reasons] == sorted((r.gain for r in found.reasons), reverse=True)
 
 
-def test_one_call_is_the_answers(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
-    found = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
+def test_one_call_is_the_answers(named: Named) -> None:
+    found = named()
     assert names(found) == {"contextual_chunk_headers", "complete_hybrid", "cross_encoder"}
     assert found.calls == 1
 
 
-def test_calls_that_gain_less_than_their_own_uncertainty_are_saved(
-    space: Space, knowledge: Knowledge, prose: CorpusProfile
-) -> None:
+def test_calls_that_gain_less_than_their_own_uncertainty_are_saved(named: Named, knowledge: Knowledge) -> None:
     unsure = replace(knowledge, variances={p: replace(v, own=v.own + 0.01) for p, v in knowledge.variances.items()})
-    assert recommended(space, unsure, prose, ModelClasses(), most_calls=None).calls == 1
+    assert named(knowledge=unsure, most_calls=None).calls == 1
 
 
-def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
+def test_what_has_to_be_fitted_is_not_named(named: Named, knowledge: Knowledge) -> None:
     best = replace(
         knowledge,
         observed=tuple(
@@ -63,15 +76,13 @@ def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, 
             for one in knowledge.observed
         ),
     )
-    assert "sscc" not in names(recommended(space, best, prose, ModelClasses(), most_calls=1))
+    assert "sscc" not in names(named(knowledge=best))
 
 
 def test_with_a_chat_model_only_options_that_ask_none_are_known(
-    space: Space, knowledge: Knowledge, prose: CorpusProfile
+    named: Named, knowledge: Knowledge, prose: CorpusProfile
 ) -> None:
-    embedded, chat = (
-        recommended(space, knowledge, prose, models, most_calls=None) for models in (ModelClasses(), CHAT)
-    )
+    embedded, chat = (named(models=models, most_calls=None) for models in (ModelClasses(), CHAT))
     assert "hyde" in names(embedded)
     assert "cross_encoder" in names(chat)
     assert not any("language_model" in gene.technique.tools.values() for gene in chat.candidate)
@@ -120,35 +131,31 @@ def test_what_was_worked_out_before_is_what_is_worked_out_anew(knowledge: Knowle
     assert len(set(anew)) == 6
 
 
-def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
-    near = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
-    far = recommended(space, knowledge, replace(prose, tables=0.9, language="de"), ModelClasses(), most_calls=1)
+def test_what_documents_are_unlike_is_said_and_widens(named: Named, prose: CorpusProfile) -> None:
+    near, far = named(), named(corpus=replace(prose, tables=0.9, language="de"))
     assert near.unlike == ()
     assert len(far.unlike) == 2
     assert far.sd > 1.3 * near.sd
 
 
-def test_what_may_lose_much_is_not_named(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
+def test_what_may_lose_much_is_not_named(named: Named, knowledge: Knowledge) -> None:
     """What retrieves gains most where nothing differs, and where data sets differ by it, what is no risk is kept."""
     retrieval = GROUPS.index("retrieval")
     wide = {part: replace(its, own=its.own.copy()) for part, its in knowledge.variances.items()}
     for its in wide.values():
         its.own[retrieval] = 0.1**2
-    found = recommended(space, replace(knowledge, variances=wide), prose, ModelClasses(), most_calls=1)
+    found = named(knowledge=replace(knowledge, variances=wide))
     assert names(found) == {"contextual_chunk_headers", "bm25", "cross_encoder"}
 
 
-def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
+def test_weights_say_what_counts(named: Named, knowledge: Knowledge) -> None:
     only_g = replace(
         knowledge,
         observed=tuple(
             replace(one, means={**one.means, "retrieval": (0.5,) * len(one.pipelines)}) for one in knowledge.observed
         ),
     )
-    both, r, g = (
-        recommended(space, only_g, prose, ModelClasses(), most_calls=1, weights=weights).gain
-        for weights in (None, Weights(1, 0), Weights(0, 1))
-    )
+    both, r, g = (named(knowledge=only_g, weights=weights).gain for weights in (None, Weights(1, 0), Weights(0, 1)))
     assert (r, both) == (pytest.approx(0, abs=1e-3), pytest.approx(g / 2, rel=0.2))
 
 
@@ -159,13 +166,8 @@ def test_the_target_itself_is_left_out(knowledge: Knowledge) -> None:
     assert len(knowledge.without(another).observed) == 4
 
 
-def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_said(
-    space: Space, knowledge: Knowledge, prose: CorpusProfile
-) -> None:
-    known, strange = (
-        recommended(space, knowledge, prose, models, most_calls=1)
-        for models in (ModelClasses(), ModelClasses(embedder="transformer"))
-    )
+def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_said(named: Named) -> None:
+    known, strange = named(), named(models=ModelClasses(embedder="transformer"))
     assert strange.candidate == known.candidate
     assert strange.gain == pytest.approx(known.gain)
     assert strange.sd > known.sd
@@ -183,9 +185,8 @@ def test_a_space_that_only_dear_pipelines_are_in_is_refused(
     assert [one.most_calls for one in recommendations(dear, knowledge, prose, ModelClasses())] == [None]
 
 
-def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
-    nothing = replace(knowledge, observed=())
-    found = recommended(space, nothing, prose, ModelClasses(), most_calls=None)
+def test_with_nothing_learned_nothing_is_known(named: Named, knowledge: Knowledge) -> None:
+    found = named(knowledge=replace(knowledge, observed=()), most_calls=None)
     assert (found.gain, found.calls) == (0, 1)
     assert names(found) == {"bm25"}  # which is as good as anything else, and no risk
     assert found.unlike == ("nothing was learned from any documents",)

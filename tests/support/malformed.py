@@ -32,11 +32,6 @@ class Malformed:
     sent: bytes
     right: frozenset[int]
 
-    @property
-    def has_no_body(self) -> bool:
-        """Whether no reply to it has a body."""
-        return self.sent.startswith(b"HEAD ")
-
 
 Make = Callable[[random.Random], Malformed]
 
