@@ -129,6 +129,7 @@ def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[Pr
     If the ledger cannot be used, ``decide`` is called with None, possibly for the second time: it has to be idempotent.
     Its other errors are raised.
     """
+    path: Path | None = Path(FILE)
     try:
         with _usable():
             path = place()
@@ -138,19 +139,11 @@ def with_ledger(decide: Callable[[LedgerPage | None], PreviousUses]) -> tuple[Pr
     except LedgerError as error:
         warnings.warn(
             f"earlier looks at these test questions from other caches are not counted, as the ledger "
-            f"{place_name()} cannot be used: {error}; name another file with {VARIABLE}, or none with {VARIABLE}=off",
+            f"{path} cannot be used: {error}; name another file with {VARIABLE}, or none with {VARIABLE}=off",
             Notice,
             stacklevel=3,
         )
     return decide(None), False
-
-
-def place_name() -> str:
-    """The path of the ledger for a message, even if it cannot be determined."""
-    try:
-        return str(place())
-    except RuntimeError:
-        return FILE
 
 
 def number_new(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -227,11 +227,7 @@ class Diagnosed:
         kept: dict[str, Any] = {"code": code(), "cause": self.cause.value, "gold": self.gold, "read": self.read}
         if self.passages is None:
             return kept
-        passages = [
-            [p.place, p.doc, p.title, p.start, p.end, [[x.text, x.gold] for x in p.pieces], p.cited, p.sources]
-            for p in self.passages
-        ]
-        evidence = [[g.doc, g.title, g.start, g.end, g.text, g.lost] for g in self.evidence]
+        passages, evidence = (list(map(astuple, those)) for those in (self.passages, self.evidence))
         return {**kept, "passages": passages, "further": self.further, "evidence": evidence}
 
     @classmethod
@@ -249,8 +245,8 @@ class Diagnosed:
 
 
 def _restored(kept: Sequence[Any]) -> ReadPassage:
-    place, doc, title, start, end, pieces, cited, sources = kept
-    return ReadPassage(place, doc, title, start, end, tuple(PassageText(*piece) for piece in pieces), cited, sources)
+    *place, pieces, cited, sources = kept
+    return ReadPassage(*place, tuple(PassageText(*piece) for piece in pieces), cited, sources)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from math import inf
 
 from ragsmith.effects.beliefs import Beliefs, student_95
@@ -76,13 +76,7 @@ class Recommendation:
 
 def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
     """Classes of costs, from few calls to many, those one after another together for which the same is recommended."""
-    together: list[list[Recommendation]] = []
-    for one in classes:
-        if together and replace(together[-1][0], most_calls=one.most_calls) == one:
-            together[-1].append(one)
-        else:
-            together.append([one])
-    return together
+    return [list(same) for _, same in groupby(classes, key=lambda one: replace(one, most_calls=None))]
 
 
 def recommended(

@@ -286,7 +286,6 @@ class Glossary:
 
     known: Mapping[str, str]
     met: set[str] = field(default_factory=set)
-    _found: re.Pattern[str] | None = field(default=None, init=False, repr=False)
 
     def marked(self, sentence: str) -> Markup:
         """A sentence of the report as HTML: text in backticks as code, and new terms as links."""
@@ -298,24 +297,19 @@ class Glossary:
 
     def _linked(self, text: str) -> Markup:
         parts, end = [], 0
-        for match in self._new().finditer(text):
-            if match[1] not in self.met:
-                parts += [escape(text[end : match.start()]), self._link(match[1])]
+        for match in self.pattern.finditer(text):
+            if (name := match[1]) not in self.met:
+                self.met.add(name)
+                link = Markup('<a class="term" href="#{0}" aria-describedby="{0}">{1}</a>').format(anchor(name), name)
+                parts += [escape(text[end : match.start()]), link]
                 end = match.end()
         return Markup("").join([*parts, escape(text[end:])])
 
-    def _new(self) -> re.Pattern[str]:
-        """What finds the terms that were not met; it is made anew where one was."""
-        if self._found is None:
-            new = sorted((name for name in self.known if name not in self.met), key=len, reverse=True)
-            either = "|".join(map(re.escape, new)) or r"(?!)"  # nothing is left: nothing is found
-            self._found = re.compile(rf"(?<![\w@])({either})(?![\w@])")
-        return self._found
-
-    def _link(self, name: str) -> Markup:
-        self.met.add(name)
-        self._found = None
-        return Markup('<a class="term" href="#{0}" aria-describedby="{0}">{1}</a>').format(anchor(name), name)
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds the known terms, the longest first."""
+        either = "|".join(map(re.escape, sorted(self.known, key=len, reverse=True))) or r"(?!)"  # matches nothing
+        return re.compile(rf"(?<![\w@])({either})(?![\w@])")
 
 
 def anchor(name: str) -> str:

@@ -239,11 +239,6 @@ def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_ch
     assert lacking(WINNER, SPACE, met) == [raced[1].candidate, raced[0].candidate]
 
 
-def test_naive_rag_has_no_parts() -> None:
-    found = taken_apart(pipeline(), evaluator({}), with_swaps=False)
-    assert (found.outs, found.interactions) == ((), ())
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "cache.sqlite") as opened:

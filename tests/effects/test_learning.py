@@ -16,7 +16,6 @@ from ragsmith.datasets.splits import split
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.recommending import COST_CLASSES
 from ragsmith.effects.terms import labels_of
-from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.pipelines.space import Space
@@ -120,11 +119,6 @@ def test_what_the_others_name_is_checked_where_enough_others_are(learned: tuple[
         ("unanswered", "retrieval", most) for most in COST_CLASSES
     ]
     assert all(one.low <= one.gain <= one.high for one in knowledge.checked)
-
-
-def test_one_data_set_is_too_few(setups: list[Experiment], tiny_space: Path, store: Store) -> None:
-    with pytest.raises(UsageError, match="2 data sets or more"):
-        learn(setups[:1], load_space(tiny_space), store, pipelines=4)
 
 
 def test_questions_on_one_document_are_one_group(tiny_setup: Experiment) -> None:
