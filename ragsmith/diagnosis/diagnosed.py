@@ -245,8 +245,8 @@ class Diagnosed:
 
 
 def _restored(kept: Sequence[Any]) -> ReadPassage:
-    *place, pieces, cited, sources = kept
-    return ReadPassage(*place, tuple(PassageText(*piece) for piece in pieces), cited, sources)
+    place, doc, title, start, end, pieces, cited, sources = kept
+    return ReadPassage(place, doc, title, start, end, tuple(PassageText(*piece) for piece in pieces), cited, sources)
 
 
 @cache

@@ -18,13 +18,7 @@ from ragsmith.evaluation.scoring import scored
 from ragsmith.models.calls import Completion
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.techniques.families import (
-    passage_compress,
-    post_generation,
-    pre_embedding,
-    prompt_maker,
-    reranking,
-)
+from ragsmith.techniques.families import passage_compress, post_generation, pre_embedding, prompt_maker, reranking
 from ragsmith.techniques.fusion import rank
 from ragsmith.text.blocks import numbered
 from ragsmith.types import (

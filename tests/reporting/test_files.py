@@ -130,7 +130,7 @@ def test_page_and_markdown_show_the_same_sections_in_the_same_order(report: RunR
     assert anchors == [section.anchor for section in listed]
     assert links == [f"#{anchor}" for anchor in anchors]
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        *("## Summary", *(f"## {section.title}" for section in listed)),
+        *("## Summary", *(f"## {section.title}" for section in listed))
     ]
     for section in listed:
         for block in section.blocks:

@@ -182,12 +182,7 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(report: Ru
     assert page.texts("blockquote") == ["The winner's words.", "Plain words."]
     assert page.texts("mark") == ["the gold text"] * 2
     whole = " ".join(page.texts("details", class_="example"))
-    for said in (
-        "It is 1.",
-        "Gold passage, cut by the filter",
-        "A title, 10–90, cited, holds gold",
-        "and 2 without",
-    ):
+    for said in ("It is 1.", "Gold passage, cut by the filter", "A title, 10–90, cited, holds gold", "and 2 without"):
         assert said in whole
     text = report_markdown(known)
     assert "**+0.70 What is 1?**" in text
