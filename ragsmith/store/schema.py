@@ -233,18 +233,6 @@ def _is_vector(value: str) -> bool:
     return len(decoded) > 0 and len(decoded) % 4 == 0
 
 
-def _dataset(row: Sequence[Json]) -> bool:
-    value = row[2]
-    return _has(value, title=str, description=str, documents=int, chunks=int) and _maps(value.get("questions"), _TEXTS)
-
-
-def _evaluation(row: Sequence[Json]) -> bool:
-    value = row[2]
-    return _has(value, pipeline=dict) and all(
-        _has(gene, technique=str, parameters=dict) for gene in value["pipeline"].values()
-    )
-
-
 def _result(row: Sequence[Json]) -> bool:
     """Written to be fast: commands read tens of thousands of results."""
     state, value, attempts = row[2:5]
@@ -272,57 +260,30 @@ def _run(row: Sequence[Json]) -> bool:
     )
 
 
-def _proposal(row: Sequence[Json]) -> bool:
-    genome, value = row[3], row[5]
-    return _lists(genome, frozenset({int})) and _has(value, fitness=(int, float, type(None)))
-
-
-def _fit(row: Sequence[Json]) -> bool:
-    value = row[2]
-    return _has(value, numbers=dict, held_out=list) and all(
-        _has(fold, questions=list, numbers=dict) for fold in value["held_out"]
-    )
-
-
-def _latency(row: Sequence[Json]) -> bool:
-    state, value = row[3:5]
-    return _has(value, stage=str, error=str) if state == "failed" else type(value) in _NUMBERS
-
-
-def _finding(row: Sequence[Json]) -> bool:
-    return isinstance(row[3], dict)
-
-
-def _diagnosis(row: Sequence[Json]) -> bool:
-    value = row[2]
-    return (
-        _has(value, code=str, cause=str, gold=int, read=int)
-        and all(isinstance(value.get(name, []), list) for name in ("passages", "evidence"))
-        and type(value.get("further", 0)) is int
-    )
-
-
-def _look(row: Sequence[Json]) -> bool:
-    return row[1] >= 1 and _lists(row[4], _TEXTS)
-
-
-def _traits(row: Sequence[Json]) -> bool:
-    value = row[1]
-    return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
-
-
 VALIDATORS: dict[str, Validator] = {
     "model_call": _model_call,
-    "dataset": _dataset,
-    "evaluation": _evaluation,
+    "dataset": lambda row: (
+        _has(row[2], title=str, description=str, documents=int, chunks=int) and _maps(row[2].get("questions"), _TEXTS)
+    ),
+    "evaluation": lambda row: (
+        _has(row[2], pipeline=dict)
+        and all(_has(gene, technique=str, parameters=dict) for gene in row[2]["pipeline"].values())
+    ),
     "result": _result,
     "run": _run,
-    "proposal": _proposal,
-    "fit": _fit,
-    "traits": _traits,
-    "latency": _latency,
-    "finding": _finding,
-    "diagnosis": _diagnosis,
-    "look": _look,
+    "proposal": lambda row: _lists(row[3], frozenset({int})) and _has(row[5], fitness=(int, float, type(None))),
+    "fit": lambda row: (
+        _has(row[2], numbers=dict, held_out=list)
+        and all(_has(fold, questions=list, numbers=dict) for fold in row[2]["held_out"])
+    ),
+    "traits": lambda row: _has(row[1], refuses=list, thinking_tokens=int) and _lists(row[1]["refuses"], _TEXTS),
+    "latency": lambda row: _has(row[4], stage=str, error=str) if row[3] == "failed" else type(row[4]) in _NUMBERS,
+    "finding": lambda row: isinstance(row[3], dict),
+    "diagnosis": lambda row: (
+        _has(row[2], code=str, cause=str, gold=int, read=int)
+        and all(isinstance(row[2].get(name, []), list) for name in ("passages", "evidence"))
+        and type(row[2].get("further", 0)) is int
+    ),
+    "look": lambda row: row[1] >= 1 and _lists(row[4], _TEXTS),
 }
 """By table. The form of other tables needs no validation."""

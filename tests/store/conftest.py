@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,3 +12,8 @@ def any_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragsmith.store.database.VALIDATORS", {})
         yield
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache.sqlite"

@@ -35,24 +35,6 @@ def connections(outside: Engine) -> int:
         return int(connection.execute(text(counted)).scalar_one())
 
 
-def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
-    most = 0
-    with Store.open(url) as store:
-
-        def work(n: int) -> None:
-            for i in range(20):
-                put_call(store, f"{n}-{i}", "m", "t", i)
-                assert store.get_call(f"{n}-{i}") is not None
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            most = max(most, connections(outside))
-        assert len(store.get_calls(f"{n}-{i}" for n in range(16) for i in range(20))) == 320
-    assert most == 1
-
-
 def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, outside: Engine) -> None:
     with Store.open(url) as store:
         database = store._database

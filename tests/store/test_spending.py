@@ -27,11 +27,6 @@ SPENT = [Spent(16, 100, 0.5), Spent(0, -40, -0.2), Spent(16, 30, 0.1), Spent(-4)
 PRICES = Prices({"openai:tiny": Price(output=1.0)})
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "cache.sqlite"
-
-
 def spend(place: Path | str, amounts: list[Spent] = SPENT) -> None:
     with Store.open(place) as store:
         store.spending("run")
@@ -84,11 +79,6 @@ def test_the_row_of_a_run_is_the_sum_of_what_it_spent(place: Path | str) -> None
         assert store.spend("run", Spent(73), LIMITS) is None
         assert store.spending("run").spent == state.spent
         assert store.statistics()["tables"]["spending"]["rows"] == 2
-
-
-def test_a_log_that_is_there_loses_nothing(path: Path, tmp_path: Path) -> None:
-    with Store.open(killed(path, tmp_path / "copy", SPENT)) as store:
-        assert (store.spending("run").spent.calls, store.spending("run").damage) == (28, "")
 
 
 def test_accepting_what_is_whole_changes_nothing(path: Path) -> None:
@@ -205,7 +195,7 @@ def test_an_interrupt_while_spending_is_written_gives_nothing_back_twice(path: P
 # Replies and what they cost
 
 
-@pytest.mark.parametrize("replies", [1, 200])
+@pytest.mark.parametrize("replies", [1, 60])
 def test_what_replies_cost_is_settled_when_they_are_kept(path: Path, tmp_path: Path, replies: int) -> None:
     """Many requests that went off together are answered together; then comes the kill."""
     with Store.open(path) as store:
@@ -334,16 +324,7 @@ def test_a_log_that_was_lost_is_remembered_by_later_commands(path: Path, tmp_pat
         assert store.verify() == []
 
 
-def test_what_is_known_counts_where_less_is_accepted(path: Path, tmp_path: Path) -> None:
-    spend(path)
-    copy = without_log(killed(path, tmp_path / "copy", [Spent(10)]))
-    with pytest.warns(Notice, match="is gone"):
-        store = Store.open(copy)
-    with store, pytest.warns(Notice, match="goes on from 28 requests, 95 tokens"):
-        assert Budget(store, "run", LIMITS, accepted=Spent(3, 95)).spent.calls == 28
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_no_damage_to_the_file_of_a_run_lets_it_spend_more(path: Path, seed: int) -> None:
     """Of 100 allowed 70 are spent: whatever happens to the file, at most 30 more are, or it is refused."""
     spend(path, [Spent(10)] * 7)

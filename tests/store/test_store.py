@@ -13,25 +13,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import make_url
-from sqlalchemy.schema import CreateTable
 from stored import put_call
 
 from ragsmith.errors import StoreError
 from ragsmith.models.capabilities import ModelCapabilities
-from ragsmith.store.rows import newer_result, upsert
-from ragsmith.store.schema import RESULT, TABLES
+from ragsmith.store.rows import newer_result
 from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, Store, StoredCall
 
 VALUE = {"scores": {"f1": 0.1 + 0.2}, "answer": "Straße \0 \ud83d", "cited": [0, 2]}
 
 
 pytestmark = pytest.mark.usefixtures("any_values")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "cache.sqlite"
 
 
 @pytest.fixture
@@ -214,25 +206,16 @@ def test_a_damaged_row_is_absent_named_and_replaced(path: Path, column: str, dam
         assert store.damaged == ["model_call:k"]
 
 
-def test_a_row_moved_to_another_key_is_refused(path: Path) -> None:
+def test_a_row_moved_to_another_key_is_refused_and_replaced_even_by_a_failure(path: Path) -> None:
     with Store.open(path) as store:
         store.put_results([ResultRow("e", "q1", "ok", 1)])
     edit(path, "UPDATE result SET question = 'q2'")
     with Store.open(path) as store:
         assert store.results("e") == {}
         assert store.damaged == ["result:e/q2"]
-        store.put_results([ResultRow("e", "q1", "ok", 2)])
-        assert store.results("e") == {"q1": ResultRow("e", "q1", "ok", 2)}
-
-
-def test_a_damaged_result_is_replaced_even_by_a_failure(path: Path) -> None:
-    with Store.open(path) as store:
-        store.put_results([ResultRow("e", "q", "ok", 1)])
-    edit(path, "UPDATE result SET value = '2'")
-    with Store.open(path) as store:
-        store.put_results([ResultRow("e", "q", "failed", "x")])
-        assert store.results("e")["q"] == ResultRow("e", "q", "failed", "x")
-        assert store.damaged == ["result:e/q"]
+        rows = [ResultRow("e", "q1", "ok", 2), ResultRow("e", "q2", "failed", "x")]
+        store.put_results(rows)
+        assert list(store.results("e").values()) == rows
 
 
 def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) -> None:
@@ -243,7 +226,7 @@ def test_no_flipped_bit_anywhere_in_the_file_changes_what_is_read(path: Path) ->
     intact = path.read_bytes()
     draw = random.Random(0)
     outcomes = {"same": 0, "fewer": 0, "refused": 0}
-    for _ in range(120):
+    for _ in range(60):
         flipped = bytearray(intact)
         flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
         path.write_bytes(flipped)
@@ -295,7 +278,9 @@ def test_many_threads_share_a_store(store: Store) -> None:
 
 
 def test_a_closed_store_is_one_private_file(path: Path) -> None:
-    with Store.open(path) as store:
+    first = Store.open(str(path))
+    with Store.open(f"sqlite:///{path}") as store:  # stores of one process may close in any order
+        first.close()
         put_call(store, "k", "m", "t", 1)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
@@ -305,41 +290,6 @@ def test_a_closed_store_is_one_private_file(path: Path) -> None:
         store.get_call("k")
     with pytest.raises(StoreError, match="is closed"):
         put_call(store, "k", "m", "t", 1)
-
-
-def test_two_stores_of_one_process_may_close_in_any_order(path: Path) -> None:
-    first = Store.open(str(path))
-    with Store.open(f"sqlite:///{path}") as second:
-        put_call(second, "k", "m", "t", 1)
-        first.close()
-        put_call(second, "l", "m", "t", 1)
-    assert list(path.parent.iterdir()) == [path]
-    with Store.open(path) as third:
-        assert len(third.get_calls("kl")) == 2
-
-
-# PostgreSQL, as far as it goes without a server
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_statements_compile_for_postgresql(table: Any) -> None:
-    dialect = make_url("postgresql+psycopg://").get_dialect()()
-    ddl = str(CreateTable(table).compile(dialect=dialect))
-    assert "WITHOUT ROWID" not in ddl
-    assert "PRIMARY KEY" in ddl
-    kept = str(upsert(table, "postgresql", replacing=False).compile(dialect=dialect))
-    assert kept.endswith("DO NOTHING")
-    replaced = str(upsert(table, "postgresql", replacing=True).compile(dialect=dialect))
-    assert "DO UPDATE SET" in replaced
-    assert "checksum = excluded.checksum" in replaced
-
-
-def test_an_ok_result_is_protected_by_the_statement_too() -> None:
-    for name, dialect in (("postgresql", make_url("postgresql+psycopg://").get_dialect()()), ("sqlite", None)):
-        statement = upsert(RESULT, name, replacing=True, final=("state", "ok"))
-        assert "WHERE result.state != " in str(statement.compile(dialect=dialect))
-    with pytest.raises(StoreError, match="mysql"):
-        upsert(RESULT, "mysql", replacing=True)
 
 
 def test_results_can_be_read_after_the_store_was_closed(tmp_path: Path) -> None:

@@ -26,11 +26,6 @@ SPAWN = multiprocessing.get_context("spawn")
 pytestmark = pytest.mark.usefixtures("any_values")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "cache.sqlite"
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
@@ -257,8 +252,8 @@ def write_rows(path: Path, name: str, rows: int, acknowledge: Pipe | None) -> No
                 acknowledge.send(i)
 
 
-@pytest.mark.parametrize("writers", [2, 4])
-def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writers: int) -> None:
+def test_several_processes_write_one_file_and_nothing_is_lost(path: Path) -> None:
+    writers = 4
     processes = [SPAWN.Process(target=write_rows, args=(path, str(n), 500, None)) for n in range(writers)]
     for process in processes:
         process.start()
@@ -274,8 +269,8 @@ def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writer
         assert {row.attempts for row in results.values()} == {writers}
 
 
-def killed_writer(path: Path) -> int:
-    """Kill a writer in the middle of its work; how many rows were reported as stored."""
+def test_a_killed_writer_loses_nothing_that_was_reported_as_stored(path: Path, tmp_path: Path) -> None:
+    """Kill a writer in the middle of its work."""
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=write_rows, args=(path, "w", 100_000, theirs))
     process.start()
@@ -288,24 +283,14 @@ def killed_writer(path: Path) -> int:
                 process.kill()
     except EOFError:
         process.join()
-    return acknowledged
-
-
-def test_a_killed_writer_loses_nothing_that_was_reported_as_stored(path: Path) -> None:
-    acknowledged = killed_writer(path)
     assert acknowledged >= 300
     with Store.open(path) as store:
         assert len(store.get_calls([f"w-{i}" for i in range(acknowledged)])) == acknowledged
         assert len(store.results("shared")) >= acknowledged
         assert store.verify() == []
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_the_main_file_is_enough_after_closing(path: Path, tmp_path: Path) -> None:
-    killed_writer(path)
-    with Store.open(path) as store:
         rows = len(store.results("shared"))
-    shutil.copy(path, tmp_path / "copy.sqlite")
+    assert list(path.parent.iterdir()) == [path]
+    shutil.copy(path, tmp_path / "copy.sqlite")  # which is enough after closing
     with Store.open(tmp_path / "copy.sqlite") as store:
         assert len(store.results("shared")) == rows
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,16 +83,12 @@ WRONG: list[tuple[str, tuple[Any, ...], str, str]] = [
 ]
 
 
-def test_rows_of_the_right_form_are_no_damage(path: Path) -> None:
-    with Store.open(path) as store:
-        assert store.verify() == []
-        assert len(store.get_calls(["reply", "score", "vector0", "vector1", "vector2"])) == 5
-
-
 @pytest.mark.parametrize(("table", "row", "name", "what"), WRONG, ids=lambda value: str(value)[:30])
 def test_a_row_of_another_form_is_damage(
     path: Path, put_wrong: Callable[..., None], table: str, row: tuple[Any, ...], name: str, what: str
 ) -> None:
+    with Store.open(path) as store:
+        assert store.verify() == []
     put_wrong(table, *row)
     with Store.open(path) as store:
         [damage] = store.verify()
@@ -111,12 +106,3 @@ def test_a_row_of_another_form_is_damage(
         ]
         assert len(found) == 11 - 1
         assert store.damaged == [name]
-
-
-def test_damaged_rows_are_replaced_by_computed_ones(path: Path, put_wrong: Callable[..., None]) -> None:
-    put_wrong("result", "e", "q1", "ok", json.loads('{"answer": 1}'), 1)
-    with Store.open(path) as store:
-        assert "q1" not in store.results("e")
-        store.put_results([ResultRow("e", "q1", "ok", RESULT)])
-        assert store.results("e")["q1"].value == RESULT
-        assert store.verify() == []
