@@ -106,21 +106,6 @@ class EntityGraph:
             for trigram in sorted(_trigrams(term)):
                 self._of_trigram.setdefault(trigram, []).append(term)
 
-    def match(self, text: str, n: int = 10) -> tuple[tuple[str, float], ...]:
-        """Return the ``n`` entities whose names are most like ``text``: identifiers and scores in (0, 1], best first.
-
-        The score is the cosine of idf-weighted terms (Salton & Buckley 1988), so that an ordinary word matches next to
-        nothing. A word that no name has stands for the most similar one that some have, by its letters.
-        """
-        nodes, scores = self._matched(self._known(text))
-        best = best_positions(scores, n, positive=True)
-        return tuple((self._names[nodes[i]], float(scores[i])) for i in best)
-
-    def neighbours(self, entity: str) -> tuple[str, ...]:
-        """Identifiers of the entities related to ``entity``, sorted."""
-        ends = ((r.subject, r.object) for r in self.relations if entity in (r.subject, r.object))
-        return tuple(sorted({end for pair in ends for end in pair} - {entity}))
-
     def facts(self, text: str, n: int = 3, seeds: int = 20) -> tuple[str, ...]:
         """Return the ``n`` relations that say most about ``text``, as sentences, best first, each once."""
         relations, evidence = self._evidence(text, seeds)
@@ -162,7 +147,10 @@ class EntityGraph:
         return name if best >= _ALIKE else term
 
     def _matched(self, known: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Entities that share a term with ``known``, ascending, and the cosine of their names with these terms."""
+        """Entities that share a term with ``known``, ascending, and the cosine of their names with these terms.
+
+        Terms are weighted by idf (Salton & Buckley 1988), so that an ordinary word matches next to nothing.
+        """
         scores = np.zeros(len(self._names))
         for term in known:
             if term in self._of_entity:

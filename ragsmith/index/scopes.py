@@ -1,7 +1,7 @@
-"""The scopes of an index: its chunks put together into sections and documents, each searchable as one text.
+"""The places of an index's entries: neighbours, and scopes, which join chunks to sections and documents.
 
-A unit is a document, a section of one, or a chunk. Nothing is embedded for the coarser scopes: a unit's vector is the
-mean of its chunks' vectors. Built once for an index and kept with it.
+A unit of a scope is a document, a section of one, or a chunk, and is searchable as one text. Nothing is embedded for
+the coarser scopes: a unit's vector is the mean of its chunks' vectors. Both are built once for an index and kept.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ragsmith.index.vector_store import Keys
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk
+
+Numbers = NDArray[np.int32]
 
 _UNITS = 4_096
 """Units whose vectors are added up at once."""
@@ -113,3 +115,51 @@ def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[n
         lengths = np.linalg.norm(totals, axis=1, keepdims=True)
         means[first : first + len(own)] = np.divide(totals, lengths, out=np.zeros_like(totals), where=lengths > 0)
     return means
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The places of entries among each other, at 28 bytes an entry.
+
+    Entry ``i`` is one of document ``document[i]``; a summary is a document of its own.
+
+    The entries of document ``d`` are ``members[starts[d]:starts[d + 1]]``, in reading order. ``previous`` and ``next``
+    hold the position of the chunk before and behind, -1 where there is none. ``characters`` is the length of a chunk.
+    Entries of the same ``section`` have title, headings and language in common.
+    """
+
+    document: Numbers
+    members: Numbers
+    starts: Numbers
+    previous: Numbers
+    next: Numbers
+    characters: Numbers
+    section: Numbers
+
+    def of_documents(self, documents: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The positions of the entries of ``documents``, one document after the other, and how many each has."""
+        sizes = (self.starts[documents + 1] - self.starts[documents]).astype(np.int64)
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return self.members[np.repeat(self.starts[documents], sizes) + within].astype(np.int64), sizes
+
+
+def neighbours(index: Index) -> Neighbours:
+    """The neighbours of all entries of ``index``."""
+    return index.derived("neighbours", partial(_neighbours, index))
+
+
+def _neighbours(index: Index) -> Neighbours:
+    chunks = index.chunks
+    document = _numbered([(chunk.id,) if chunk.level else chunk.doc for chunk in chunks])
+    order = np.array([chunk.index for chunk in chunks], dtype=np.int64)
+    members = np.lexsort((order, document))
+    starts = np.searchsorted(document[members], np.arange(int(document.max(initial=-1)) + 2))
+    before, behind = members[:-1], members[1:]
+    adjacent = (document[before] == document[behind]) & (order[before] + 1 == order[behind])
+    previous, following = np.full((2, len(chunks)), -1)
+    previous[behind[adjacent]] = before[adjacent]
+    following[before[adjacent]] = behind[adjacent]
+    characters = np.array([len(chunk.text) for chunk in chunks])
+    section = _numbered([(chunk.title, chunk.headings, chunk.language) for chunk in chunks])
+    columns = document, members, starts, previous, following, characters, section
+    return Neighbours(*(column.astype(np.int32) for column in columns))

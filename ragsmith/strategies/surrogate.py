@@ -131,7 +131,7 @@ def fit(genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, pri
     level = LEVEL * typical
     problem = _Problem.of(rows, seen - expected, sds, variance, level)
     variances = problem.highest()
-    covariance = problem.covariance(variances)
+    covariance, *_ = problem.covariance(variances)
     whitener = np.linalg.inv(np.linalg.cholesky(covariance))
     weights = whitener.T @ (whitener @ problem.surprise)
     return Surrogate(variances, scale, prior, level, rows, sds, weights, whitener)
@@ -173,14 +173,11 @@ class _Problem:
         flat = same.reshape(len(same), -1)  # all sums over genes or over pairs of genomes are then products
         return cls(flat, same.all(axis=0).astype(float), surprise, np.outer(sds, sds), noise, level)
 
-    def covariance(self, variances: GenomeVariances) -> Array:
-        """Of what was seen, with the noise."""
-        return self._covariance(variances, *self._shared(variances))
-
-    def _covariance(self, variances: GenomeVariances, linear: Array, pairs: Array) -> Array:
+    def covariance(self, variances: GenomeVariances) -> tuple[Array, Array, Array]:
+        """The covariance of what was seen, with the noise; and what each two genomes share: see `_shared`."""
+        linear, pairs = self._shared(variances)
         effects = linear + variances.pairs * pairs + variances.own * self.twins
-        covariance: Array = self.scaling * effects + self.level + np.diag(self.noise)
-        return covariance
+        return self.scaling * effects + self.level + np.diag(self.noise), linear, pairs
 
     def _shared(self, variances: GenomeVariances) -> tuple[Array, Array]:
         """What each two genomes share: sum_E w_i, and sum_E_pairs w_i w_j."""
@@ -205,8 +202,8 @@ class _Problem:
     def _slope(self, variances: GenomeVariances) -> Array:
         """The derivatives of the logarithm of the marginal likelihood by the logarithms of the variances."""
         options, weight = variances.options, variances.pairs
-        linear, pairs = self._shared(variances)
-        inverse = np.linalg.inv(self._covariance(variances, linear, pairs))
+        covariance, linear, pairs = self.covariance(variances)
+        inverse = np.linalg.inv(covariance)
         weights = inverse @ self.surprise
         gain = (np.outer(weights, weights) - inverse) * self.scaling / 2.0
         alone, with_others = np.stack([gain, gain * linear]).reshape(2, -1) @ self.same.T

@@ -51,8 +51,6 @@ def same(kept: EntityGraph, built: EntityGraph) -> None:
     for query in QUERIES:
         assert kept.search(query, 5) == built.search(query, 5)
         assert kept.facts(query) == built.facts(query)
-        assert kept.match(query) == built.match(query)
-    assert [kept.neighbours(entity) for entity in built.entities] == [built.neighbours(e) for e in built.entities]
 
 
 @settings(max_examples=40)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.index.index import Index
-from ragsmith.index.neighbours import neighbours
+from ragsmith.index.scopes import neighbours
 from ragsmith.types import Chunk, IndexEntry
 
 

@@ -54,32 +54,6 @@ def run(script: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_whenever_a_process_is_killed_the_next_one_finds_all_or_nothing(tmp_path: Path) -> None:
-    out = run(
-        """
-        folder, draw = sys.argv[1], random.Random(14)
-        killed = 0
-        for round in range(30):
-            some = entries(draw, 300)
-            started = time.perf_counter()
-            build(some, folder + "/apart")  # how long it takes, to be killed somewhere in it
-            takes = time.perf_counter() - started
-            child = os.fork()
-            if not child:
-                build(some, folder + "/killed")
-                os._exit(0)
-            time.sleep(draw.random() * takes)
-            os.kill(child, signal.SIGKILL)
-            killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
-            same(some, folder + "/killed")
-            same(some, folder + "/killed")
-        print(killed)
-        """,
-        tmp_path,
-    )
-    assert int(out) >= 10
-
-
 def test_processes_that_build_the_same_at_once_all_get_it(tmp_path: Path) -> None:
     run(
         """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import bounded_cache
 from ragsmith.index.index import Index
-from ragsmith.index.neighbours import Neighbours, neighbours
+from ragsmith.index.scopes import Neighbours, neighbours
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count
