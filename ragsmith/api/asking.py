@@ -234,8 +234,8 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
     volumes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for one in shelf.listed():
-        volumes[one.address.kind] += 1
-        sizes[one.address.kind] += one.size
+        volumes[one.key.kind] += 1
+        sizes[one.key.kind] += one.size
     kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
     if pipeline is None:
         return IndexStatus(str(shelf.folder), kept)

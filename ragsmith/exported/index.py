@@ -2,7 +2,7 @@
 
 The entries that a pre-embedding makes with models, and the relations extracted from chunks, are stored by corpus and
 models; words, vectors and chunk graphs are in `ragsmith.index.cached_index`, the entity graph in
-`ragsmith.index.cached_graph`. Chunks, keys made without a model, and scopes are rebuilt at each start.
+`ragsmith.index.cached_index`. Chunks, keys made without a model, and scopes are rebuilt at each start.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ragsmith.errors import UsageError
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.index.artifact_cache import Arrays, ArtifactCache, ArtifactKey, packed, unpacked
-from ragsmith.index.cached_graph import kept_graph
-from ragsmith.index.cached_index import CachedIndex
+from ragsmith.index.cached_index import CachedIndex, kept_graph
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS, passage_of
 from ragsmith.index.index import Corpus
 from ragsmith.index.relations import Triple

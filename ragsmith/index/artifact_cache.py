@@ -1,15 +1,15 @@
-"""A shelf of volumes: arrays that were derived from a corpus, in files that whoever needs them maps into memory.
+"""Artifacts: arrays that were derived from a corpus, in files that processes map into memory.
 
     FOLDER/<kind>-<who made it>/<what it was made from>/manifest.json, seal.json, NAME.npy ...
 
-A volume is found by what it is, never by a name that somebody gave it, and never changes: what a grown corpus needs is
-another volume, which takes over what it can (`ArtifactCache.recent`). It is written beside its place and renamed, so
-whenever a process is killed the volume is there whole or not at all, and of two that write it at once one wins. What is
-read is checked: the manifest by its own digest, the arrays against it, byte by byte wherever the file system says that
-a file is another one than was written or compared last. What fails is removed with a warning, and built anew; what only
-cannot be read now (too many open files, no memory, no permission) is left as it is.
+An artifact is found by its key and never changes: a grown corpus needs another one, which takes over what it can
+(`ArtifactCache.recent`). It is written to a draft that is then renamed, so it is there whole or not at all, and of two
+processes that write it at once one wins. What is read is checked: the manifest by its own digest, the arrays against
+it, byte by byte wherever the file system says that a file is another one than was written or compared last. What fails
+is removed with a warning, and built anew; what only cannot be read now (too many open files, no memory, no permission)
+is left as it is.
 
-Nothing else in FOLDER is touched: what is removed bears a name that a shelf gives, and a volume that makes room for
+Nothing else in FOLDER is touched: what is removed has a name that a cache gives, and an artifact that makes room for
 others has a manifest that says so.
 """
 
@@ -41,28 +41,28 @@ from ragsmith.text.writing import sync_folder
 T = TypeVar("T")
 
 FORMAT = 1
-"""Of the files; a volume of another format is left where it is, for the ragsmith that wrote it."""
+"""The format of the files."""
 
 MOST_BYTES = 10 << 30
-"""What a shelf holds, unless it is told otherwise; beyond it the volumes that were used longest ago go."""
+"""Default size limit; beyond it the artifacts that were used longest ago are removed."""
 
 _MANIFEST, _SEAL = "manifest.json", "seal.json"
 _DRAFT, _REMOVED = ".draft-", ".removed-"
 _FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f]{32}")
 """Of the folders that `ArtifactKey` names."""
 _LEFT = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
-"""What killed processes leave in a family's folder: half a volume, before or after its time."""
+"""What killed processes leave in a family's folder: a part of an artifact, being written or removed."""
 _LOOKED_THROUGH = 4
 _COPIED_ROWS = 8_192
 _ABANDONED_SECONDS = 3600
-"""So long after its last change, a draft belongs to a process that is gone."""
+"""Age of a draft after which the process that wrote it is taken to be gone."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKey:
-    """What a volume is: its ``kind``, what it was ``made_by`` (code, models), and what it was made ``of``."""
+    """What an artifact is: its ``kind``, what it was ``made_by`` (code, models), and what it was made ``of``."""
 
     kind: str
     made_by: str
@@ -70,72 +70,72 @@ class ArtifactKey:
 
     @property
     def family(self) -> str:
-        """The folder of all volumes of one kind and maker."""
+        """The folder of all artifacts of one kind and maker."""
         return f"{self.kind}-{digest('volumes', FORMAT, self.kind, self.made_by)[:16]}"
 
     @property
     def name(self) -> str:
-        """The volume's own folder in it."""
+        """The folder of the artifact in that of its family."""
         return digest("volume", self.of)
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What was read from a shelf: arrays that cannot be written to, mapped from its files."""
+    """Arrays that were read from a cache: mapped from its files, and not writable."""
 
-    address: ArtifactKey
+    key: ArtifactKey
     arrays: Arrays
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactEntry:
-    """A volume as a list of them shows it: what it is, its size in bytes, and when it was last used (seconds, Unix)."""
+    """An entry in the list of artifacts, with its size in bytes and its last use (seconds, Unix)."""
 
-    address: ArtifactKey
+    key: ArtifactKey
     size: int
     used: float
 
 
 class ArtifactCache:
-    """Volumes in ``folder``, up to ``most`` bytes in all."""
+    """Artifacts in ``folder``, up to ``most`` bytes in all."""
 
     def __init__(self, folder: str | Path, most: int = MOST_BYTES) -> None:
         self.folder = Path(folder)
         self._most = most
 
-    def read(self, address: ArtifactKey) -> Artifact | None:
-        """The volume at ``address``; None if there is none, or, with a `Notice`, if it cannot be used."""
-        return self._opened(self.folder / address.family / address.name, address)
+    def read(self, key: ArtifactKey) -> Artifact | None:
+        """The artifact under ``key``; None if there is none, or, with a `Notice`, if it cannot be used."""
+        return self._opened(self.folder / key.family / key.name, key)
 
-    def holds(self, address: ArtifactKey) -> bool:
-        """Whether there is a volume at ``address``; it is not looked into."""
-        return (self.folder / address.family / address.name).is_dir()
+    def holds(self, key: ArtifactKey) -> bool:
+        """Whether there is an artifact under ``key``; it is not checked."""
+        return (self.folder / key.family / key.name).is_dir()
 
-    def recent(self, address: ArtifactKey) -> Iterator[Artifact]:
-        """Volumes of the same kind and maker, the last used first, a few: what ``address`` may take parts from."""
-        places = sorted(self._places(address.family), key=lambda place: _state(place)[1], reverse=True)
+    def recent(self, key: ArtifactKey) -> Iterator[Artifact]:
+        """A few artifacts of the same kind and maker, the last used first: that of ``key`` may take parts of them."""
+        places = sorted(self._places(key.family), key=lambda place: _state(place)[1], reverse=True)
         for place in places[:_LOOKED_THROUGH]:
             found = self._opened(place, None)
-            if found is not None and (found.address.kind, found.address.made_by) == (address.kind, address.made_by):
+            if found is not None and (found.key.kind, found.key.made_by) == (key.kind, key.made_by):
                 yield found
 
-    def write(self, address: ArtifactKey, arrays: Arrays) -> bool:
-        """Put a volume on the shelf; whether it is there now. A full disk is named in a `Notice`, and nothing is left.
+    def write(self, key: ArtifactKey, arrays: Arrays) -> bool:
+        """Store an artifact; whether it is there now. A full disk is named in a `Notice`, and nothing is left.
 
         One that is there already stays.
         """
-        place = self.folder / address.family / address.name
-        draft = place.with_name(f"{_DRAFT}{address.name[:8]}-{os.getpid()}-{token_hex(4)}")
+        place = self.folder / key.family / key.name
+        draft = place.with_name(f"{_DRAFT}{key.name[:8]}-{os.getpid()}-{token_hex(4)}")
         try:
             draft.mkdir(parents=True)
-            _write(draft, address, arrays)
-            with suppress(FileExistsError):  # somebody else was faster: what is there is the same
+            _write(draft, key, arrays)
+            with suppress(FileExistsError):  # another process was faster: what is there is the same
                 _rename(draft, place)
             sync_folder(place.parent)
         except OSError as error:
             what = error.strerror or type(error).__name__
             warnings.warn(
-                f"the {address.kind} of the index cannot be kept in {self.folder}: {what}; they are built anew at the "
+                f"the {key.kind} of the index cannot be kept in {self.folder}: {what}; they are built anew at the "
                 "next start",
                 Notice,
                 stacklevel=2,
@@ -147,40 +147,40 @@ class ArtifactCache:
         return True
 
     def listed(self) -> list[ArtifactEntry]:
-        """Every volume whose manifest can be read, the last used first."""
+        """Every artifact whose manifest can be read, the last used first."""
         found = []
         for place in self._places():
             with suppress(OSError, ValueError):
                 found.append(ArtifactEntry(_manifest(place)[0], _size(place), _state(place)[1]))
-        return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
+        return sorted(found, key=lambda one: (-one.used, one.key.family, one.key.name))
 
     def _places(self, family: str = "*") -> Iterator[Path]:
-        with suppress(OSError):  # of what cannot be listed now, nothing is used
+        with suppress(OSError):  # what cannot be listed now is not used
             for place in self.folder.glob(f"{family}/*"):
                 if _FAMILY.fullmatch(place.parent.name) and _NAME.fullmatch(place.name) and place.is_dir():
                     yield place
 
-    def _opened(self, place: Path, address: ArtifactKey | None) -> Artifact | None:
+    def _opened(self, place: Path, key: ArtifactKey | None) -> Artifact | None:
         folder = _state(place)[0]
         try:
             if not place.is_dir():
                 return None
             found, files = _manifest(place)
-            if address is not None and found != address:
+            if key is not None and found != key:
                 raise ValueError("it is something else than its name says")
             arrays = {name: _mapped(place, name, about) for name, about in files.items()}
             _check(place, files, arrays)
         except (OSError, ValueError) as error:
-            if _state(place)[0] == folder:  # else somebody took it off the shelf this moment, or put it there anew
-                self._give_up(place, error)
+            if _state(place)[0] == folder:  # else another process has just removed or replaced it
+                self._refuse(place, error)
             return None
-        if address is not None:
-            with suppress(OSError):  # a shelf that may only be read
+        if key is not None:
+            with suppress(OSError):  # a read-only folder
                 os.utime(place)
         return Artifact(found, arrays)
 
-    def _give_up(self, place: Path, error: OSError | ValueError) -> None:
-        """Remove a volume if it is damaged; the trouble of a moment (handles, memory, permissions) leaves it there."""
+    def _refuse(self, place: Path, error: OSError | ValueError) -> None:
+        """Remove a damaged artifact; it stays where it only cannot be read now (handles, memory, permissions)."""
         why = str(error)
         if isinstance(error, FileNotFoundError):
             why = f"{Path(error.filename or '').name or 'a file'} is missing"
@@ -192,7 +192,7 @@ class ArtifactCache:
         _remove(place)
 
     def _make_room(self, newest: Path) -> None:
-        """Remove what killed processes left, and the volumes used longest ago that there is no room for."""
+        """Remove what killed processes left, and the artifacts used longest ago that there is no room for."""
         now = time.time()
         with suppress(OSError):
             for left in self.folder.glob("*/.*"):
@@ -201,7 +201,7 @@ class ArtifactCache:
                 if now - left.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(left, ignore_errors=True)
         kept = 0
-        own = [place for place in self._places() if _is_volume(place)]
+        own = [place for place in self._places() if _is_artifact(place)]
         for place in sorted(own, key=lambda one: (one == newest, _state(one)[1]), reverse=True):
             kept += _size(place)
             if kept > self._most and place != newest:
@@ -221,7 +221,7 @@ def unpacked(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
 
 
 def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """A digest of each text, by which another volume finds its row: shape ``(texts, 16)``."""
+    """A digest of each text, by which another artifact finds its row: shape ``(texts, 16)``."""
     found = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts])
     return np.frombuffer(found, dtype=np.uint8).reshape(-1, 16)
 
@@ -257,13 +257,13 @@ def gathered(count: int, parts: Sequence[tuple[NDArray[Any], NDArray[np.int64], 
 
 
 def found_in(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Where each of ``rows`` stands in ``known``; -1 for one that does not."""
+    """The position of each of ``rows`` in ``known``; -1 for one that is not there."""
     places = {bytes(row): place for place, row in enumerate(known.view("V16").reshape(-1).tolist())}
     wanted = rows.view("V16").reshape(-1).tolist()
     return np.array([places.get(bytes(row), -1) for row in wanted], dtype=np.int64)
 
 
-def _write(draft: Path, address: ArtifactKey, arrays: Arrays) -> None:
+def _write(draft: Path, key: ArtifactKey, arrays: Arrays) -> None:
     files: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         whole = np.ascontiguousarray(array)
@@ -272,7 +272,7 @@ def _write(draft: Path, address: ArtifactKey, arrays: Arrays) -> None:
             file.flush()
             os.fsync(file.fileno())
         files[name] = {"dtype": whole.dtype.str, "shape": list(whole.shape), "digest": _bytes_digest(whole)}
-    about = {"kind": address.kind, "made_by": address.made_by, "of": address.of}
+    about = {"kind": key.kind, "made_by": key.made_by, "of": key.of}
     text = json.dumps({"format": FORMAT, **about, "files": files}, ensure_ascii=True)
     _write_text(draft / _MANIFEST, f"{text}\n{_text_digest(text)}\n")
     _write_text(draft / _SEAL, json.dumps(_states(draft, files)))
@@ -297,7 +297,7 @@ def _rename(draft: Path, place: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Take a volume off the shelf at once, then delete its files: nobody meets half of one, whenever this is killed."""
+    """Remove an artifact by a rename, which is atomic, then delete its files."""
     aside = place.with_name(f"{_REMOVED}{place.name[:8]}-{token_hex(4)}")
     with suppress(OSError):
         place.rename(aside)
@@ -313,7 +313,7 @@ def _state(place: Path) -> tuple[int, float]:
 
 
 def _written(place: Path) -> dict[str, Any]:
-    """The manifest of a volume, of whatever format."""
+    """The manifest of an artifact of any format."""
     text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
     if end.strip() != _text_digest(text):
         raise ValueError(f"{_MANIFEST} is not what was written")
@@ -321,8 +321,8 @@ def _written(place: Path) -> dict[str, Any]:
     return read
 
 
-def _is_volume(place: Path) -> bool:
-    """Whether a shelf wrote this folder, as it says itself."""
+def _is_artifact(place: Path) -> bool:
+    """Whether the manifest of a folder says that a cache wrote it."""
     with suppress(OSError, ValueError):
         return "format" in _written(place)
     return False
@@ -336,7 +336,7 @@ def _manifest(place: Path) -> tuple[ArtifactKey, dict[str, dict[str, Any]]]:
 
 
 def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
-    empty = 0 in about["shape"]  # of nothing, nothing can be mapped
+    empty = 0 in about["shape"]  # an empty file cannot be mapped
     try:
         array = np.load(place / f"{name}.npy", mmap_mode=None if empty else "r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -364,7 +364,7 @@ def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) 
 
 
 def _states(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
-    """What the file system says of the arrays; whoever changes a file cannot leave all of it as it was."""
+    """The states of the arrays' files, which a change of a file changes."""
     found = {name: (place / f"{name}.npy").stat() for name in sorted(files)}
     return [[name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for name, s in found.items()]
 

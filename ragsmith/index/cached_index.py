@@ -1,16 +1,21 @@
-"""An index whose words, vectors and chunk graph lie on a shelf: opened where they are there, else built and put there.
+"""Indexes and entity graphs in an artifact cache: opened as they were stored, or else built and stored.
 
-What is built takes over from other volumes what did not change: the terms of a text, and its vector, depend on nothing
-but the text, so of a grown corpus only new texts are read and embedded. What depends on all texts (idf, lengths,
-postings) is worked out from these again. Words equal those of an index built anew bit for bit, and so do vectors of an
-embedder that embeds a text by itself; one that embeds texts in batches may differ in the last bits.
+What is built takes over from other artifacts what did not change: the terms of a text, and its vector, depend on the
+text alone, so of a grown corpus only new texts are read and embedded. What depends on all texts (idf, lengths,
+postings) is computed again. Words equal those of an index built anew bit for bit, and so do vectors of an embedder that
+embeds a text by itself; one that embeds texts in batches may differ in the last bits.
+
+To name entities and to read all passages for idf takes longer than everything else at a start with stored relations.
+The code of `EntityGraph` is part of the identity of what retrieval finds, so storing it is defined here.
 """
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -28,6 +33,7 @@ from ragsmith.index.artifact_cache import (
     unpacked,
 )
 from ragsmith.index.chunk_graph import ChunkGraph
+from ragsmith.index.entity_graph import EntityGraph, Relation, Triple
 from ragsmith.index.index import Index
 from ragsmith.index.vector_store import MakeVectors, OpenStore, TextPositions, as_kept
 from ragsmith.index.vector_stores.exact import ExactVectors
@@ -35,7 +41,7 @@ from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import terms, terms_among
-from ragsmith.types import Entries
+from ragsmith.types import Chunks, Entries
 
 T = TypeVar("T")
 
@@ -70,9 +76,9 @@ class CachedIndex(Index):
         address = ArtifactKey("chunk graph", made_by, self.id)
 
         def kept() -> T:
-            volume = self._shelf.read(address)
-            if volume is not None:
-                return cast(T, ChunkGraph(**volume.arrays))
+            artifact = self._shelf.read(address)
+            if artifact is not None:
+                return cast(T, ChunkGraph(**artifact.arrays))
             graph = cast(ChunkGraph, build())
             self._shelf.write(address, {field: getattr(graph, field) for field in ChunkGraph.__dataclass_fields__})
             return cast(T, graph)
@@ -81,10 +87,10 @@ class CachedIndex(Index):
 
 
 def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: ArtifactCache) -> NDArray[np.floating]:
-    """Vectors of ``keys``, of which ``of`` is the identity: from the shelf, or embedded as far as it has none."""
+    """Vectors of ``keys``, of which ``of`` is the identity: stored ones, and the others embedded."""
     address = ArtifactKey("vectors", embedder.id, of)
-    volume = shelf.read(address)
-    if volume is None:
+    artifact = shelf.read(address)
+    if artifact is None:
         if not keys:
             return as_kept(embedder.embed(keys))
         rows = rows_of(keys)
@@ -96,19 +102,19 @@ def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Artifa
         made = as_kept(gathered(len(keys), taken))
         if not shelf.write(address, {"rows": rows, "vectors": made}):
             return made
-        volume = shelf.read(address)
-        if volume is None:
+        artifact = shelf.read(address)
+        if artifact is None:
             return made
-    return volume.arrays["vectors"]
+    return artifact.arrays["vectors"]
 
 
 def kept_words(of: str, keys: Sequence[str], languages: Sequence[str], shelf: ArtifactCache) -> BM25:
-    """BM25 over ``keys``, of which ``of`` is the identity: from the shelf, or read as far as it has none."""
+    """BM25 over ``keys``, of which ``of`` is the identity: stored, or read as far as no artifact has them."""
     made_by = f"{fingerprint('ragsmith.text.bm25', 'BM25')} {unicodedata.unidata_version}"  # what makes a word
     address = ArtifactKey("words", made_by, of)
-    volume = shelf.read(address)
-    if volume is not None:
-        return _Words(volume.arrays, languages)
+    artifact = shelf.read(address)
+    if artifact is not None:
+        return _Words(artifact.arrays, languages)
     rows = rows_of([key if own == ENGLISH else f"{own}\0{key}" for key, own in zip(keys, languages, strict=True)])
     vocabulary, tokens, counts = _read(address, rows, keys, languages, shelf)
     words, ends = packed(vocabulary)
@@ -173,3 +179,72 @@ def _in_order(words: list[str], tokens: NDArray[np.int32]) -> tuple[list[str], N
     numbers = np.zeros(len(words), dtype=np.int32)
     numbers[order] = np.arange(len(order), dtype=np.int32)
     return [words[i] for i in order.tolist()], numbers[tokens]
+
+
+_ARRAYS = "_subject", "_object", "_position", "_lengths", "_degree", "_starts", "_relations_of"
+"""Attributes that are arrays."""
+
+
+def kept_graph(
+    of: str, chunks: Chunks, extractor: str, shelf: ArtifactCache, extracted: Callable[[], Sequence[Sequence[Triple]]]
+) -> EntityGraph:
+    """The entity graph of ``chunks``, of which ``of`` is the identity: stored, or built of what is extracted.
+
+    ``extractor`` is what reads relations, code and model; ``extracted`` has those of each chunk.
+    """
+    code = fingerprint(__name__, "graph_arrays"), fingerprint(__name__, "CachedGraph")
+    address = ArtifactKey("entity graph", json.dumps([extractor, *code, unicodedata.unidata_version]), of)
+    artifact = shelf.read(address)
+    if artifact is not None:
+        return CachedGraph(chunks, artifact.arrays)
+    graph = EntityGraph(chunks, extracted())
+    shelf.write(address, graph_arrays(graph))
+    return graph
+
+
+def graph_arrays(graph: EntityGraph) -> Arrays:
+    """Everything that `EntityGraph` works out, but for the chunks."""
+    number = {term: position for position, term in enumerate(graph._of_entity)}
+    alike = {key: np.array([number[term] for term in held]) for key, held in graph._of_trigram.items()}
+    postings = {"_of_entity": graph._of_entity, "_of_relation": graph._of_relation, "_spelled_with": alike}
+    texts = {
+        "id": graph.id,
+        "entities": graph.entities,
+        "labels": [relation.label for relation in graph.relations],
+        "_texts": graph._texts,
+        "_idf": graph._idf,
+        "terms": {name: list(held) for name, held in postings.items()},
+    }
+    found: dict[str, NDArray[np.generic]] = {name: getattr(graph, name) for name in _ARRAYS}
+    found["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
+    for name, held in postings.items():
+        found[name] = np.concatenate([np.zeros(0, dtype=np.int64), *held.values()])
+        found[f"{name}_ends"] = np.cumsum([len(positions) for positions in held.values()], dtype=int)
+    return found
+
+
+class CachedGraph(EntityGraph):
+    """An `EntityGraph` that finds exactly what the one finds whose `graph_arrays` these are."""
+
+    def __init__(self, chunks: Chunks, arrays: Arrays) -> None:
+        texts = json.loads(arrays["texts"].tobytes())
+        for name in ("id", "entities", "_texts", "_idf"):
+            setattr(self, name, texts[name])
+        for name in _ARRAYS:
+            setattr(self, name, arrays[name])
+        for name, held in texts["terms"].items():
+            bounds = pairwise([0, *arrays[f"{name}_ends"].tolist()])
+            setattr(self, name, {term: arrays[name][a:b] for term, (a, b) in zip(held, bounds, strict=True)})
+        self._chunks = tuple(sorted(chunks, key=lambda chunk: chunk.id))
+        self._names = tuple(self.entities)
+        ends = self._subject.tolist(), self._object.tolist(), self._position.tolist()
+        self.relations = tuple(
+            Relation(self._names[subject], label, self._names[object_], self._chunks[position].id)
+            for label, subject, object_, position in zip(texts["labels"], *ends, strict=True)
+        )
+
+    @cached_property
+    def _of_trigram(self) -> dict[str, list[str]]:  # type: ignore[override]  # wanted for a misspelt word alone
+        held = list(self._of_entity)
+        spelled: dict[str, NDArray[np.int64]] = vars(self)["_spelled_with"]
+        return {trigram: [held[i] for i in places.tolist()] for trigram, places in spelled.items()}

@@ -69,7 +69,7 @@ ALL_PAIRS = 10_000
 """Up to so many chunks, all pairs are compared, in a second or two; ten times as many would take a hundred times as
 long, and the time would grow with the square of their number."""
 COMPARED = 5_000
-"""Of more chunks, each is compared with so many at most, which lie around it: so the time grows with their number. Of
+"""Of more chunks, each is compared with so many at most, which are near it: so the time grows with their number. Of
 the pairs above the threshold among 100,000, four in a hundred are overlooked."""
 
 _BLOCK = 1 << 22
@@ -205,7 +205,7 @@ def _cosines(vectors: NDArray[np.float64], these: NDArray[np.int64], those: NDAr
 def markers(chunk: Chunk) -> frozenset[str]:
     """What a chunk and the heading over it refer to by number: ``section 3.1``, ``figure 2``, ``[12]``.
 
-    Of a range only the ends count. Section signs are sections, and abbreviations are what they stand for.
+    Of a range only the ends count. Section signs are sections, and abbreviations are written out.
     """
     text = "\n".join((*chunk.headings[-1:], chunk.text))
     found = {f"[{n}]" for cited in _CITATION.findall(text) for n in re.findall(r"\d+", cited)}

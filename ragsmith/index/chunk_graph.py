@@ -26,7 +26,7 @@ __all__ = ["ChunkGraph", "EdgeType", "build_chunk_graph", "chunk_graph"]
 class ChunkGraph:
     """An undirected weighted graph over ``len(starts) - 1`` nodes, every edge stored at both its ends.
 
-    The neighbours of node ``i`` are ``ends[starts[i]:starts[i + 1]]``, ascending; ``weights`` and ``kinds`` lie
+    The neighbours of node ``i`` are ``ends[starts[i]:starts[i + 1]]``, ascending; ``weights`` and ``kinds`` are
     parallel to ``ends``. ``degrees`` holds the sum of the weights at each node.
     """
 

@@ -1,4 +1,4 @@
-"""The entity graph of a corpus: who is related to whom, in which chunk, and what that says about a question.
+"""The entity graph of a corpus: which entities are related, in which chunk, and what that says about a question.
 
 An entity is known by its normalised name, never by a rank, so the same entity is the same node whatever was asked.
 Built once from one extraction a chunk; immutable, picklable, searched by a handful of array operations.
@@ -24,7 +24,7 @@ from ragsmith.types import Chunk, Chunks, Hit, Hits, Scale
 __all__ = ["EXTRACT_RELATIONS", "EntityGraph", "Relation", "Triple", "build_graph", "entity_id", "names", "passage_of"]
 
 _ALIKE = 0.6
-"""Least trigram similarity at which a word no entity has stands for one that some have: about one letter in six."""
+"""Least trigram similarity of a word that no entity has and its replacement: about one letter in six."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
 
 Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
-is exact, wherever vectors lie (`vector_store`). Several keys of one chunk count once, by the best of them, so ``k``
+is exact, wherever vectors are (`vector_store`). Several keys of one chunk count once, by the best of them, so ``k``
 always means k distinct chunks.
 """
 
@@ -55,14 +55,14 @@ class Corpus:
             self._of_document.setdefault(chunk.doc, []).append(chunk)
 
     def around(self, chunk: Chunk, before: int, after: int) -> Chunks:
-        """``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary stands alone."""
+        """``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary has none."""
         if chunk.level:
             return (chunk,)
         siblings = self._of_document[chunk.doc]
         return tuple(siblings[max(0, chunk.index - before) : chunk.index + after + 1])
 
     def stretch(self, doc: str, first: int, last: int) -> Span:
-        """Where the chunks ``first`` to ``last`` of a document, both included and counted from 0, lie in its text."""
+        """Where the chunks ``first`` to ``last`` of a document, both included and counted from 0, are in its text."""
         chunks = self._of_document[doc][first : last + 1]
         return Span(doc, chunks[0].start, max(chunk.end for chunk in chunks))
 
@@ -171,7 +171,7 @@ class Index:
                 self._derived.setdefault(name, value)
 
     def occurrences(self, query: str, positions: NDArray[np.int64]) -> tuple[Occurrences, NDArray[np.int64]]:
-        """Where the terms of ``query`` stand in the keys of the entries at ``positions``, and whose each key is.
+        """Where the terms of ``query`` are in the keys of the entries at ``positions``, and whose each key is.
 
         The second value has for each key, the texts of the first, the place of its entry among ``positions``.
         """

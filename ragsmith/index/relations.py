@@ -1,4 +1,4 @@
-"""Who is related to whom in a text: the names it holds, and triples of subject, relation and object.
+"""Relations in a text: the names it has, and triples of subject, relation and object.
 
 A chat model is asked for triples. Offline, entities are proper names, references such as ``Article 12``, quoted terms
 and noun phrases that the corpus repeats; two entities of one sentence are related, and the sentence says how (the
@@ -81,7 +81,7 @@ def _without_opening(name: str, start: int) -> tuple[str, int]:
 
 
 def noun_phrases(sentence: str) -> tuple[str, ...]:
-    """Pairs of lower-case content words that stand where a noun phrase does: after a determiner or a preposition."""
+    """Pairs of lower-case content words in the place of a noun phrase: after a determiner or a preposition."""
     tokens = _WORD_OR_STOP.findall(sentence)
     pairs = []
     for before, first, second in zip(["the", *tokens], tokens, tokens[1:], strict=False):

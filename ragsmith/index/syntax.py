@@ -1,9 +1,9 @@
 """Which parts of a Python file use what other parts define, by its syntax tree.
 
 The tree is that of Python's own `ast`: it needs nothing installed, and resolves names as the language does. A parser of
-many languages (tree-sitter) has to be had grammar by grammar, as compiled wheels or downloads at run time, and gives
-concrete syntax, in which scopes and definitions are still to be told for each language: so code in other languages, and
-what does not parse, is left to shared identifiers (`chunk_edges`).
+many languages (tree-sitter) needs a grammar for each, as compiled wheels or downloads at run time, and gives concrete
+syntax, in which scopes and definitions still have to be found for each language: so code in other languages, and what
+does not parse, is left to shared identifiers (`chunk_edges`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], se
 
 
 def _joined(chunks: Sequence[Chunk]) -> str:
-    """The text that ``chunks`` were cut from, as far as they have it; what lies between two is white space."""
+    """The text that ``chunks`` were cut from, as far as they have it; what is between two is white space."""
     parts: list[str] = []
     end = 0
     for chunk in sorted(chunks, key=lambda chunk: (chunk.start, chunk.end)):
@@ -80,7 +80,7 @@ class _Names(ast.NodeVisitor):
         """The names of the functions around, innermost last."""
 
     def visit(self, node: ast.AST) -> None:
-        """Note what a node, and what stands in it, defines and uses."""
+        """Note what a node and its children define and use."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not self._own:
             self.defined[node.name].add(node.lineno)
         if not isinstance(node, SCOPES):
@@ -100,7 +100,7 @@ class _Names(ast.NodeVisitor):
             self.defined[node.id].add(node.lineno)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """What stands behind a dot, on whatever object."""
+        """An attribute of any object."""
         found = self.used if isinstance(node.ctx, ast.Load) else self.defined
         found[node.attr].add(node.end_lineno or node.lineno)
         self.generic_visit(node)

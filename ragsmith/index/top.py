@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 def best_positions(scores: NDArray[np.float64], k: int, *, positive: bool = False) -> NDArray[np.int64]:
     """Positions of the ``k`` highest scores, best first, ties by position; with ``positive`` only of scores above 0.
 
-    Entries of an index stand in the order of their chunks' ids, so a tie goes to the smaller id.
+    Entries of an index are in the order of their chunks' ids, so a tie goes to the smaller id.
     """
     among = np.flatnonzero(scores > 0) if positive else np.arange(len(scores))
     if 0 < k < len(among):

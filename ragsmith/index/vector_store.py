@@ -1,4 +1,4 @@
-"""What a vector store is: where the vectors of an index's keys lie, and how the entries nearest to a query are found.
+"""What a vector store is: where the vectors of an index's keys are, and how the entries nearest to a query are found.
 
 Every store returns what exact search in double precision does: scores to 6 decimals, ties by position. So it never
 matters to a result which store is used, and an index knows none but the exact one.

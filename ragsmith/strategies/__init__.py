@@ -1,4 +1,4 @@
-"""A search strategy decides which genomes to evaluate next. It is told their scores and never sees a pipeline."""
+"""A search strategy decides which genomes to evaluate next. It gets their scores and never sees a pipeline."""
 
 from __future__ import annotations
 

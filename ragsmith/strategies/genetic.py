@@ -90,7 +90,7 @@ class GeneticSearch(BreedingSearch):
             yield Population(genomes, by="local search")
 
     def _first(self) -> tuple[Genome, ...]:
-        """Uniform over what is feasible; where known ones are left out, what was told counts towards the population.
+        """Uniform over what is feasible; where known ones are left out, they count towards the population.
 
         A prior, where children are screened, chooses among many such draws instead.
         """

@@ -46,7 +46,7 @@ def decode(index: int, sizes: Sizes) -> Genome:
 
 
 def best_known(told: Mapping[Genome, Told]) -> dict[Genome, float]:
-    """The scores of the genomes that have one, the best first, and of equals the first told."""
+    """The scores of the genomes that have one, the best first, and of equals the first reported."""
     scores = {genome: one for genome, one in told.items() if one is not None and not isinstance(one, Pruned)}
     return dict(sorted(scores.items(), key=lambda item: -item[1]))
 

@@ -15,7 +15,7 @@ from ragsmith.strategies.strategy import Genome, Population, SteppedSearch
 
 
 class GreedySearch(SteppedSearch):
-    """Coordinate-wise ascent from the best genome it was told, or else from the first feasible one."""
+    """Coordinate-wise ascent from the best known genome, or else from the first feasible one."""
 
     name = "greedy"
 

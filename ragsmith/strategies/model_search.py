@@ -43,7 +43,7 @@ NEIGHBOURED = 5
 class ModelSearch(SteppedSearch):
     """Proposes the genomes of highest expected improvement.
 
-    It begins with ``first`` genomes drawn at random, less what it was told; with a prior, with none.
+    It begins with ``first`` genomes drawn at random, less those that are known; with a prior, with none.
     """
 
     name = "model"

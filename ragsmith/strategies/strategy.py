@@ -60,7 +60,7 @@ IDLE_STEPS = 1000
 """Populations in a row in which every genome is known, after which a search ends."""
 
 Costs = tuple[float, ...]
-"""What a genome costs, lower is better: a number for each objective besides the score."""
+"""What a genome costs, lower is better: a number for each further objective."""
 
 NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
@@ -77,7 +77,7 @@ def has_at_most(n: int, sizes: Sizes, feasible: Feasible) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One step of a search after its scores were told. ``dataclasses.asdict`` of it is JSON-able.
+    """One step of a search after its scores were reported. ``dataclasses.asdict`` of it is JSON-able.
 
     ``best`` and ``best_genome`` are of the whole search so far; ``mean`` is over the scored members of the population,
     each as often as it occurs; the three are None while nothing has a score. ``diversity`` is distinct genomes /

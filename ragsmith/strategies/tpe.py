@@ -26,7 +26,7 @@ ATTEMPTS = 20
 class TPESearch(SteppedSearch):
     """Suggests genomes whose options were frequent among good ones.
 
-    What it was told before it began are trials, too, and what was dropped is a pruned trial. It ends at
+    Observations from before it began are trials, too, and what a race pruned is a pruned trial. It ends at
     ``max_evaluations``, or else when the whole feasible space is known.
     """
 
@@ -66,7 +66,7 @@ class TPESearch(SteppedSearch):
     def _suggest(
         self, study: Study, options: dict[str, BaseDistribution], asked: dict[Genome, Trial]
     ) -> tuple[Genome, Trial] | None:
-        """A genome that is neither told nor asked for, with its trial; None when there is no such genome."""
+        """A genome that is new, with its trial; None when there is no such genome."""
         for _ in range(ATTEMPTS):
             trial = study.ask(options)
             genome = tuple(int(trial.params[gene]) for gene in options)
@@ -101,7 +101,7 @@ def enqueued(study: Study, options: dict[str, BaseDistribution], genome: Genome)
 
 
 def answer(study: Study, trial: Trial, told: Told) -> None:
-    """Finish a trial: one that was dropped is pruned, and one without a score failed, which the sampler ignores."""
+    """Finish a trial: one that a race pruned is pruned, and one without a score failed, which the sampler ignores."""
     from optuna.trial import TrialState  # noqa: PLC0415  # slow import
 
     if told is None:

@@ -143,7 +143,7 @@ def test_every_pre_embedding_makes_the_same_through_changes(name: str, tmp_path:
 def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
     data, shelf = states(seed=1, steps=0)[0], ArtifactCache(tmp_path)
     open_with_index(pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype")), shelf, complete=True)
-    kinds = {one.address.kind for one in shelf.listed()}
+    kinds = {one.key.kind for one in shelf.listed()}
     assert kinds == {"documents", "entity graph", "entries", "relations", "vectors", "words"}
     changed = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
     again = pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype"))
@@ -169,7 +169,7 @@ def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
         opened.engine.corpus = Corpus(data.documents, chunks)
         open_with_index(opened, shelf)
         kinds = "entries", "relations", "entity graph"
-        return Counter(one.address.kind for one in shelf.listed() if one.address.kind in kinds)
+        return Counter(one.key.kind for one in shelf.listed() if one.key.kind in kinds)
 
     chunks = pipeline(data, chosen).engine.corpus.chunks
     other = tuple(replace(chunk, **changed) for chunk in chunks)
@@ -231,7 +231,7 @@ def test_asking_a_large_collection_stores_its_index(tmp_path: Path) -> None:
     many.mkdir()
     path = winner(many, folder_of(collection({"long": long}), many / "documents"), retrieval="bm25")
     first = ask(path, QUESTIONS[0], cache=cache)
-    assert {one.address.kind for one in artifact_cache_for(cache).listed()} == {"documents", "words"}
+    assert {one.key.kind for one in artifact_cache_for(cache).listed()} == {"documents", "words"}
     assert ask(path, QUESTIONS[0], cache=cache) == first
 
 

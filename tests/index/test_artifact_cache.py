@@ -40,7 +40,7 @@ def on(folder: Path, address: ArtifactKey = HERE) -> Path:
 
 
 def listed(shelf: ArtifactCache) -> list[str]:
-    return [one.address.of for one in shelf.listed()]
+    return [one.key.of for one in shelf.listed()]
 
 
 def fail_with(number: int) -> Callable[..., Any]:
@@ -226,7 +226,7 @@ def test_beyond_its_size_a_cache_evicts_what_was_used_longest_ago(tmp_path: Path
         shelf.write(key(str(age)), each)
         os.utime(on(tmp_path, key(str(age))), (1000 + age, 1000 + age))
     shelf.write(key("of another", "another"), {})
-    assert [volume.address.of for volume in shelf.recent(key("0"))] == ["2", "1", "0"]
+    assert [volume.key.of for volume in shelf.recent(key("0"))] == ["2", "1", "0"]
     assert shelf.read(key("0")) is not None  # and so used just now
     shelf.write(key("newest"), each)
     assert {*listed(shelf)} == {"0", "2", "newest", "of another"}

@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import Notice
 from ragsmith.index.artifact_cache import ArtifactCache
-from ragsmith.index.cached_graph import CachedGraph, kept_graph
-from ragsmith.index.entity_graph import EntityGraph, Triple, build_graph
-from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.testing import example_chunks
+from ragsmith.index.cached_index import CachedGraph, kept_graph
+from ragsmith.index.entity_graph import EntityGraph, Triple
 from ragsmith.types import Chunk, Chunks
 
 NAMES = ["Oswin Tarrel", "Salt Guild", "the salt guilds", "salt pans", "North", "...", "Ærø", "", "42"]
@@ -63,20 +60,6 @@ def test_a_kept_graph_is_the_one_that_was_built(extracted: list[list[Triple]]) -
         assert isinstance(again, CachedGraph)
         for graph in (first, again, pickle.loads(pickle.dumps(again))):
             same(graph, EntityGraph(chunks, extracted))
-
-
-def test_of_a_corpus_with_many_names(tmp_path: Path) -> None:
-    chunks = example_chunks()
-    built = build_graph(chunks, ExtractiveModel([chunk.text for chunk in chunks], WordLlamaEmbedder()))
-    found: dict[str, list[Triple]] = {chunk.id: [] for chunk in chunks}
-    for relation in built.relations:
-        ends = built.entities[relation.subject], built.entities[relation.object]
-        found[relation.chunk].append((ends[0], relation.label, ends[1]))
-    extracted = list(found.values())
-    kept_graph("corpus", chunks, "model", ArtifactCache(tmp_path), lambda: extracted)
-    kept = kept_graph("corpus", chunks, "model", ArtifactCache(tmp_path), never)
-    assert len(kept.relations) == len(built.relations) > 20
-    same(kept, EntityGraph(chunks, extracted))
 
 
 @pytest.mark.parametrize("other", [("another corpus", "model"), ("corpus", "another model")])

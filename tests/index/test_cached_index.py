@@ -75,7 +75,7 @@ def test_the_same_text_in_another_language_is_read_anew(tmp_path: Path) -> None:
 def test_a_chunk_graph_is_kept(tmp_path: Path) -> None:
     texts = {"a": "salt dues", "b": "salt dues dues", "c": "bell"}
     built = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
-    assert any(one.address.kind == "chunk graph" for one in ArtifactCache(tmp_path).listed())
+    assert any(one.key.kind == "chunk graph" for one in ArtifactCache(tmp_path).listed())
     read = chunk_graph(CachedIndex(entries(texts), ArtifactCache(tmp_path)), Words())
     plain = chunk_graph(Index(entries(texts)), Words())
     for graph in (built, read):

@@ -150,12 +150,6 @@ def test_where_nothing_is_there_one_cluster_is_found() -> None:
     assert found.count(1) >= 18
 
 
-@pytest.mark.parametrize("n", [12, 18, 30])
-def test_full_covariances_find_clusters_that_are_not_there_on_few_points(n: int) -> None:
-    """The degeneracy of the published settings, for which they are not the default."""
-    assert all(len(soft_clusters(noise(n, seed), covariance="full")) > 1 for seed in range(4))
-
-
 def test_at_least_as_many_components_as_asked_for_but_never_more_than_allowed() -> None:
     points = pca(noise(40, 0), 4)
     assert len(best_mixture(points, random.Random(0)).weights) == 1

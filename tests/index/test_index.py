@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_rows import VOCABULARY, Words
+from vector_rows import Words
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
@@ -128,22 +128,6 @@ def test_an_empty_index_finds_nothing() -> None:
 def test_a_chunk_that_could_never_be_found_is_refused() -> None:
     with pytest.raises(ValueError, match=re.escape("d:001 has no key")):
         Index(entries([["salt"], []]))
-
-
-@given(
-    st.lists(st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=4), min_size=1, max_size=8),
-    st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=3),
-    st.integers(1, 9),
-)
-@settings(max_examples=50, deadline=None)
-def test_search_is_exact(keys: list[list[str]], query: list[str], k: int) -> None:
-    words, asked = Words(), " ".join(query)
-    [hits] = Index(entries(keys)).by_vector([asked], k, words)
-    [wanted] = words.embed([asked]).astype(np.float64)
-    best = {f"d:{n:03}": round(max(float(v @ wanted) for v in words.embed(ks)), 6) for n, ks in enumerate(keys)}
-    expected = sorted(best, key=lambda chunk: (-best[chunk], chunk))[:k]
-    assert [hit.chunk.id for hit in hits] == expected
-    assert [hit.score for hit in hits] == pytest.approx([best[chunk] for chunk in expected], abs=2e-6)
 
 
 @given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=30), st.integers(1, 35), st.booleans())

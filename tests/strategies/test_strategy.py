@@ -205,13 +205,6 @@ def test_when_everything_fails_nothing_wins_and_the_search_still_ends(name: str)
     assert {(step.best, step.best_genome, step.mean) for step in strategy.history} == {(None, None, None)}
 
 
-@every
-def test_max_evaluations_cuts_the_last_batch(name: str) -> None:
-    strategy = make_strategy(name, (4, 4, 4), max_evaluations=7)
-    assert len(run(strategy, additive((4, 4, 4), 1))) == 7
-    assert sum(step.evaluations for step in strategy.history) == 7
-
-
 def test_a_failure_or_a_dropped_one_may_be_replaced_by_a_score_but_a_score_is_final() -> None:
     strategy = make_strategy("exhaustive", (3,))
     strategy.tell({(0,): None, (1,): 0.2, (2,): Pruned(3, 0.1, 0.115)})

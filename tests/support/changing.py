@@ -167,7 +167,7 @@ def carried_out(
             in_process(partial(compare, winners, anew, cache))
             order.compared += 1
             listed = artifact_cache_for(anew / "cache.sqlite").listed()
-            order.kinds |= {one.address.kind for one in listed}
+            order.kinds |= {one.key.kind for one in listed}
             order.volumes += len(listed)
     return order
 
@@ -198,10 +198,10 @@ def compare(winners: Sequence[Path], folder: Path, cache: Path) -> None:
         assert replies[0].answer == replies[1].answer
         assert replies[0].sources == replies[1].sources
     for one in artifact_cache_for(anew).listed():
-        expected, found = artifact_cache_for(anew).read(one.address), kept.read(one.address)
+        expected, found = artifact_cache_for(anew).read(one.key), kept.read(one.key)
         assert expected is not None
-        assert found is not None, f"there is no {one.address} among what was kept"
+        assert found is not None, f"there is no {one.key} among what was kept"
         assert found.arrays.keys() == expected.arrays.keys()
         for name, array in expected.arrays.items():
             same = array.dtype == found.arrays[name].dtype and np.array_equal(array, found.arrays[name])
-            assert same, f"{name} of {one.address.kind} is not what it is when it is built anew"
+            assert same, f"{name} of {one.key.kind} is not what it is when it is built anew"

@@ -6,11 +6,11 @@ precision. All codes are compared with a query; the entries of the best of them 
 precision, so their scores and order are those of exact search. One that is not among them is missed.
 
 How many are scored again does not depend on how many are asked for, up to a depth, so that the best 20 are those of a
-search for 60. Beyond it twice as many are, up to twice the depth, and so on; what lies in front of what a shallower
+search for 60. Beyond it twice as many are, up to twice the depth, and so on; what would come before what a shallower
 search found stays missed.
 
-Vectors and codes are a volume of a shelf: written whole or not at all, checked, mapped into memory by all processes of
-a machine, and found again by the digest of texts and embedder.
+Vectors and codes are an artifact (`artifact_cache`): written whole or not at all, checked, mapped into memory by all
+processes of a machine, and found again by the digest of texts and embedder.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ FACTOR = 4
 
 _BLOCK = 2 * COLLECTION_TEXTS
 _TRAINED_ON = 1 << 14
-"""Vectors, in even steps, that decide what the codes stand for."""
+"""Vectors, in even steps, of which the codes are learned."""
 _SEED = 1
 _OWN = "ragsmith-vectors"
-"""The folder that the shelf is, in the one that is named: what else is there stays as it is."""
+"""The folder of the cache in the one that is named: what else is there stays as it is."""
 _MOST_BYTES = 100 << 30
 
 
@@ -149,8 +149,8 @@ class ApproximateVectors:
                 arrays = {"vectors": vectors, "codes": _coded(vectors)}
             self._shelf.write(self._address, arrays)
             volume = self._shelf.read(self._address)
-        if texts is not None and volume is not None and not self._shelf.holds(texts.address):
-            self._shelf.write(texts.address, texts.arrays)
+        if texts is not None and volume is not None and not self._shelf.holds(texts.key):
+            self._shelf.write(texts.key, texts.arrays)
         return arrays if volume is None else volume.arrays  # the disk is full, say, as a notice has said
 
     def _texts(self, make: TextPositions) -> Artifact:
@@ -161,7 +161,7 @@ class ApproximateVectors:
     def _taken(self, make: TextPositions, texts: Artifact) -> NDArray[np.float32]:
         """Vectors of texts: from what there was earlier, the others embedded."""
         rows = texts.arrays["rows"]
-        taken, missing = taken_over(rows, self._earlier(texts.address))
+        taken, missing = taken_over(rows, self._earlier(texts.key))
         if not taken:
             return _filled(len(rows), make)
         if len(missing):
@@ -173,7 +173,7 @@ class ApproximateVectors:
     def _earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
         """Which texts there are, with their vectors by the same embedder, the last used first."""
         for known in self._shelf.recent(texts):
-            volume = self._shelf.read(replace(self._address, of=known.address.of))
+            volume = self._shelf.read(replace(self._address, of=known.key.of))
             if volume is not None:
                 yield known.arrays["rows"], volume.arrays["vectors"]
 
@@ -194,7 +194,7 @@ def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
 
 
 def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
-    """All that ``make`` makes, in even blocks: a smaller one behind them might be remembered besides."""
+    """All vectors that ``make`` makes, in even blocks: a smaller last one might be cached by the embedder."""
     vectors = np.zeros((0, 1), dtype=np.float32)
     building = TaskProgress("embedding texts", count)
     bounds = np.linspace(0, count, -(-count // _BLOCK) + 1).astype(np.int64).tolist()

@@ -1,6 +1,6 @@
 """Vectors in PostgreSQL with its extension pgvector, by the URL of a database.
 
-A table is named by the digest of texts and embedder, and used as it stands when all of its rows are there. The server
+A table is named by the digest of texts and embedder, and used as it is when all of its rows are there. The server
 compares every vector, in single precision, and what it finds is scored again (`rescoring`): results are those of exact
 search, ties included. No approximate index of pgvector is made: it would miss entries.
 """
@@ -38,7 +38,7 @@ HOW: dict[str, Any] = {
 }
 """How a connection is made where its URL says nothing else: a server that is gone is noticed within a minute."""
 _ENDED = "57P"
-"""How the codes begin that say that the server ended the connection: it is stopped, or was told to."""
+"""How the codes begin that say that the server ended the connection: it is stopped, or was asked to."""
 _FULL = re.compile(r"too many (clients|connections)|connection slots")
 """What a server says that has no connection left: the error of a connection that was never made has no code."""
 _SENTENCES = {

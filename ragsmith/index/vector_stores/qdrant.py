@@ -1,7 +1,7 @@
 """Vectors in Qdrant: a server by URL, a folder, or memory.
 
 A server saves embedding a large corpus again and again: a collection is named by the digest of texts and embedder, and
-used as it stands when all of its points are there. The server compares in single precision, so what it finds is scored
+used as it is when all of its points are there. The server compares in single precision, so what it finds is scored
 again (`rescoring`): results are those of exact search, ties included.
 """
 

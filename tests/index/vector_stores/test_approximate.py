@@ -85,12 +85,6 @@ def test_through_any_changes_vectors_are_those_of_the_texts(
             assert np.array_equal(vectors, Embedder().embed(texts))
 
 
-def test_a_collection_that_was_empty_is_no_hindrance(tmp_path: Path) -> None:
-    texts = drawn(random.Random(1), 40)
-    opened([], tmp_path, Embedder())
-    assert np.array_equal(opened(texts, tmp_path, Embedder()).vectors, Embedder().embed(texts))
-
-
 def test_vectors_of_other_embedders_are_neither_taken_nor_in_the_way(tmp_path: Path) -> None:
     texts = drawn(random.Random(2), 40)
     opened(texts, tmp_path, Embedder())
