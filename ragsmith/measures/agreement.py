@@ -23,7 +23,7 @@ Place = tuple[str, str, str, str]
 
 
 def agreement(model: OfflineModel, question: str, reference: str, answer: str) -> float:
-    """Word overlap with the reference, less where numbers are missing or something is contradicted; in [0, 1].
+    """Return the word overlap with the reference, less where numbers are missing or something is contradicted; in [0, 1].
 
     Overlap is SQuAD's token F1 (Rajpurkar et al. 2016) over stemmed content words and values of numbers, each weighted
     by its inverse document frequency, so that the words which tell answers apart count most; those of the question
@@ -64,7 +64,7 @@ def _numbers_told(reference: ContentWords, answer: ContentWords) -> float:
 
 
 def contradiction(reference: ContentWords, answer: ContentWords) -> float:
-    """How surely the answer says the opposite of something in the reference: from 0, no sign of it, to 1.
+    """Return how certainly the answer contradicts the reference, from 0 to 1.
 
     Opposite verdicts contradict each other, and so do different numbers, and a denial on one side alone, in the same
     place: between the same words, of which the two on each side are compared. The more of them are the same, the surer
@@ -77,7 +77,7 @@ def contradiction(reference: ContentWords, answer: ContentWords) -> float:
 
 
 def _other_number(reference: ContentWords, answer: ContentWords) -> float:
-    """Closeness of the closest places of two numbers of which one should have been the other."""
+    """Return the closeness of the closest places of two numbers of which one should have been the other."""
     wanted = _number_places(reference)
     known = set(wanted)
     others = [place for place in _number_places(answer) if place not in known]
@@ -100,7 +100,7 @@ def _number_places(reading: ContentWords) -> list[tuple[str, Place]]:
 
 
 def _lone_denial(denying: ContentWords, other: ContentWords) -> float:
-    """Closeness of the closest places of which ``denying`` denies what ``other`` does not."""
+    """Return the closeness of the closest places of which ``denying`` denies what ``other`` does not."""
     worst = 0.0
     for gap in dict.fromkeys(denying.denied):
         place = _place(denying.shapes, gap - 1, gap)
@@ -111,7 +111,7 @@ def _lone_denial(denying: ContentWords, other: ContentWords) -> float:
 
 
 def _closest(place: Place, shapes: Sequence[str]) -> tuple[float, list[int]]:
-    """How close the surroundings in ``shapes`` come to ``place``, and the gaps where they come so close."""
+    """Return the closeness of the surroundings in ``shapes`` to ``place``, and the gaps that are as close."""
     _, before, after, _ = place
     found: dict[int, float] = {}
     for at, (left, right) in enumerate(pairwise(shapes), start=1):
@@ -122,7 +122,7 @@ def _closest(place: Place, shapes: Sequence[str]) -> tuple[float, list[int]]:
 
 
 def _denials(reading: ContentWords, gap: int) -> int:
-    """The number of denials at a gap or one word away: "need not hurry" is "not need to hurry"."""
+    """Return the number of denials at a gap or one word away: "need not hurry" is "not need to hurry"."""
     return sum(abs(at - gap) <= 1 for at in reading.denied)
 
 
@@ -133,7 +133,7 @@ def _place(shapes: Sequence[str], left: int, right: int) -> Place:
 
 
 def _closeness(a: Place, b: Place) -> float:
-    """The share of equal words in two contexts; the nearest words count twice."""
+    """Return the share of equal words in two contexts; the nearest words count twice."""
     return ((a[0] == b[0]) + 2 * (a[1] == b[1]) + 2 * (a[2] == b[2]) + (a[3] == b[3])) / 6
 
 

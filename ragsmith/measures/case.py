@@ -51,13 +51,13 @@ class Case:
         return frozenset(self.relevance.units)
 
     def units(self, hits: Hits) -> tuple[str, ...]:
-        """What the chunks of ``hits`` count as in a ranking, each once, best first; see `Relevance.unit`."""
+        """Return the units that the chunks of ``hits`` count as, each once, best first; see `Relevance.unit`."""
         if not self.relevance.coarse:
             return tuple(dict.fromkeys(ids_of(hits)))
         return tuple(dict.fromkeys(map(self.relevance.unit, ids_of(hits))))
 
     def once(self, compute: Callable[..., T], *tools: Any) -> T:
-        """``compute(self, *tools)``, computed once for this case however many measures ask for it."""
+        """Return ``compute(self, *tools)``, computed once for this case."""
         if compute not in self._computed:
             self._computed[compute] = compute(self, *tools)
         found: T = self._computed[compute]

@@ -126,18 +126,18 @@ class _AnswerStatement:
 
     @classmethod
     def joined(cls, a: "_AnswerStatement", b: "_AnswerStatement") -> "_AnswerStatement":
-        """What two sentences state together."""
+        """Return the joint statement of two sentences."""
         return cls(a.terms | b.terms, a.numbers | b.numbers, a.denies or b.denies)
 
 
 def claims_offline(model: OfflineModel, *, sample: int, question: str, answer: str) -> Claims:
-    """Sentences, cut into clauses at semicolons and coordinating conjunctions; none that only says yes or no."""
+    """Return sentences, cut into clauses at semicolons and coordinating conjunctions; none that only says yes or no."""
     found = (clause for sentence in model.sentences(answer) for clause in _clauses(sentence))
     return tuple(claim for claim in dict.fromkeys(found) if not _SAYS_NOTHING.issuperset(terms(claim)))
 
 
 def support_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], claims: Claims) -> Supported:
-    """A claim is supported when one place in a passage covers it: a clause, a sentence, or two that follow each other.
+    """Decide whether one place in a passage covers each claim: a clause, a sentence, or two that follow each other.
 
     It has to have most of the claim's content words, weighted by inverse document frequency (`COVERED`), and all its
     numbers, and to deny something if and only if the claim does. That is a test of words, not of entailment: it does
@@ -166,14 +166,14 @@ def _is_supported(model: OfflineModel, claim: str, passages: Sequence[str]) -> b
 
 @bounded_cache(1 << 12, key="a passage")
 def _texts(passage: str) -> frozenset[str]:
-    """The sentences of a passage, and their clauses."""
+    """Return the sentences of a passage, and their clauses."""
     cut = _sentences(passage)
     return frozenset([*cut, *(clause for sentence in cut for clause in _clauses(sentence))])
 
 
 @bounded_cache(1 << 12, key="a passage")
 def _places(passage: str) -> tuple[_AnswerStatement, ...]:
-    """What the places of a passage state: its sentences, their clauses, and sentences with the one that follows."""
+    """Return the statements of a passage: of its sentences, their clauses, and sentences with the one that follows."""
     cut = _sentences(passage)
     whole = [_statement(sentence) for sentence in cut]
     parts = [_statement(clause) for sentence in cut for clause in _clauses(sentence) if clause != sentence]
@@ -210,7 +210,7 @@ CLAIMS = Task(name="claims", prompt=CLAIMS_PROMPT, parse=claims_of, offline=clai
 
 @cache
 def supporting(n: int) -> Task[Supported]:
-    """The task of checking ``n`` claims: its parser has to know how many there are."""
+    """Return the task of checking ``n`` claims: its parser has to know how many there are."""
     parse = partial(support_of, n=n)
     return Task(name="support", prompt=SUPPORT_PROMPT, parse=parse, offline=support_offline, max_tokens=16 * n + 256)
 

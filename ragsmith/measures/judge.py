@@ -72,12 +72,12 @@ def read_score(reply: str) -> float:
 
 
 def judge_offline(model: OfflineModel, *, sample: int, question: str, reference: str, answer: str) -> float:
-    """See `ragsmith.measures.agreement`."""
+    """Compare by words: see `ragsmith.measures.agreement`."""
     return agreement(model, question, reference, unquoted(answer))
 
 
 def unquoted(text: str) -> str:
-    """What `quoted` was given, up to the kind of its line breaks."""
+    """Return the text that was `quoted`, up to the kind of its line breaks."""
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
 

@@ -57,7 +57,7 @@ class Share:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def plain(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return the fields as JSON types."""
         return {"hits": self.hits, "n": self.n, "share": self.value, "interval": self.interval}
 
 
@@ -76,7 +76,7 @@ class Calibrated:
     unread: int = 0
 
     def plain(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return the fields as JSON types."""
         shares = {"accuracy": self.accuracy, "ordered": self.ordered}
         return {
             "dataset": self.dataset,
@@ -127,7 +127,7 @@ class Calibration:
 
 
 def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float | None]) -> Calibrated:
-    """What ``marks``, from 0 to 1, say of who gave them; None is a verdict that could not be had."""
+    """Summarise ``marks`` from 0 to 1; None is a verdict that could not be had."""
     marked = [(case, mark) for case, mark in zip(cases, marks, strict=True) if mark is not None]
     right = {case.id: mark for case, mark in marked if case.kind == RIGHT}
     accuracy = {RIGHT: Share(sum(mark > MIDDLE for mark in right.values()), len(right))}
@@ -141,7 +141,7 @@ def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float
 
 
 def pooled(each: Sequence[Calibrated]) -> Calibrated:
-    """Several data sets as one."""
+    """Pool several data sets."""
 
     def together(shares: Sequence[Mapping[str, Share]]) -> dict[str, Share]:
         return {

@@ -45,7 +45,7 @@ class JudgeCase:
 
 @cache
 def judge_cases() -> tuple[JudgeCase, ...]:
-    """The cases of ``judge_cases.json``."""
+    """Return the cases of ``judge_cases.json``."""
     rows = json.loads(read_data("ragsmith.measures", "judge_cases.json", DIGEST))
     return tuple(JudgeCase(**{**row, "denial": tuple(row["denial"]), "number": tuple(row["number"])}) for row in rows)
 
@@ -77,7 +77,7 @@ class JudgeChecked:
     unread: int = 0
 
     def __str__(self) -> str:
-        """The line that is printed, and that a report carries."""
+        """Return the line that is printed and reported."""
         unread = f"; {self.unread} verdicts could not be had" if self.unread else ""
         return (
             f"on the bundled cases it marked a wrong answer as high as a right one in {sum(self.errors.values())} of "
@@ -87,7 +87,7 @@ class JudgeChecked:
 
 
 def asked() -> tuple[JudgeQuestion, ...]:
-    """Every verdict that a check asks for: each costs one call."""
+    """Return every verdict that a check asks for: each costs one call."""
     return tuple(one for number in range(len(judge_cases())) for one in _of_case(number))
 
 
@@ -108,7 +108,7 @@ def check_embedded_judge() -> JudgeChecked:
 
 
 def judge_checked(model: str, get_calls: Callable[[Iterable[str]], Mapping[str, StoredCall]]) -> JudgeChecked | None:
-    """What is known of the chat model of the id ``model`` from its kept replies; None where it was never checked."""
+    """Return the check of the chat model ``model`` from its stored replies; None if it was never checked."""
     keys = {completion_key(model, JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample): one for one in asked()}
     kept = get_calls(keys)
     if len(kept) < len(keys) / 2:

@@ -66,7 +66,7 @@ def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _cosines(case: Case, embedder: Embedder) -> list[float]:
-    """Of each pair of chunks that passed the filter. Those that no index has embedded yet are embedded for this."""
+    """Return the cosine of each pair of chunks that passed the filter; embeds those that no index has embedded."""
     texts = list({chunk.id: chunk.text for chunk in chunks_of(case.hits)}.values())
     return pair_cosines(embedder.embed(texts)) if len(texts) > 1 else []
 

@@ -74,7 +74,7 @@ class Measure:
         return self.name, fingerprint(self.fn.__module__, self.fn.__name__)
 
     def plain(self) -> dict[str, Any]:
-        """The declaration as JSON says it; a bound that there is not is None."""
+        """Return the declaration as JSON types; an infinite bound is None."""
         return {
             "name": self.name,
             "label": self.label,
@@ -142,7 +142,7 @@ def measure(
 
 
 def measures() -> dict[str, Measure]:
-    """Every measure by name: those of rankings, of passages and of answers, each in the order of their files."""
+    """Return every measure by name: those of rankings, of passages and of answers, each in the order of their files."""
     load_plugins("ragsmith.measures")
     order = get_args(Subject)
     found = sorted(REGISTERED.values(), key=lambda known: (order.index(known.subject), known.fn.__module__))
@@ -150,7 +150,7 @@ def measures() -> dict[str, Measure]:
 
 
 def measure_named(name: str) -> Measure:
-    """The measure called ``name``.
+    """Return the measure called ``name``.
 
     Raises:
         UsageError: there is none; the message names the known ones.

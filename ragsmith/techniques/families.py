@@ -54,7 +54,7 @@ FILTER = FAMILIES.index(passage_filter)
 
 
 def family_named(name: str, where: str) -> Family[Any]:
-    """The family of that name.
+    """Return the family of that name.
 
     Raises:
         SpaceError: there is none; the message names those there are.

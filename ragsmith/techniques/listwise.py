@@ -54,7 +54,7 @@ class General:
 
     @classmethod
     def nothing(cls, signals: tuple[str, ...]) -> "General":
-        """Weights of 0 with the ridge penalty of one question, without other data sets."""
+        """Return weights of 0 with the ridge penalty of one question, without other data sets."""
         return cls(signals, np.zeros(len(signals)), RIDGE * np.eye(len(signals)), 1)
 
     def plain(self) -> list[Any]:

@@ -87,7 +87,7 @@ def change(now: Hits, before: Hits, *, rule: str, beta: float) -> float:
 
 
 def confidence(hits: Hits) -> float:
-    """Mean of the five best normalised scores, which is high if the first hits stand out from the rest."""
+    """Return the mean of the five best normalised scores, which is high if the first hits stand out from the rest."""
     best = sorted(normalize(hits, "minmax"), reverse=True)[:CONFIDENCE_HITS]
     return sum(best) / len(best) if best else 0.0
 

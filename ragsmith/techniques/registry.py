@@ -138,7 +138,7 @@ class Technique:
         self.resolved(self.defaults)
 
     def resolved(self, given: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
-        """All parameters, defaults applied.
+        """Return all parameters, defaults applied.
 
         Raises:
             SpaceError: a name is unknown, or a value has the wrong type, or is not in the declared range or among the
@@ -210,7 +210,7 @@ class Family(Generic[F]):
         return register
 
     def __getitem__(self, name: str) -> Technique:
-        """The technique called ``name``.
+        """Return the technique called ``name``.
 
         Raises:
             SpaceError: there is none; the message names the known ones.

@@ -24,10 +24,10 @@ def _harmless(text: str) -> str:
 
 
 def blocks(context: str) -> tuple[str, ...]:
-    """The texts that `numbered` shows, in order."""
+    """Return the texts that `numbered` shows, in order."""
     return tuple(text.strip() for text in _MARKER.split(context)[1:])
 
 
 def quoted(text: str) -> str:
-    """``text`` with ``> `` before every line: inside it nothing can pass for the end of it."""
+    """Prefix each line of ``text`` with ``> ``, so that nothing inside can end the quotation."""
     return "\n".join(f"> {line}" for line in text.splitlines())

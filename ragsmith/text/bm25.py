@@ -154,11 +154,11 @@ class BM25:
         return _first(rows, self._sums(columns, rows), n)
 
     def _held(self, column: int) -> slice:
-        """The slice of a column."""
+        """Return the slice of a column."""
         return slice(int(self._cuts[column]), int(self._cuts[column + 1]))
 
     def _sums(self, columns: Sequence[int], rows: NDArray[np.integer]) -> NDArray[np.float64]:
-        """What columns add up to for the texts ``rows``, in their order as in ``scores``, to 6 decimals."""
+        """Return the sums of columns for the texts ``rows``, in the order of ``scores``, to 6 decimals."""
         sums = np.zeros(len(rows))
         for column in columns:
             held, gains = self._rows[self._held(column)], self._gains[self._held(column)]
@@ -176,7 +176,7 @@ class BM25:
 def _first(
     rows: NDArray[np.int64], scores: NDArray[np.float64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The ``n`` best of ``rows``, which ascend, and their scores above 0; ties by position."""
+    """Return the ``n`` best of ``rows``, which ascend, and their scores above 0; ties by position."""
     found = scores > 0
     rows, scores = rows[found], scores[found]
     if 0 < n < len(rows):

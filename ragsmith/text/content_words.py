@@ -120,7 +120,7 @@ def read(text: str) -> ContentWords:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """The values of the numbers in a text."""
+    """Return the values of the numbers in a text."""
     return read(text).values
 
 
@@ -131,7 +131,7 @@ def denies(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """``text`` with "not" for other ways to deny."""
+    """Replace other forms of denial by "not"."""
     if "n't" in (text := text.replace("’", "'")):
         text = text.replace("can't", "cannot").replace("won't", "not").replace("shan't", "not").replace("n't", " not")
     return _DENYING.sub("not", text)
@@ -139,7 +139,7 @@ def _plain(text: str) -> str:
 
 @bounded_cache(1 << 15, key="a token")
 def _classified(token: str) -> tuple[str, str]:
-    """Kind and value of a token; function words have the kind ""."""
+    """Return the kind and value of a token; function words have the kind ""."""
     if token in _SMALL or token in _LARGE:
         return "written", ""
     if token in _NAMED:

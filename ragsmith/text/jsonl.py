@@ -68,7 +68,7 @@ def read_json_lines(path: Path, limit: int) -> JsonLines:
 
 
 def json_lines(records: Iterable[Record]) -> str:
-    """The text of a file of ``records``."""
+    """Return the text of a file of ``records``."""
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
 
 

@@ -166,7 +166,7 @@ def language_of_words(words: Iterable[str], script: str = "latin") -> str:
 
 @cache
 def _speaking(script: str) -> dict[str, list[str]]:
-    """The function words of all languages of a script, each with the languages that have it."""
+    """Return the function words of all languages of a script, each with the languages that have it."""
     found: dict[str, list[str]] = {}
     for code, known in LANGUAGES.items():
         for word in stop_words(code) if known.script == script else ():
@@ -185,7 +185,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 @cache
 def _listed_stop_words() -> dict[str, str]:
-    """Articles, pronouns, prepositions, conjunctions and auxiliaries by language, in lower case and NFC.
+    """Return articles, pronouns, prepositions, conjunctions and auxiliaries by language, in lower case and NFC.
 
     Of languages that are written without blanks between words, pairs of characters, too.
     """

@@ -85,7 +85,7 @@ def interval(low: float | None, high: float | None, *, sign: bool = False, digit
 
 
 def by_group(low: float | None, high: float | None) -> str:
-    """An interval of a difference by group of questions; or why there is none."""
+    """Return an interval of a difference by group of questions, or why there is none."""
     return interval(low, high, sign=True) or "(too few groups)"
 
 

@@ -37,7 +37,7 @@ def remember_secret(value: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """``text`` without secrets: known values, keys of the environment, credentials in headers and URLs."""
+    """Hide known secrets, keys of the environment, and credentials in headers and URLs."""
     text = without_known(text)
     for pattern, shown in _PATTERNS:
         text = pattern.sub(shown, text)
@@ -45,14 +45,14 @@ def redacted(text: str) -> str:
 
 
 def without_known(text: str) -> str:
-    """``text`` without the values that are known to be secret, and otherwise as it is: what a model wrote stays."""
+    """Hide only the values that are known to be secret, as in the text of a model."""
     for secret in sorted(_known(), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def _known() -> set[str]:
-    """Every value to hide, also in the form it has in a URL or in JSON."""
+    """Return every value to hide, also in the form it has in a URL or in JSON."""
     values = set(_remembered)
     values |= {value.strip() for name, value in os.environ.items() if _NAMES_OF_SECRETS.search(name)}
     secrets = {value for value in values if len(value) >= SHORTEST_SECRET}

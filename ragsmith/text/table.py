@@ -23,7 +23,7 @@ ColumnPath = str | tuple[str, ...]
 
 
 def write_text(value: Any) -> str:
-    """A value as text, integers with separators for thousands; nothing for None."""
+    """Return a value as text, integers with separators for thousands; nothing for None."""
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -42,7 +42,7 @@ class Column:
     wide: bool = False
 
     def write(self, value: Any) -> str:
-        """A value as this column shows it; text is shown as it is."""
+        """Return a value as this column shows it; text is shown as it is."""
         return value if isinstance(value, str) else self.format(value)
 
 
@@ -61,27 +61,27 @@ class Table:
         return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def mark(self, place: int) -> str:
-        """The kind of a row."""
+        """Return the kind of a row."""
         return self.marks[place] if place < len(self.marks) else ""
 
 
 def texts(*names: str) -> tuple[Column, ...]:
-    """Columns of short text."""
+    """Return columns of short text."""
     return tuple(map(Column, names))
 
 
 def prose(*names: str) -> tuple[Column, ...]:
-    """Columns of long text."""
+    """Return columns of long text."""
     return tuple(Column(name, wide=True) for name in names)
 
 
 def figures(format: Callable[[Any], str], *names: str) -> tuple[Column, ...]:  # noqa: A002  the word of the field
-    """Columns of numbers that are all written by ``format``."""
+    """Return columns of numbers that are all written by ``format``."""
     return tuple(Column(name, format, number=True) for name in names)
 
 
 def counts(*names: str) -> tuple[Column, ...]:
-    """Columns of whole numbers."""
+    """Return columns of whole numbers."""
     return figures(write_text, *names)
 
 
@@ -104,7 +104,7 @@ def _look_up(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def defused(cell: Any) -> str:
-    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    """Return the text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
     if cell is None or isinstance(cell, bool):
         return "" if cell is None else str(cell).lower()
     if isinstance(cell, tuple):
@@ -114,7 +114,7 @@ def defused(cell: Any) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """Plain data with at most six decimals, and without -0.0."""
+    """Return plain data with at most six decimals, and without -0.0."""
     if isinstance(value, float):
         return round(value, DECIMALS) + 0.0
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ GAP = "  "
 
 
 def folded(line: str, columns: int = COLUMNS) -> list[str]:
-    """A line in as many as it takes, no word or interval torn; those after the first are indented."""
+    """Wrap a line without tearing words or intervals; continuation lines are indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     whole = numbers.WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
     lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -21,12 +21,12 @@ def folded(line: str, columns: int = COLUMNS) -> list[str]:
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The characters that each column of ``rows`` takes."""
+    """Return the characters that each column of ``rows`` takes."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
-    """Rows as lines whose columns are aligned, those in ``right`` to the right."""
+    """Return rows as lines whose columns are aligned, those in ``right`` to the right."""
     wide = widths(rows)
     return [
         GAP.join(

@@ -84,7 +84,7 @@ def spellings(text: str, language: str = ENGLISH) -> list[str]:
 
 
 def _with_parts(text: str) -> str:
-    """``text`` with the parts of each identifier written behind it, but for parts of one letter."""
+    """Append the parts of each identifier to it, except parts of one letter."""
     return _WORD.sub(_word_and_parts, text) if _HUMP.search(text) else text
 
 
@@ -193,7 +193,7 @@ def _wraps(line: str, gap: str, following: str) -> bool:
 
 @bounded_cache(1 << 15, key="a block of text")  # blocks come again in every text that is put together from them
 def _split(block: str) -> tuple[tuple[int, int], ...]:
-    """The sentences of one block."""
+    """Return the sentences of one block."""
     found = []
     end = len(block)
     start = _skip(_SPACE, block, 0, end)

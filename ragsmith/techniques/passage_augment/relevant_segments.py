@@ -38,7 +38,7 @@ class Segment:
 
 
 def worths(hits: Hits) -> list[float]:
-    """What each hit is worth before the penalty: exp(-rank / 30) times its relevance, rank from 0.
+    """Return the value of each hit before the penalty: exp(-rank / 30) times its relevance, rank from 0.
 
     Relevance is (1 + min-max score) / 2. Whatever passed the filter is relevant to some degree; a bare min-max would
     declare the last of them worthless however good it is.
@@ -48,7 +48,7 @@ def worths(hits: Hits) -> list[float]:
 
 
 def segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
-    """Every stretch of at most ``max_length`` chunks that begins and ends with a hit, best first.
+    """Return every stretch of at most ``max_length`` chunks that begins and ends with a hit, best first.
 
     A chunk is worth v = exp(-rank / 30) * relevance - penalty, and -penalty when it is no hit; a segment is worth the
     sum. Stretches that begin or end with a chunk that is no hit need no look: without it they are worth more.

@@ -88,6 +88,6 @@ def tree_summarize(
 
 
 def join(summary: str, group: Sequence[Passage]) -> Passage:
-    """A passage with the text ``summary`` that names the sources of all of ``group`` and has its best score."""
+    """Return a passage with the text ``summary`` that names the sources of all of ``group`` and has its best score."""
     sources = dict.fromkeys(span for passage in group for span in passage.sources)
     return Passage(summary, tuple(sources), max(passage.score for passage in group))

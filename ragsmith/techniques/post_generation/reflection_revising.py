@@ -76,7 +76,7 @@ def feedback(reply: str) -> Feedback:
 
 
 def _fault(line: str) -> str | None:
-    """What a line finds wrong; None for one that is no point, or is one like ``- missing: none``."""
+    """Return the fault that a line names; None for one that is no point, or is one like ``- missing: none``."""
     point = _POINT.fullmatch(line)
     said = strip_marks(point[1] if point else line)
     kind = _KIND.fullmatch(said)
@@ -128,7 +128,7 @@ def review_offline(model: OfflineModel, *, sample: int, question: str, context: 
 
 
 def _parts(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What a draft consists of: sentences of the passages, word for word, and sentences of its own."""
+    """Return the sentences of a draft that are in the passages word for word, and its own sentences."""
     taken = [sentence for sentence in sentences if sentence in answer]
     own = [sentence for sentence in model.sentences(answer) if not any(other in sentence for other in taken)]
     return taken, [sentence for sentence in own if not any(sentence in other for other in taken)]
@@ -137,7 +137,7 @@ def _parts(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[
 def _counts_in_context(
     model: OfflineModel, question: str, sentences: Sequence[str], at: Sequence[int]
 ) -> Mapping[str, float]:
-    """Relevance of each sentence plus that of the sentences around it, taken as one text per block."""
+    """Return the relevance of each sentence plus that of the sentences around it, taken as one text per block."""
     around: dict[int, list[str]] = {}
     for sentence, position in zip(sentences, at, strict=True):
         around.setdefault(position, []).append(sentence)
@@ -149,7 +149,7 @@ def _counts_in_context(
 
 
 def _continuation(sentences: Sequence[str], chosen: Sequence[str], counts: Mapping[str, float]) -> str | None:
-    """The first sentence behind one of ``chosen`` that refers back to it and counts enough."""
+    """Return the first sentence behind one of ``chosen`` that refers back to it and counts enough."""
     if not chosen:
         return None
     least = RELATED * sum(counts[s] for s in chosen) / len(chosen)
@@ -215,7 +215,7 @@ def _flat(sentence: str) -> str:
 
 @cache
 def revising(n: int) -> Task[Cited]:
-    """The task of rewriting an answer from ``n`` passages: its parser has to know how many there are."""
+    """Return the task of rewriting an answer from ``n`` passages: its parser has to know how many there are."""
     return Task(
         name="revise_answer",
         prompt=REVISE_PROMPT,

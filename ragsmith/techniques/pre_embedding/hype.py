@@ -32,7 +32,7 @@ def questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int)
 
 
 def _invert(sentence: str) -> str | None:
-    """``The dues are doubled in 1620.`` → ``When are the dues doubled?``; None without an early auxiliary."""
+    """Turn ``The dues are doubled in 1620.`` into ``When are the dues doubled?``; None without an early auxiliary."""
     sentence = _OPENING.sub("", sentence).rstrip(" .;:")
     timeless = _TIME.sub("", sentence, count=1)
     verb = _AUXILIARY.search(timeless)

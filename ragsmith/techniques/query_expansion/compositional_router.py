@@ -172,7 +172,7 @@ def ridge(design: Matrix, targets: Matrix, alpha: float) -> Matrix:
 
 
 def _statistics(found: Sequence[float]) -> tuple[float, ...]:
-    """Smallest, mean, range, standard deviation, first gap, smallest / mean; zeros without hits."""
+    """Return the smallest, mean, range, standard deviation, first gap, smallest / mean; zeros without hits."""
     if not found:
         return (0.0,) * 6
     values = sorted(map(float, found))

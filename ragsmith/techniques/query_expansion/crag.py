@@ -48,7 +48,7 @@ def score(reply: str) -> float:
 
 
 def evidence_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
-    """Relevance of the best passage, set on the scale; what is enough on it depends on the corpus.
+    """Return the relevance of the best passage, set on the scale; what is enough on it depends on the corpus.
 
     Relevance is half coverage of the question's terms, weighted by idf, half cosine; the best passage decides, since
     one is enough to answer from.

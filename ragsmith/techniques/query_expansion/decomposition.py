@@ -59,7 +59,7 @@ def _clauses(question: str) -> list[str]:
 
 
 def _sides(clause: str) -> tuple[str, ...]:
-    """``the difference between A and B`` → a question about A and one about B."""
+    """Split ``the difference between A and B`` into a question about A and one about B."""
     for pattern in _COMPARED:
         if match := pattern.match(clause.strip()):
             return tuple(f"What is {side}" for side in match.groups())

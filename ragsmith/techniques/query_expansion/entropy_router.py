@@ -80,7 +80,7 @@ def _of(both: Any, broad: Any, cut: int) -> float:
 
 
 def _between(entropies: Sequence[float], cut: int, most: float) -> float:
-    """A threshold below which exactly the first ``cut`` are."""
+    """Return a threshold below which exactly the first ``cut`` are."""
     if cut == 0:
         return 0.0
     if cut == len(entropies):

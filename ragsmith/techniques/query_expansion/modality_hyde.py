@@ -83,7 +83,7 @@ def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
 
 
 def _code_lines(texts: Iterable[str]) -> Iterator[str]:
-    """The lines of those texts of which at least half look like code."""
+    """Return the lines of those texts of which at least half look like code."""
     for text in texts:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if 2 * sum(_CODE_LINE.search(line) is not None for line in lines) >= len(lines) > 1:
@@ -91,7 +91,7 @@ def _code_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _in_words(line: str) -> str:
-    """``readFile(path_name)`` as ``read file path name``."""
+    """Write ``readFile(path_name)`` as ``read file path name``."""
     return " ".join(words(_HUMP.sub(" ", line)))
 
 
@@ -134,7 +134,7 @@ def table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
 
 
 def _rows(text: str) -> Iterator[str]:
-    """The rows of a Markdown or tab-separated table in ``text``, each cell with its header."""
+    """Return the rows of a Markdown or tab-separated table in ``text``, each cell with its header."""
     header: list[str] = []
     for line in text.splitlines():
         cells = _CELLS.split(line.strip().strip("|").strip())

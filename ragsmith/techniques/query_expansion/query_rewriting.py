@@ -23,7 +23,7 @@ def rewrite_offline(model: OfflineModel, *, sample: int, question: str) -> str:
 
 
 def specificity(model: OfflineModel, word: str) -> float:
-    """The idf of a word; 0 for one that is no index term."""
+    """Return the idf of a word; 0 for one that is no index term."""
     return max(map(model.idf, model.terms(word)), default=0.0)
 
 

@@ -69,7 +69,7 @@ def verdict(reply: str) -> float:
 def evidence_offline(
     model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...]
 ) -> float:
-    """How far the passages, together, speak of what the question asks: predicted, as query performance is.
+    """Predict how well the passages together cover the question, as query performance is predicted.
 
     Evidence is the mean of the share of the question's terms, weighted by idf, that the passages cover (He and Ounis
     2004 predict from the same weights), and the cosine of the passage most similar to it. From which share on it
@@ -79,7 +79,7 @@ def evidence_offline(
 
 
 def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> float:
-    """Half coverage of the question by all passages, half similarity of the best one: in [0, 1]."""
+    """Return half coverage of the question by all passages, half similarity of the best one: in [0, 1]."""
     best = max((model.similarity(question, passage) for passage in passages), default=0.0)
     return (_coverage(model, model.terms(question), passages) + best) / 2
 
@@ -159,7 +159,7 @@ def reformulations_offline(
 
 
 def sub_queries_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
-    """The clauses of the question (see `decomposition`), and how well each would do."""
+    """Return the clauses of the question (see `decomposition`), and how well each would do."""
     return _predict(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
 
 
@@ -346,12 +346,12 @@ class _Looking:
         return Round(query, hits, passages, enough)
 
     def word(self, query: str, passages: tuple[str, ...]) -> float:
-        """How sure the controller is that the passages suffice."""
+        """Return the controller's confidence that the passages suffice."""
         return self.language_model.run(CONTROL, question=self.question.text, query=query, passages=passages)
 
 
 def _proposer(question: Question, model: LanguageModel, candidates: str) -> Callable[[Round], Candidates]:
-    """What writes the candidates for the next query."""
+    """Return the function that proposes candidates for the next query."""
 
     @cache
     def sub_queries() -> Candidates:

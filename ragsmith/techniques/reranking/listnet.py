@@ -76,7 +76,7 @@ def listnet(
 
 
 def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Array:
-    """The signals of ``hits``, in their order: shape ``(hits, signals)``."""
+    """Return the signals of ``hits``, in their order: shape ``(hits, signals)``."""
     if not hits:
         return np.zeros((0, len(SIGNALS)))
     read = [_read(question.text, hit.chunk) for hit in hits]
@@ -91,7 +91,7 @@ def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Arr
 
 @bounded_cache(1 << 14, key="a question and a chunk")  # about 1 KB each
 def _read(query: str, chunk: Chunk) -> tuple[str, tuple[float, ...]]:
-    """What a cross-encoder reads of a chunk, and the signals from ``shared_words`` on."""
+    """Return the text that a cross-encoder reads of a chunk, and the signals from ``shared_words`` on."""
     path = chunk.path
     asked = terms(query, chunk.language)
     distinct, pairs = set(asked), set(pairwise(asked))

@@ -76,7 +76,7 @@ def rank_offline(model: OfflineModel, *, sample: int, question: str, passages: t
 
 @cache
 def ranking_of(n: int) -> Task[Order]:
-    """The task of ranking ``n`` passages: its parser has to know how many there are."""
+    """Return the task of ranking ``n`` passages: its parser has to know how many there are."""
     return Task(
         name="rank_passages",
         prompt=PROMPT,

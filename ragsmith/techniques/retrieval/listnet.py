@@ -102,7 +102,7 @@ class _Candidates:
 
 
 def _candidates(index: Index, queries: Queries, embedder: Embedder, pool: int) -> list[_Candidates]:
-    """The candidates of each query, whatever weights order them."""
+    """Return the candidates of each query, whatever weights order them."""
     around = neighbours(index)
     # asked each time, as what it costs is counted for each pipeline; what it finds is remembered
     by_vector = dict(zip(queries, index.by_vector(queries, pool, embedder), strict=True))
@@ -149,7 +149,7 @@ def _positions(index: Index, hits: Hits) -> Positions:
 
 
 def _listed(found: Positions, listed: Positions, scores: Array) -> tuple[Array, Array]:
-    """Scores and ranks of one side for all candidates, of which it lists some, best first."""
+    """Return scores and ranks of one side for all candidates, of which it lists some, best first."""
     scaled, ranks = np.zeros(len(found)), np.zeros(len(found))
     if len(listed):
         low, high = float(scores[-1]), float(scores[0])
@@ -164,7 +164,7 @@ def _at(scores: Array, positions: NDArray[np.int32]) -> Array:
 
 
 def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_]) -> list[Array]:
-    """The signals from ``shared_words`` to ``numbers``; of several keys of a chunk, the best counts for each."""
+    """Return the signals from ``shared_words`` to ``numbers``; of several keys of a chunk, the best counts for each."""
     count, keys = len(seen.terms), len(owner)
     holds = np.zeros((keys, count), dtype=np.bool_)
     holds[seen.text, seen.term] = True
@@ -184,12 +184,12 @@ def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_])
 
 
 def _shares(seen: Occurrences) -> Array:
-    """What each term has of the sum of all inverse document frequencies."""
+    """Return the share of each term in the sum of all inverse document frequencies."""
     return np.asarray(seen.idf / (seen.idf.sum() or 1.0))
 
 
 def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.bool_]:
-    """Which terms of a query are written as names, or hold digits.
+    """Return which terms of a query are written as names, or have digits.
 
     A name begins with a capital, unless it is the first word, or is all capitals.
     """
@@ -202,7 +202,7 @@ def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.boo
 
 
 def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
-    """By idf, the share of the terms that are in the title of each chunk, and in its headings."""
+    """Return the share by idf of the terms that are in the title of each chunk, and in its headings."""
     weights = list(zip(seen.terms, _shares(seen).tolist(), strict=True))
 
     def share(words: frozenset[str]) -> float:
@@ -215,7 +215,7 @@ def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
 
 @bounded_cache(1 << 12, key="a text and its language")
 def _distinct(text: str, language: str) -> frozenset[str]:
-    """The distinct terms of a title, or of headings."""
+    """Return the distinct terms of a title, or of headings."""
     return frozenset(terms(text, language))
 
 

@@ -163,7 +163,7 @@ def _ranks(
 def _in_context(
     scope: Scope, score: _Scores, own: _Scores, allowed: NDArray[np.bool_], budget: int, context: float
 ) -> NDArray[np.int64]:
-    """The best entries by ``mu * s(ancestor(c)) + (1 - mu) * s(c)``; by ``s(c)`` at the scope of chunks."""
+    """Return the best entries by ``mu * s(ancestor(c)) + (1 - mu) * s(c)``; by ``s(c)`` at the scope of chunks."""
     mu = 0.0 if scope.words is None else context
     among = np.flatnonzero((own.listed | score.listed[scope.units] if mu else own.listed) & allowed)
     values = mu * score.values[scope.units[among]] + (1 - mu) * own.values[among]

@@ -88,5 +88,5 @@ def sscc_pool(
 
 
 def _accept(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
-    """The beginning of each source's ranking that reaches its threshold: keep h iff h.score >= tau(h.scale)."""
+    """Return the beginning of each source's ranking that reaches its threshold: keep h iff h.score >= tau(h.scale)."""
     return [hits[: sum(hit.score >= taus.get(str(hit.scale), hit.score) for hit in hits)] for hits in sources]
