@@ -23,7 +23,7 @@ Place = tuple[str, str, str, str]
 
 
 def agreement(model: OfflineModel, question: str, reference: str, answer: str) -> float:
-    """Return the word overlap with the reference, less where numbers are missing or something is contradicted; in [0, 1].
+    """Return the word overlap with the reference, less for missing numbers and contradictions; in [0, 1].
 
     Overlap is SQuAD's token F1 (Rajpurkar et al. 2016) over stemmed content words and values of numbers, each weighted
     by its inverse document frequency, so that the words which tell answers apart count most; those of the question
