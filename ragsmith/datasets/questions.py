@@ -8,18 +8,70 @@ only retrieval is scored; without evidence only answers are.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.documents import Documents
-from ragsmith.datasets.evidence import EvidenceChecker, evidence_record
-from ragsmith.datasets.origin import origin_record, read_origin
-from ragsmith.text.files import FORBIDDEN, MIB, shown
-from ragsmith.text.jsonl import Record, key_problems, kind, read_json_lines, text_problems
-from ragsmith.types import UNSPECIFIED, Example
+from ragsmith.datasets.documents import Documents, read_documents
+from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, needs_place
+from ragsmith.datasets.locking import locked
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import FORBIDDEN, MIB, read_text, shown
+from ragsmith.text.jsonl import Record, key_problems, kind, parse_record, read_json_lines, text_problems
+from ragsmith.text.writing import write_file
+from ragsmith.types import DRAFTED, UNSPECIFIED, Example, Origin, Span
+
+REVIEWED = ("accepted", "mended")
+
+_TEXTS = ("by", "method", "model", "prompt", "reviewed", "reviewer")
+_PLACE = ("doc", "start", "end")
+
+
+def read_origin(value: object) -> tuple[Origin | None, list[str]]:
+    """Return the origin, or a sentence for each mistake in it."""
+    if not isinstance(value, dict):
+        return None, [f"'origin' must be an object, not {kind(value)}"]
+    problems = [
+        *key_problems(value, required=("by",), optional=(*_TEXTS[1:], "passage")),
+        *text_problems(value, _TEXTS),
+    ]
+    by, reviewed = value.get("by"), value.get("reviewed")
+    if isinstance(by, str) and by != DRAFTED:
+        problems.append(f"'by' must be {DRAFTED!r}, not {shown(by)}; leave 'origin' out where a person wrote it")
+    if isinstance(reviewed, str) and reviewed not in REVIEWED:
+        problems.append(f"'reviewed' must be 'accepted' or 'mended', not {shown(reviewed)}")
+    passage, wrong = _passage(value["passage"]) if "passage" in value else (None, [])
+    problems += wrong
+    if problems:
+        return None, [f"origin: {problem}" for problem in problems]
+    by, method, model, prompt, reviewed, reviewer = (str(value.get(key, "")) for key in _TEXTS)
+    return Origin(by, method, model, prompt, passage, reviewed, reviewer), []
+
+
+def origin_record(origin: Origin) -> dict[str, object]:
+    """Return the inverse of `read_origin`."""
+    record: dict[str, object] = {key: said for key in _TEXTS[:4] if (said := getattr(origin, key))}
+    if origin.passage is not None:
+        record["passage"] = {key: getattr(origin.passage, key) for key in _PLACE}
+    return record | {key: said for key in _TEXTS[4:] if (said := getattr(origin, key))}
+
+
+def _passage(value: object) -> tuple[Span | None, list[str]]:
+    """Read the passage a question was drafted from, unchecked, as the document may have changed."""
+    if not isinstance(value, dict):
+        return None, [f"'passage' must be an object with the keys {', '.join(_PLACE)}, not {kind(value)}"]
+    record: Record = value
+    doc, start, end = (record.get(key) for key in _PLACE)
+    problems = [*key_problems(record, required=_PLACE), *text_problems(record, ("doc",))]
+    if problems:
+        return None, [f"passage: {problem}" for problem in problems]
+    if type(start) is not int or type(end) is not int or not 0 <= start < end:
+        return None, [f"passage: 'start' and 'end' must be integers from 0 up, in order, not {shown([start, end])}"]
+    return Span(str(doc), start, end), []
+
 
 FILE = "questions.jsonl"
 MAX_BYTES = 256 * MIB
@@ -157,3 +209,53 @@ def _nothing_to_score(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
         if "evidence" not in line.record or line.record["evidence"] == []:
             wanted = "give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents have no answer"
             yield line.mistake(f"there is nothing to score it by; {wanted}")
+
+
+def write_offsets(folder: Path) -> int:
+    """Add ``doc``, ``start`` and ``end`` to evidence that is a ``text`` without offsets; return the number of pieces.
+
+    Other lines stay byte for byte, and so does evidence with a place, which means all of that place. The file is
+    replaced atomically.
+
+    Raises:
+        DatasetError: documents or questions have mistakes; it lists all of them.
+    """
+    with locked(folder):
+        documents, wrong_documents = read_documents(folder)
+        _, wrong_questions = read_questions(folder, documents)
+        if mistakes := (*wrong_documents, *wrong_questions):
+            raise DatasetError(mistakes)
+        lines, written = [], 0
+        checker = EvidenceChecker(documents)
+        for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
+            record = parse_record(line) if line.strip() else {}
+            if count := sum(map(_is_quotation, _entries(record))):
+                written += count
+                ending = "\r" if line.endswith("\r") else ""
+                lines.append(json.dumps(_with_offsets(record, checker, documents), ensure_ascii=False) + ending)
+            else:
+                lines.append(line)
+        if written:
+            write_file("\n".join(lines), folder / FILE)
+    return written
+
+
+def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
+    evidence: list[object] = []
+    for entry in _entries(record):
+        span = checker.span(entry)[0] if _is_quotation(entry) else None
+        document = documents[span.doc] if span else None
+        if span is None or document is None:
+            evidence.append(entry)
+        else:
+            evidence.append(evidence_record(span, document.text))
+    return {**record, "evidence": evidence}
+
+
+def _entries(record: Record) -> list[object]:
+    evidence = record.get("evidence")
+    return evidence if isinstance(evidence, list) else []
+
+
+def _is_quotation(entry: object) -> bool:
+    return isinstance(entry, dict) and "text" in entry and needs_place(entry)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.document_types import kind_of
 from ragsmith.datasets.documents import FOLDER, default_title, read_documents
-from ragsmith.datasets.importers.imported import DocumentNames, manifest_values
+from ragsmith.datasets.importers.registry import DocumentNames, manifest_values
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.writing import document_files, new_folder
 from ragsmith.datasets.writing import write_documents as write_files

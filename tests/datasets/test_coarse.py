@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.coarse import Coarseness, coarseness, dataset_warnings
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.summary import Coarseness, coarseness, dataset_warnings
 
 SENTENCE = "The keeper of the mill counts every sack before the gate is shut. "
 LONG = SENTENCE * 20  # 1,320 characters, more than a chunk of 900

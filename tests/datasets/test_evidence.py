@@ -17,8 +17,8 @@ from pdf_file import pdf
 
 from ragsmith.datasets.dataset import describe, load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.datasets.evidence import EvidenceChecker
-from ragsmith.datasets.offsets import write_offsets
 from ragsmith.datasets.places import stripped_span
+from ragsmith.datasets.questions import write_offsets
 from ragsmith.errors import DatasetError
 from ragsmith.types import Dataset, Document, Example, Modality, Origin, Span
 

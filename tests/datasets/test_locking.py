@@ -13,7 +13,7 @@ from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
 from ragsmith.datasets.anchoring.repair_dataset import repair_folder
 from ragsmith.datasets.ingest.ingest import ingest_folder
 from ragsmith.datasets.locking import locked
-from ragsmith.datasets.offsets import write_offsets
+from ragsmith.datasets.questions import write_offsets
 
 TEXT = "# Gate\n\nThe gate is shut at nine.\n"
 QUOTE = "The gate is shut at nine."

@@ -52,10 +52,10 @@ def validate(
     """Check a data set and list every mistake."""
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, count_reworded
     from ragsmith.datasets.bundled import bundled_path
-    from ragsmith.datasets.coarse import dataset_warnings
     from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.datasets.offsets import write_offsets
+    from ragsmith.datasets.questions import write_offsets
     from ragsmith.datasets.splits import leaks, split
+    from ragsmith.datasets.summary import dataset_warnings
 
     folder = bundled_path("datasets", dataset)
     try:

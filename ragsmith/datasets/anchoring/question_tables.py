@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ragsmith.datasets.ingest.readers.delimited import LONGEST_CELL
-from ragsmith.datasets.ingest.readers.packages import DAMAGED, opened
-from ragsmith.datasets.ingest.readers.workbook import filled_rows
+from ragsmith.datasets.ingest.readers.office import filled_rows
+from ragsmith.datasets.ingest.readers.part import DAMAGED, opened
 from ragsmith.errors import DatasetError, MissingExtra
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
 from ragsmith.text.jsonl import kind, parse_json, parse_record

@@ -3,16 +3,107 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from types import MappingProxyType
 
-from ragsmith.datasets.chunking.markdown import cut_markdown
-from ragsmith.datasets.chunking.pieces import ChunkSlice
+from ragsmith.datasets.chunking.pieces import (
+    ChunkSlice,
+    Extent,
+    TextSlice,
+    code,
+    grouped,
+    level,
+    lines,
+    majority,
+    prose,
+    visible_lines,
+    within,
+)
 from ragsmith.datasets.chunking.source import cut_source
-from ragsmith.datasets.chunking.tables import cut_table
+from ragsmith.datasets.document_types.tables import CELL_BORDER
 from ragsmith.errors import UsageError
+from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
 from ragsmith.types import Chunk, Document, Modality
+
+_MODALITY: Mapping[BlockType, Modality] = MappingProxyType(
+    {BlockType.CODE: Modality.CODE, BlockType.TABLE: Modality.TABLE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownSection:
+    """The blocks below a heading; ``headings`` is the path without the title of the document."""
+
+    headings: tuple[str, ...]
+    blocks: tuple[MarkdownBlock, ...]
+
+
+def cut_markdown(text: str, size: int) -> Iterator[ChunkSlice]:
+    """Yield the chunks of a Markdown text, without headings."""
+    for number, section in enumerate(sections(text)):
+        pieces = (
+            TextSlice(start, end, _MODALITY.get(block.kind, Modality.PROSE))
+            for block in section.blocks
+            for start, end in _extents(text, block, size)
+        )
+        for group in grouped(pieces, size):
+            yield ChunkSlice(group[0].start, group[-1].end, number, section.headings, majority(group))
+
+
+def sections(text: str) -> Iterator[MarkdownSection]:
+    """Yield the sections of a Markdown text that have content, in order."""
+    path: list[tuple[int, str]] = []
+    content: list[MarkdownBlock] = []
+    titled = False
+    for block in blocks(text):
+        if block.kind is not BlockType.HEADING:
+            content.append(block)
+            continue
+        if content:
+            yield MarkdownSection(tuple(heading for _, heading in path), tuple(content))
+            content = []
+        while path and path[-1][0] >= block.level:
+            path.pop()
+        if block.level == 1 and not titled:
+            titled = True  # every chunk has the title of the document
+        else:
+            path.append((block.level, block.heading))
+    if content:
+        yield MarkdownSection(tuple(heading for _, heading in path), tuple(content))
+
+
+def _extents(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
+    """Return a block whole if it fits, else split as suits its type."""
+    if block.end - block.start <= size:
+        return [(block.start, block.end)]
+    cut = {BlockType.PROSE: prose, BlockType.CODE: code}.get(block.kind, lines)
+    return cut(text, block.start, block.end, size)
+
+
+_CELL = re.compile(rf"\S.*?(?:{CELL_BORDER.rstrip()}(?=\s)|$)", re.DOTALL)
+
+
+def cut_table(text: str, size: int) -> Iterator[ChunkSlice]:
+    """Yield the chunks of a table, which has a row a line: ``column: value; column: value``."""
+    for group in grouped(_rows(text, size), size, apart=True):
+        yield ChunkSlice(group[0].start, group[-1].end, 0, (), Modality.TABLE)
+
+
+def _rows(text: str, size: int) -> Iterator[TextSlice]:
+    for at, end in visible_lines(text, 0, len(text)):
+        start = end - len(text[at:end].lstrip())
+        if end - start <= size:
+            yield TextSlice(start, end)
+        else:
+            parts = level(within(text, _cells(text, start, end), size), end, size)
+            yield from (TextSlice(*part, whole=False) for part in parts)
+
+
+def _cells(text: str, start: int, end: int) -> Iterator[Extent]:
+    return (match.span() for match in _CELL.finditer(text, start, end))
+
 
 DEFAULT_SIZE = 900
 

@@ -1,15 +1,83 @@
-"""Document types: their files, how these are converted to text, and the modality of the text.
+"""Document types by file suffix: how files are converted to text, and the modality of the text.
 
 Offsets of evidence and chunks refer to the converted text.
 """
 
-from ragsmith.datasets.document_types.document_types import (
-    KINDS,
-    MAX_BYTES,
-    DocumentKind,
-    Loaded,
-    kind_of,
-    kinds_in_words,
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from ragsmith.datasets.document_types.pdf import read_pdf
+from ragsmith.datasets.document_types.tables import rendered, separator
+from ragsmith.text.files import MIB, read_text
+from ragsmith.text.markdown import title
+from ragsmith.types import Modality
+
+MAX_BYTES = 16 * MIB
+
+SOURCE_SUFFIXES = (
+    *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".kts", ".scala", ".groovy"),
+    *(".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cs", ".fs", ".go", ".rs", ".zig", ".swift", ".m"),
+    *(".rb", ".php", ".lua", ".pl", ".pm", ".r", ".jl", ".hs", ".ml", ".ex", ".exs", ".erl", ".clj", ".dart"),
+    *(".sh", ".bash", ".zsh", ".ps1", ".sql", ".proto", ".graphql", ".tf", ".css", ".scss"),
+    *(".yaml", ".yml", ".toml", ".json", ".ini", ".cfg", ".conf", ".properties"),
 )
 
-__all__ = ["KINDS", "MAX_BYTES", "DocumentKind", "Loaded", "kind_of", "kinds_in_words"]
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The text of a file, its title if it has one, and the offsets of its pages if it has pages."""
+
+    text: str
+    title: str | None = None
+    pages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind:
+    """Files with one of ``suffixes``; ``read`` raises ``TextError``.
+
+    Identifiers of documents have no suffix if ``by_stem``; others do, such as ``pump.c`` and ``pump.h``.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    modality: Modality
+    read: Callable[[Path], Loaded]
+    by_stem: bool = False
+
+    def __str__(self) -> str:
+        some = ", ".join(self.suffixes[:2])
+        return f"{self.name} ({some}{', ...' if len(self.suffixes) > 2 else ''})"
+
+
+def _read_prose(path: Path) -> Loaded:
+    text = read_text(path, limit=MAX_BYTES)
+    return Loaded(text, title(text))
+
+
+def _read_table(path: Path) -> Loaded:
+    text = read_text(path, limit=MAX_BYTES)
+    return Loaded(rendered(text, separator(path)) if text.strip() else text)
+
+
+KINDS = (
+    DocumentKind("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
+    DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: Loaded(read_text(path, limit=MAX_BYTES))),
+    DocumentKind("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
+    DocumentKind("PDF", (".pdf",), Modality.PROSE, lambda path: Loaded(*read_pdf(path))),
+)
+
+
+def kind_of(file: str | PurePath) -> DocumentKind | None:
+    """Return the document type of a file by its suffix, ignoring case."""
+    suffix = PurePath(file).suffix.lower()
+    return next((kind for kind in KINDS if suffix in kind.suffixes), None)
+
+
+def kinds_in_words() -> str:
+    """Return ``text (.md, .txt), source code (.py, ...), ... or PDF (.pdf)``, for messages."""
+    *first, last = map(str, KINDS)
+    return f"{', '.join(first)} or {last}"

@@ -11,8 +11,7 @@ from pathlib import Path
 from ragsmith.datasets.anchoring.question_lists import recognise_columns
 from ragsmith.datasets.anchoring.question_tables import read_rows
 from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
-from ragsmith.datasets.importers.imported import Imported, read_files
-from ragsmith.datasets.importers.registry import IMPORTERS, Importer, importer
+from ragsmith.datasets.importers.registry import IMPORTERS, Imported, Importer, importer, read_files
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import Dataset
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
     document_with_title,
+    importer,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import stripped_span, whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.extensions import Package

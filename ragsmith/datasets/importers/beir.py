@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     MAX_LIST_BYTES,
     DocumentNames,
     EvidenceCollector,
     Imported,
     document_with_title,
+    importer,
     read_lines,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text

@@ -13,16 +13,16 @@ from pathlib import Path
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence, read_question_list
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
     document_with_title,
+    importer,
     numbered_ids,
     read_files,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import shown

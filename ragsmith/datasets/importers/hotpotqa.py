@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
     document_from_text,
+    importer,
     read_files,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import kind
 from ragsmith.types import Document, Example, Span

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import EvidenceCollector, Fields, Imported, read_files
-from ragsmith.datasets.importers.registry import importer
+from ragsmith.datasets.importers.registry import EvidenceCollector, Fields, Imported, importer, read_files
 from ragsmith.types import Document, Example, Span
 
 LAYOUT = "RAGSmith's"

@@ -1,27 +1,221 @@
-"""Registration of importers for ``ragsmith dataset import``.
-
-```python
-@importer("cards", keys=[{"front", "back"}], licence="CC0")
-def import_cards(source: Path, *, deck: str = "all") -> Imported:
-    \"\"\"Flash cards in JSON.\"\"\"
-```
-
-It takes the published folder or file and returns an `Imported`. An importer whose evidence are texts may take
-``documents``, a `Dataset` to locate these texts in, as second argument.
-"""
+"""Shared by importers: their result, and strict reading of JSON in published layouts."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from ragsmith.datasets.importers.imported import Imported
-from ragsmith.errors import UsageError
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.extensions import Extension, Package, Registry
-from ragsmith.types import Dataset
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, read_text
+from ragsmith.text.jsonl import kind, parse_json, parse_record
+from ragsmith.text.markdown import title
+from ragsmith.types import Dataset, Document, Example
+
+MAX_BYTES = 64 * MIB
+MAX_LIST_BYTES = 1024 * MIB
+LONGEST_NAME = 64
+"""Most characters of the name of a data set."""
+LONGEST_ID = 60
+"""Most characters of a document identifier, without a number that makes it unique."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A data set read from a published layout, and how much of its evidence was located in the documents.
+
+    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts those located
+    by how they were.
+    """
+
+    dataset: Dataset
+    located: int
+    total: int
+    notes: tuple[str, ...] = ()
+    hows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class EvidenceCollector:
+    """Collects questions and counts their located evidence."""
+
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    hows: Counter[str] = field(default_factory=Counter)
+    total: int = 0
+
+    def add(self, example: Example, pieces: int, lost: Sequence[str], how: str = "exact") -> None:
+        """Add a question with this number of ``pieces`` of evidence, unless none was located.
+
+        ``lost`` has a sentence for each piece not located, ``how`` says how the others were.
+        """
+        self.total += pieces
+        self.hows[how] += pieces - len(lost)
+        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
+        self.add_example(example)
+
+    def count_piece(self, id_: str, how: str | None, problem: str = "") -> None:
+        """Count a piece of evidence as located ``how``, or as not located because of a ``problem``."""
+        self.total += 1
+        if how is not None:
+            self.hows[how] += 1
+        else:
+            self.notes.append(f"{id_}: {problem}")
+
+    def add_example(self, example: Example) -> None:
+        """Add a question, unless it has no evidence."""
+        if example.evidence:
+            self.examples.append(example)
+        else:
+            self.notes.append(f"{example.id}: left out, because none of its evidence was found")
+
+    def to_imported(self, source: Path, documents: Sequence[Document], description: str) -> Imported:
+        """Return the data set of the questions and ``documents``, named after ``source``."""
+        described = manifest_values(source, description=description, licence="not stated")
+        dataset = make_dataset(described, documents, self.examples)
+        return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
+
+
+def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
+    """Apply ``read`` to the JSON in ``source``, or in every ``*.json`` file of the folder ``source``.
+
+    Raises:
+        DatasetError: there is no file, or files are not JSON or not accepted by ``read``; it lists all mistakes.
+    """
+    paths = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
+    if not paths:
+        raise DatasetError([f"{source}: has no *.json files; give the folder or the file that was published"])
+    found: list[T] = []
+    mistakes: list[str] = []
+    for path in paths:
+        try:
+            found.append(read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))))
+        except TextError as error:
+            mistakes.append(error.at(path.name if source.is_dir() else path))
+    if mistakes:
+        raise DatasetError(mistakes)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A JSON object of a file in a published ``layout``; messages begin with ``where`` it is in the file."""
+
+    record: Mapping[str, object]
+    where: str
+    layout: str
+
+    @classmethod
+    def from_value(cls, value: object, where: str, layout: str) -> Fields:
+        """Wrap a JSON object; raises ``TextError`` for other values."""
+        if not isinstance(value, dict):
+            raise TextError(f"{where}: {kind(value)} stands here instead of an object; give a file in {layout} layout")
+        return cls(value, where, layout)
+
+    def get(self, key: str, type_: type[T]) -> T:
+        """Return the value of ``key``; raises ``TextError`` if it is not a ``type_``."""
+        value = self.record.get(key)
+        if not isinstance(value, type_) or isinstance(value, bool):
+            found = "is missing" if key not in self.record else f"is {kind(value)}, not {kind(type_())}"
+            raise self.error(f"{key!r} {found}")
+        return value
+
+    def text(self, key: str) -> str:
+        """Return a stripped text that is not blank; raises ``TextError``."""
+        value = self.get(key, str).strip()
+        if not value:
+            raise self.error(f"{key!r} is blank")
+        return self.printable(value, key)
+
+    def objects(self, key: str) -> Iterator[Fields]:
+        """Yield the objects in the list under ``key``, with their number as in ``page 3, question 2``."""
+        for number, item in enumerate(self.get(key, list), start=1):
+            yield Fields.from_value(item, f"{self.where}, {key.removesuffix('s')} {number}", self.layout)
+
+    def printable(self, value: str, key: str) -> str:
+        """Return ``value``; raises ``TextError`` if it has control characters."""
+        if found := FORBIDDEN.search(value):
+            raise self.error(f"{key!r} has a {control(found.group())}")
+        return value
+
+    def error(self, problem: str) -> TextError:
+        """Return the error for a problem with this object."""
+        return TextError(f"{self.where}: {problem}; give a file in {self.layout} layout")
+
+
+def read_lines(path: Path, layout: str) -> Iterator[Fields]:
+    """Yield the objects of a JSONL file. Raises ``DatasetError``."""
+    try:
+        lines = read_text(path, limit=MAX_LIST_BYTES, links=True).split("\n")
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield Fields(parse_record(line), f"{path.name}:{number}", layout)
+            except TextError as error:
+                raise DatasetError([f"{path.name}:{number}: {error.reason}"]) from None
+
+
+class DocumentNames:
+    """Makes identifiers that are safe file names and unique on case-insensitive file systems."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def name(self, wanted: str, suffix: str = "") -> str:
+        """Return ``wanted`` as an identifier with ``suffix``, with a number between them if it exists already."""
+        safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
+        candidates = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in range(1, len(self._taken) + 2))
+        found = next(name for name in candidates if name.casefold() not in self._taken)
+        self._taken.add(found.casefold())
+        return found
+
+
+def document_from_text(id_: str, text: str) -> Document:
+    """Return a document titled by its heading, else by its identifier."""
+    return Document(id_, title(text) or id_, text)
+
+
+def document_with_title(id_: str, title: str, text: str) -> Document:
+    """Return a document of ``text`` below its title, as a heading unless the title is longer than half the text."""
+    if title and 2 * len(title) > len(text):
+        return document_from_text(id_, f"{title}\n\n{text}\n" if text else f"{title}\n")
+    return document_from_text(id_, f"# {title}\n\n{text}\n" if title else f"{text}\n")
+
+
+def numbered_ids(prefix: str, count: int) -> list[str]:
+    """Return ``count`` identifiers of equal length, such as ``q001``."""
+    width = max(3, len(str(count)))
+    return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
+
+
+def manifest_values(source: Path, *, description: str, licence: str) -> dict[str, str]:
+    """Return the values of ``dataset.yaml`` for a data set imported from ``source`` and named after it."""
+    stem = source.resolve().stem if source.is_file() else source.resolve().name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:LONGEST_NAME] or "imported"
+    shown_name = name.replace("_", " ")
+    return {"name": name, "title": shown_name, "description": description, "licence": licence}
+
+
+def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:
+    """Raise ``DatasetError`` when there are no ``ids`` of questions, or repeated ones."""
+    counts = Counter(ids)
+    if not counts:
+        raise DatasetError([f"{source}: has no questions; give a file in {layout} layout"])
+    if repeated := {id_: n for id_, n in counts.items() if n > 1}:
+        mistakes = [f"the question {id_!r} occurs {n} times; give each file once" for id_, n in repeated.items()]
+        raise DatasetError(mistakes)
+
 
 F = TypeVar("F", bound=Callable[..., Imported])
 

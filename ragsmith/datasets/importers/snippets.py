@@ -14,16 +14,16 @@ from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.anchoring.question_tables import read_rows
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
     Fields,
     Imported,
     document_from_text,
+    importer,
     numbered_ids,
     read_files,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_json

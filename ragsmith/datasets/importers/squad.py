@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
     Fields,
     Imported,
     check_ids,
     document_with_title,
+    importer,
     numbered_ids,
     read_files,
     read_lines,
 )
-from ragsmith.datasets.importers.registry import importer
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span

@@ -17,7 +17,6 @@ from ragsmith.datasets import sources as rows_of
 from ragsmith.datasets.document_types import MAX_BYTES, kind_of
 from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
-from ragsmith.datasets.ingest.evidence_references import EvidenceReferences
 from ragsmith.datasets.ingest.naming import (
     changed_manifest,
     document_file_name,
@@ -29,7 +28,7 @@ from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
-from ragsmith.datasets.ingest.writing import FolderChanges, folder_changes
+from ragsmith.datasets.ingest.writing import EvidenceReferences, FolderChanges, folder_changes
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest

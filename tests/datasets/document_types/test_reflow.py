@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.document_types.reflow import clean, paragraphs
+from ragsmith.datasets.document_types.pdf import clean, paragraphs
 
 WRAPPED = "The first line of this page is long\nand so is the second one of them and\n"
 

@@ -11,15 +11,14 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognise_format
-from ragsmith.datasets.importers.imported import Imported
-from ragsmith.datasets.importers.registry import Importer
+from ragsmith.datasets.importers.registry import Imported, Importer
 from ragsmith.errors import DatasetError, UsageError
 
 SAMPLES = Path(__file__).with_name("samples")
 OWN = '''
 from pathlib import Path
 
-from ragsmith.datasets.importers.imported import (
+from ragsmith.datasets.importers.registry import (
     EvidenceCollector,
     Fields,
     Imported,

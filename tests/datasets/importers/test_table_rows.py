@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.importers.table_rows import Cells, SoughtValue, rows
+from ragsmith.datasets.importers.tatqa import Cells, SoughtValue, rows
 
 SALES: Cells = (
     ("", "2019", "2018", "2017"),

@@ -134,7 +134,7 @@ def test_a_file_whose_reader_is_not_installed_says_what_to_type(tmp_path: Path) 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     package("mammoth")
-    monkeypatch.setattr("ragsmith.datasets.ingest.readers.packages.MAX_UNPACKED", 1000)
+    monkeypatch.setattr("ragsmith.datasets.ingest.readers.part.MAX_UNPACKED", 1000)
     bomb = zipped({"word/document.xml": b" " * 2000})
     with pytest.raises(TextError, match="unpacks to more than the limit of 1000 bytes"):
         reader_of(bomb, "a.docx").read(bomb, "a.docx")
@@ -229,12 +229,12 @@ def workbook(**cells: str) -> bytes:
 
 def test_cells_that_have_a_format_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     package("openpyxl")
-    monkeypatch.setattr("ragsmith.datasets.ingest.readers.workbook.MAX_CELLS", 4)
+    monkeypatch.setattr("ragsmith.datasets.ingest.readers.office.MAX_CELLS", 4)
     cells = {"A1": "part", "B1": "crowns", "A9": "seal", "B9": "3"}
     assert only("XLSX", workbook(**cells, XFD9="")).text == "part,crowns\nseal,3\n"
     with pytest.raises(TextError, match="has more than 4 cells in the sheet 'Sheet'; split it"):
         READERS["XLSX"].read(workbook(**cells, C1="colour"), "x")
-    monkeypatch.setattr("ragsmith.datasets.ingest.readers.workbook.MAX_ROWS", 8)
+    monkeypatch.setattr("ragsmith.datasets.ingest.readers.office.MAX_ROWS", 8)
     with pytest.raises(TextError, match="has more than 8 rows in the sheet 'Sheet'; split it"):
         READERS["XLSX"].read(workbook(**cells), "x")
 

@@ -7,7 +7,7 @@ import zipfile
 from io import BytesIO
 from pathlib import PurePosixPath
 
-from ragsmith.datasets.document_types.document_types import SOURCE_SUFFIXES
+from ragsmith.datasets.document_types import SOURCE_SUFFIXES
 from ragsmith.datasets.ingest.readers.part import READERS, Reader
 from ragsmith.text.files import TextError
 

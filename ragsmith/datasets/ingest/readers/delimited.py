@@ -1,16 +1,78 @@
-"""CSV and TSV with any separator, as CSV with unique column names."""
+"""CSV and TSV with any separator, and records in JSON, as CSV with unique column names.
+
+Records with long texts become sections; other JSON is code.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragsmith.datasets.document_types.tables import rendered
 from ragsmith.datasets.ingest.decoding import decode_text
-from ragsmith.datasets.ingest.readers.grid import table
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
-from ragsmith.text.files import TextError
+from ragsmith.text.files import FORBIDDEN, TextError
+from ragsmith.text.jsonl import parse_json, parse_record
+
+Row = Sequence[str]
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """Return rows as a Markdown table with the first row as header."""
+    width = max(map(len, rows), default=0)
+    lines = [f"| {' | '.join(_cell(cell) for cell in [*row, *[''] * (width - len(row))])} |" for row in rows]
+    return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) if lines else ""
+
+
+def table(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
+    """Return rows as CSV whose first row names every column once, and notes on what had to be named.
+
+    Empty rows, and columns that are empty all the way, are left out. None where nothing but a header is left.
+    """
+    cleaned = [[" ".join(FORBIDDEN.sub("", cell).split()) for cell in row] for row in rows]
+    filled = [row for row in cleaned if any(row)]
+    width = max(map(len, filled), default=0)
+    padded = [[*row, *[""] * (width - len(row))] for row in filled]
+    kept = [at for at in range(width) if any(row[at] for row in padded)]
+    padded = [[row[at] for at in kept] for row in padded]
+    if len(padded) < 2:
+        return None
+    header, notes = _header(padded[0])
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(padded[1:])
+    return file.getvalue(), notes
+
+
+def _header(row: Row) -> tuple[list[str], tuple[str, ...]]:
+    """Return unique column names: ``column 3`` if missing, ``price 2`` for a second ``price``."""
+    names: list[str] = []
+    for at, cell in enumerate(row, start=1):
+        name = wanted = cell.lstrip(":").strip() or f"column {at}"
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{wanted} {number}"
+        names.append(name)
+    if len(names) == 1 and any(mark in names[0] for mark in ",;\t"):
+        names[0] = names[0].translate(dict.fromkeys(map(ord, ",;\t"), " "))
+    changed = [
+        f"column {at} is called {name!r}"
+        for at, (name, cell) in enumerate(zip(names, row, strict=True), 1)
+        if name != cell
+    ]
+    return names, tuple(changed[:3]) + (
+        (f"and {len(changed) - 3} more columns were named",) if len(changed) > 3 else ()
+    )
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
 
 SEPARATORS = ",;\t|"
 SAMPLE = 50
@@ -63,3 +125,87 @@ def _separator(text: str) -> str:
         return agreeing, width
 
     return max(SEPARATORS, key=score)
+
+
+LONG = 400
+"""Most characters of a cell; longer values and those of several lines are texts."""
+
+LONGEST_LINE = 2_000
+"""JSON with a longer line is reformatted for readability."""
+
+TITLES = ("title", "name", "heading", "subject", "question", "id")
+
+
+@reader("JSON", suffixes=(".json",))
+def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Records in JSON: a section each."""
+    text, notes = decode_text(data)
+    try:
+        value = parse_json(text)
+    except TextError as error:
+        return (FilePart(text, ".json", notes=(*notes, f"is kept as it is: {error}")),)
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(record, dict) for record in value):
+        return _records(value, notes)
+    if max(map(len, text.split("\n")), default=0) > LONGEST_LINE:
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        notes = (*notes, "was written on one line, and is indented now")
+    return (FilePart(text, ".json", notes=notes),)
+
+
+@reader("JSON Lines", suffixes=(".jsonl", ".ndjson"))
+def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Records in JSON Lines: a section each."""
+    text, notes = decode_text(data)
+    records: list[Mapping[str, object]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            records.extend([parse_record(line)] if line.strip() else [])
+        except TextError as error:
+            raise TextError(error.reason, number) from None
+    return _records(records, notes)
+
+
+def _records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) -> tuple[FilePart, ...]:
+    flat = [dict(_flattened(record)) for record in records]
+    if any(_is_long(value) for record in flat for value in record.values()):
+        return (FilePart("\n".join(_section(record, n) for n, record in enumerate(flat, start=1)), notes=notes),)
+    columns = list(dict.fromkeys(key for record in flat for key in record))
+    made = table([columns, *([record.get(column, "") for column in columns] for record in flat)])
+    if made is None:
+        raise TextError("has no records with a value in them; remove the file")
+    return (FilePart(made[0], ".csv", notes=(*notes, *made[1])),)
+
+
+def _section(record: Mapping[str, str], number: int) -> str:
+    """Return a record as a section: a heading, a line for each short value, a paragraph for each long one."""
+    named = next((key for key in TITLES if record.get(key) and not _is_long(record[key])), None)
+    short = [f"{key}: {value}" for key, value in record.items() if value and key != named and not _is_long(value)]
+    long = [value.strip() for value in record.values() if _is_long(value)]
+    head = f"## {record[named]}" if named else f"## Record {number}"
+    return "\n\n".join(block for block in (head, "\n".join(short), *long) if block) + "\n"
+
+
+def _flattened(record: Mapping[str, object], above: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in record.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{name}.")
+        elif isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
+            yield name, ", ".join(map(_written, value))
+        else:
+            yield name, _written(value)
+
+
+def _written(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_long(value: str) -> bool:
+    return len(value) > LONG or "\n" in value.strip()

@@ -1,13 +1,17 @@
-"""Markdown, plain text and source code: unchanged except encoding and line ends."""
+"""Markdown, plain text and source code as they are, notebooks as Markdown, and PDF as text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from ragsmith.datasets.document_types.document_types import SOURCE_SUFFIXES
+from ragsmith.datasets.document_types import SOURCE_SUFFIXES
+from ragsmith.datasets.document_types.pdf import parse_pdf
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
+from ragsmith.text.files import FORBIDDEN, TextError
+from ragsmith.text.jsonl import parse_json
 
 _FRONT_MATTER = re.compile(r"---\n(.*?\n)---\n", re.DOTALL)
 _FRONT_TITLE = re.compile(r"""^title: *(["']?)(?P<title>.+?)\1 *$""", re.MULTILINE)
@@ -43,3 +47,64 @@ def _title(text: str) -> str | None:
             return found["title"]
     underlined = _UNDERLINED.search(text)
     return underlined["title"].strip() if underlined else None
+
+
+@reader("PDF", binary=True, needs=("pypdf",))
+def read_portable(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """PDF as text, with its pages."""
+    text, title, pages = parse_pdf(data)
+    return (FilePart(text, title=title, pages=pages),)
+
+
+LONGEST_OUTPUT = 2_000
+"""Most characters of a cell's output; the rest of long tables and logs is dropped."""
+
+_FENCE = re.compile("`{3,}")
+
+
+@reader("notebook", suffixes=(".ipynb",))
+def read_notebook(data: bytes, name: str) -> tuple[FilePart, ...]:
+    """Jupyter notebooks: text, code and short outputs."""
+    text, notes = decode_text(data)
+    notebook = parse_json(text)
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(notebook, dict) or not isinstance(cells, list):
+        raise TextError("is not a notebook of version 4; save it again with a newer Jupyter")
+    language = _language(notebook.get("metadata"))
+    blocks = [block for cell in cells if isinstance(cell, dict) for block in _blocks(cell, language) if block.strip()]
+    return (FilePart("\n\n".join(blocks) + "\n" if blocks else "", notes=notes),)
+
+
+def _blocks(cell: Mapping[str, object], language: str) -> Iterator[str]:
+    source = FORBIDDEN.sub("", _joined(cell.get("source"))).strip("\n")
+    if cell.get("cell_type") != "code":
+        yield source
+        return
+    if source.strip():
+        yield _fenced(source, language)
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
+        shown = FORBIDDEN.sub("", _shown(output)).strip("\n") if isinstance(output, dict) else ""
+        if shown.strip():
+            cut = shown if len(shown) <= LONGEST_OUTPUT else f"{shown[:LONGEST_OUTPUT]}..."
+            yield _fenced(cut, "text")
+
+
+def _shown(output: Mapping[str, object]) -> str:
+    data = output.get("data")
+    return _joined(output.get("text") or (data.get("text/plain") if isinstance(data, dict) else ""))
+
+
+def _joined(source: object) -> str:
+    return "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+
+
+def _fenced(text: str, language: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _language(metadata: object) -> str:
+    about = metadata.get("language_info") if isinstance(metadata, dict) else None
+    name = about.get("name") if isinstance(about, dict) else None
+    return name if isinstance(name, str) and name.isalnum() else "python"

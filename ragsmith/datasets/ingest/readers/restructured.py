@@ -8,8 +8,7 @@ from typing import Any
 
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers import markup
-from ragsmith.datasets.ingest.readers.packages import DAMAGED
-from ragsmith.datasets.ingest.readers.part import FilePart, reader
+from ragsmith.datasets.ingest.readers.part import DAMAGED, FilePart, reader
 from ragsmith.text.files import TextError
 
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:\|[^|\n]+\| )?([A-Za-z][\w:.+-]*)::", re.MULTILINE)
