@@ -30,7 +30,7 @@ SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trac
 
 CLOSURES = {
     "datasets.chunking.chunking:chunk_documents": {
-        *(f"datasets.chunking.{name}" for name in ("definitions", "markdown", "names", "pieces", "source", "tables")),
+        *(f"datasets.chunking.{name}" for name in ("definitions", "pieces", "source")),
         "datasets.document_types.tables",
         "text.markdown",
         *WORDS,

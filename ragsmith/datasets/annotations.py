@@ -9,7 +9,7 @@ They serve to analyse a data set and to evaluate judges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,24 +103,12 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _problems(row: Mapping[str, object]) -> Iterator[str]:
-    """Yield the mistakes in a line."""
-    required = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
-    yield from key_problems(row, required=required, optional=("wordings", "group", *READINGS))
-    for name in (*(one for one in required if one != "traits"), "group"):
-        value = row.get(name, "-")
-        if not isinstance(value, str) or not value.strip():
-            yield f"{name!r} is no text: write some"
-    for name in ("traits", "wordings"):
-        if not _texts(row.get(name, [])):
-            yield f"{name!r} is no list of texts: write [...]"
-        elif name == "traits" and (strange := [one for one in _listed(row, name) if one not in TRAITS]):
-            yield f"there is no trait {strange[0]!r}: known are {', '.join(TRAITS)}"
-    if "wrong_kind" in row and row["wrong_kind"] not in WRONG_KINDS:
-        yield f"there is no wrong_kind {row['wrong_kind']!r}: known are {', '.join(WRONG_KINDS)}"
-    for name in READINGS:
-        if name in row and not _is_reading(row[name]):
-            yield f'{name!r} is not {{"from_spans": true or false, "without_documents": true or false}}'
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def _is_reading(value: object) -> bool:
@@ -131,8 +119,28 @@ def _is_reading(value: object) -> bool:
     )
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and one.strip() for one in value)
+_REQUIRED = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
+_TEXT, _TEXTS = (_is_text, "is no text: write some"), (_is_texts, "is no list of texts: write [...]")
+_READING = (_is_reading, 'is not {"from_spans": true or false, "without_documents": true or false}')
+_FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    **dict.fromkeys(("id", "cluster", "paraphrase", "wrong", "wrong_kind", "group"), _TEXT),
+    **dict.fromkeys(("traits", "wordings"), _TEXTS),
+    **dict.fromkeys(
+        READINGS, (_is_reading, 'is not {"from_spans": true or false, "without_documents": true or false}')
+    ),
+}
+"""The form of each value and what is said of another."""
+
+
+def _problems(row: Mapping[str, object]) -> Iterator[str]:
+    """Yield the mistakes in a line."""
+    yield from key_problems(row, required=_REQUIRED, optional=("wordings", "group", *READINGS))
+    wrong = {name for name, (is_form, _) in _FORMS.items() if name in row and not is_form(row[name])}
+    yield from (f"{name!r} {said}" for name, (_, said) in _FORMS.items() if name in wrong)
+    traits = [] if "traits" in wrong else _listed(row, "traits")
+    for noun, listed, known in (("trait", traits, TRAITS), ("wrong_kind", [row.get("wrong_kind")], WRONG_KINDS)):
+        if strange := [one for one in listed if one is not None and one not in known]:
+            yield f"there is no {noun} {strange[0]!r}: known are {', '.join(known)}"
 
 
 def _listed(row: Mapping[str, object], name: str) -> Sequence[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.dataset import describe, load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.types import Dataset, Document, Example, Modality, Span
+from ragsmith.types import Document, Example, Modality, Span
 
 
 def test_reads_documents_and_questions_as_they_are(tmp_path: Path) -> None:
@@ -108,13 +107,6 @@ def test_identical_documents_are_merged(tmp_path: Path) -> None:
     assert dataset.examples[0].evidence == (Span("alpha", 42, 57),)
 
 
-def test_written_data_sets_read_back_equal(tmp_path: Path) -> None:
-    dataset = load_dataset(small_dataset(tmp_path / "small"))
-    write_dataset(dataset, tmp_path / "deep" / "copy")
-    assert load_dataset(tmp_path / "deep" / "copy") == dataset
-    assert (tmp_path / "deep" / "copy" / "documents" / "beta.md").read_bytes() == BETA.encode()
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     title=st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=20).filter(str.strip),
@@ -188,10 +180,3 @@ def test_describe_counts_a_worked_example() -> None:
         **{"search": 3, "test": 0, "unused": 0, "leaks": {"near": 0, "shared": 0}},
     }
     json.dumps(described, allow_nan=False)
-
-
-def test_the_name_is_not_content(tmp_path: Path) -> None:
-    dataset = load_dataset(small_dataset(tmp_path / "small"))
-    parts = (dataset.documents, dataset.examples)
-    assert make_dataset({"name": "x"}, *parts).digest == dataset.digest
-    assert isinstance(replace(dataset, name="x"), Dataset)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,53 +70,38 @@ def wrong(folder: Path) -> list[str]:
     return [said for said in tool.mistakes(domain) if said.partition(": ")[0] not in figures]
 
 
-def in_both_parts(rows: Rows, notes: Rows) -> None:
-    rows[0]["split"] = "test"
-
-
-def in_another_cluster(rows: Rows, notes: Rows) -> None:
-    notes[0]["cluster"] = "land"
-
-
-def of_no_cluster(rows: Rows, notes: Rows) -> None:
-    notes[0]["cluster"] = "air"
-
-
-def not_across(rows: Rows, notes: Rows) -> None:
-    notes[0]["traits"] = ["across_documents"]
-
-
-def not_unanswerable(rows: Rows, notes: Rows) -> None:
-    notes[0]["traits"] = ["unanswerable"]
-
-
-def same_answers(rows: Rows, notes: Rows) -> None:
-    notes[0]["wrong"] = rows[0]["answer"].upper()
-
-
-def same_wordings(rows: Rows, notes: Rows) -> None:
-    notes[0]["wordings"] = [rows[0]["question"], "When does the boat sail?"]
-
-
-def unknown_question(rows: Rows, notes: Rows) -> None:
-    notes[0]["id"] = "nobody-1"
-
-
-DAMAGES: list[tuple[Callable[[Rows, Rows], None], list[str]]] = [
-    (in_both_parts, ["cluster sea: its questions are in several parts"]),
+DAMAGES: list[tuple[str, str, object, list[str]]] = [
+    ("question", "split", "test", ["cluster sea: its questions are in several parts"]),
     (
-        in_another_cluster,
+        "annotation",
+        "cluster",
+        "land",
         [
             "cluster land: its questions are in several parts",
             "ferry-1: its evidence lies in ferry, which is not in the cluster land",
         ],
     ),
-    (of_no_cluster, ["ferry-1: there is no cluster air"]),
-    (not_across, ["ferry-1: is not across documents, and its traits say otherwise"]),
-    (not_unanswerable, ["ferry-1: is not unanswerable, and its traits say otherwise"]),
-    (same_answers, ["ferry-1: answer, paraphrase and wrong answer are not three different texts"]),
-    (same_wordings, ["ferry-1: its other wordings are not two or three that differ"]),
-    (unknown_question, ["ferry-1: is in questions.jsonl alone", "nobody-1: is in annotations.jsonl alone"]),
+    ("annotation", "cluster", "air", ["ferry-1: there is no cluster air"]),
+    (
+        "annotation",
+        "traits",
+        ["across_documents"],
+        ["ferry-1: is not across documents, and its traits say otherwise"],
+    ),
+    ("annotation", "traits", ["unanswerable"], ["ferry-1: is not unanswerable, and its traits say otherwise"]),
+    (
+        "annotation",
+        "wrong",
+        "IT IS THIS: A",
+        ["ferry-1: answer, paraphrase and wrong answer are not three different texts"],
+    ),
+    ("annotation", "wordings", ["When?", "When?"], ["ferry-1: its other wordings are not two or three that differ"]),
+    (
+        "annotation",
+        "id",
+        "nobody-1",
+        ["ferry-1: is in questions.jsonl alone", "nobody-1: is in annotations.jsonl alone"],
+    ),
 ]
 
 
@@ -125,10 +109,11 @@ def test_a_sound_one_has_no_mistake(folder: Path) -> None:
     assert wrong(folder) == []
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
-def test_a_mistake_is_named_and_no_other(folder: Path, damage: Callable[[Rows, Rows], None], said: list[str]) -> None:
+@pytest.mark.parametrize(("where", "key", "value", "said"), DAMAGES)
+def test_a_mistake_is_named_and_no_other(folder: Path, where: str, key: str, value: object, said: list[str]) -> None:
     rows, notes = read(folder)
-    damage(rows, notes)
+    notes[0]["paraphrase"] = "It is this: A"
+    (rows if where == "question" else notes)[0][key] = value
     write(folder, rows, notes)
     assert wrong(folder) == said
 

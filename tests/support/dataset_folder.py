@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ragsmith.datasets.dataset import load_dataset
+
 ALPHA = "# Alpha\n\nThe alpha rule holds since 1990. It ends in May.\n"
 BETA = "Beta has no heading.\r\nIts second line, caf\u00e9.\n"
 
@@ -46,3 +48,10 @@ def small_dataset(folder: Path) -> Path:
     both = [evidence("beta", BETA, "Its second line"), evidence("alpha", ALPHA, "It ends in May.")]
     questions(folder, record(1), record(2, type="multi", evidence=both), record(3, answer="May."))
     return folder
+
+
+def spans_of(folder: Path) -> dict[str, list[str]]:
+    """Return the texts of the evidence of each question in a data set's folder."""
+    data = load_dataset(folder)
+    texts = {document.id: document.text for document in data.documents}
+    return {e.id: [texts[span.doc][span.start : span.end] for span in e.evidence] for e in data.examples}

@@ -22,7 +22,6 @@ from ragsmith.datasets.importers.registry import (
     importer,
 )
 from ragsmith.datasets.places import stripped_span, whole_document_span
-from ragsmith.errors import DatasetError
 from ragsmith.extensions import Package
 from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
@@ -45,24 +44,21 @@ def import_autorag(source: Path) -> Imported:
     ``DatasetError`` when a file is not in this layout.
     """
     folder = source if source.is_dir() else source.parent
-    try:
-        passages = [Fields(row, f"{CORPUS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / CORPUS), start=1)]
-        questions = [Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / QUESTIONS), 1)]
-        check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
-        documents, places = _documents(passages)
-        gold = EvidenceCollector()
-        either = 0
-        for row in questions:
-            groups = _groups(row)
-            either += any(len(group) > 1 for group in groups)
-            ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
-            spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
-            example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
-            for id_ in ids:
-                gold.count_piece(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
-            gold.add_example(example)
-    except TextError as error:
-        raise DatasetError([str(error)]) from None
+    passages = [Fields(row, f"{CORPUS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / CORPUS), start=1)]
+    questions = [Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / QUESTIONS), 1)]
+    check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
+    documents, places = _documents(passages)
+    gold = EvidenceCollector()
+    either = 0
+    for row in questions:
+        groups = _groups(row)
+        either += any(len(group) > 1 for group in groups)
+        ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
+        spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
+        example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
+        for id_ in ids:
+            gold.count_piece(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
+        gold.add_example(example)
     if either:
         gold.notes.append(f"{either} questions need one of several passages: all of these are their evidence")
     if any(e.answer for e in gold.examples) and not all(e.answer for e in gold.examples):

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from ragsmith.datasets.importers.registry import (
-    MAX_LIST_BYTES,
     DocumentNames,
     EvidenceCollector,
     Imported,
     document_with_title,
     importer,
+    read_large,
     read_lines,
 )
 from ragsmith.datasets.places import whole_document_span
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError, read_text
 from ragsmith.types import UNSPECIFIED, Document, Example
 
 LAYOUT = "BEIR's"
@@ -34,13 +32,8 @@ SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search"
 """Splits of judgements by the stem of their file."""
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceJudgement:
-    """A relevant document of a query, by published identifiers, and the split."""
-
-    query: str
-    document: str
-    part: str | None
+Judgement = tuple[str, str, str | None]
+"""A query and a relevant document, by published identifiers, and the split."""
 
 
 def qrels_files(folder: Path) -> list[Path]:
@@ -77,18 +70,18 @@ def import_beir(source: Path) -> Imported:
             name = names.name(id_)
             documents[id_] = document_with_title(name, title, text)
     judged = [each for path in files for each in _judged(path)]
-    parts = {each.part for each in judged}
-    relevant: dict[str, list[RelevanceJudgement]] = defaultdict(list)
-    for each in judged:
-        relevant[each.query].append(each)
+    has_parts = {part for _, _, part in judged} == {"search", "test"}
+    relevant: dict[str, dict[str, str | None]] = defaultdict(dict)
+    for query, document, part in judged:
+        relevant[query][document] = part
     gold = EvidenceCollector()
     for fields in read_lines(source / QUERIES, LAYOUT):
         id_, question = fields.text("_id"), fields.text("text")
-        pieces = list({each.document: each for each in relevant.get(id_, ())}.values())
-        spans = tuple(whole_document_span(documents[each.document]) for each in pieces if each.document in documents)
-        lost = [f"there is no document {each.document!r}" for each in pieces if each.document not in documents]
-        part = pieces[0].part if pieces and parts == {"search", "test"} else None
-        gold.add(Example(id_, question, "", UNSPECIFIED, spans, part), len(pieces), lost, how="whole documents")
+        parts = relevant.get(id_, {})
+        spans = tuple(whole_document_span(documents[document]) for document in parts if document in documents)
+        lost = [f"there is no document {document!r}" for document in parts if document not in documents]
+        split = next(iter(parts.values()), None) if has_parts else None
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans, split), len(parts), lost, how="whole documents")
     if not gold.examples:
         raise DatasetError([f"{source}: no query has a relevant document; do the files belong together?"])
     described = (
@@ -97,14 +90,10 @@ def import_beir(source: Path) -> Imported:
     return gold.to_imported(source, list(documents.values()), described)
 
 
-def _judged(path: Path) -> Iterator[RelevanceJudgement]:
+def _judged(path: Path) -> Iterator[Judgement]:
     """Yield the relevant documents of a file of judgements in BEIR's or TREC's form."""
     part = SPLITS.get(path.stem)
-    try:
-        lines = read_text(path, limit=MAX_LIST_BYTES, links=True).splitlines()
-    except TextError as error:
-        raise DatasetError([error.at(path.name)]) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_large(path).splitlines(), start=1):
         cells = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or (number == 1 and cells[-1].strip() == "score"):
             continue
@@ -116,4 +105,4 @@ def _judged(path: Path) -> Iterator[RelevanceJudgement]:
             said = "is not a judgement; write query, document and score, or TREC's four columns"
             raise DatasetError([f"{path.name}:{number}: {said}"])
         if score > 0:
-            yield RelevanceJudgement(query.strip(), document.strip(), part)
+            yield query.strip(), document.strip(), part

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ragsmith.datasets.importers.registry import (
     DocumentNames,
@@ -35,8 +36,7 @@ Fact = tuple[str, int]
 """A supporting sentence: title, and number of the sentence, from 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class HotpotParagraph:
+class HotpotParagraph(NamedTuple):
     """A title and its sentences as published, with leading spaces."""
 
     title: str
@@ -65,10 +65,9 @@ def import_hotpotqa(source: Path) -> Imported:
     corpus = [paragraph for _, paragraphs in files for paragraph in paragraphs]
     pool = {*corpus, *(paragraph for question in asked for paragraph in question.context.values())}
     names = DocumentNames()
-    ordered = sorted(pool, key=lambda paragraph: (paragraph.title, paragraph.sentences))
     documents: list[Document] = []
     spans_of: dict[HotpotParagraph, list[Span | None]] = {}
-    for paragraph in ordered:
+    for paragraph in sorted(pool):
         document, spans_of[paragraph] = _document(paragraph, names.name(paragraph.title))
         documents.append(document)
     texts = {document.id: document.text for document in documents}

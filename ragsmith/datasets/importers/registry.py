@@ -152,13 +152,17 @@ class Fields:
         return TextError(f"{self.where}: {problem}; give a file in {self.layout} layout")
 
 
-def read_lines(path: Path, layout: str) -> Iterator[Fields]:
-    """Yield the objects of a JSONL file. Raises ``DatasetError``."""
+def read_large(path: Path) -> str:
+    """Return the text of a file of up to `MAX_LIST_BYTES`. Raises ``DatasetError``."""
     try:
-        lines = read_text(path, limit=MAX_LIST_BYTES, links=True).split("\n")
+        return read_text(path, limit=MAX_LIST_BYTES, links=True)
     except TextError as error:
         raise DatasetError([error.at(path.name)]) from None
-    for number, line in enumerate(lines, start=1):
+
+
+def read_lines(path: Path, layout: str) -> Iterator[Fields]:
+    """Yield the objects of a JSONL file. Raises ``DatasetError``."""
+    for number, line in enumerate(read_large(path).split("\n"), start=1):
         if line.strip():
             try:
                 yield Fields(parse_record(line), f"{path.name}:{number}", layout)
@@ -250,12 +254,13 @@ class Importer(Extension):
         """
         if self.package:
             self.package.check()
-        if documents is None:
-            found: Imported = self.fn(source, **self.chosen)
-        elif self.takes_documents:
-            found = self.fn(source, documents, **self.chosen)
-        else:
+        if documents is not None and not self.takes_documents:
             raise UsageError(f"the format {self.name!r} brings its own documents; leave --documents out")
+        given = [documents] if self.takes_documents else []
+        try:
+            found: Imported = self.fn(source, *given, **self.chosen)
+        except TextError as error:
+            raise DatasetError([str(error)]) from None
         return replace(found, dataset=replace(found.dataset, licence=self.licence))
 
 

@@ -24,8 +24,6 @@ from ragsmith.datasets.importers.registry import (
     read_files,
     read_lines,
 )
-from ragsmith.errors import DatasetError
-from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
 
 LAYOUT = "SQuAD's"
@@ -115,10 +113,7 @@ def _documents(
 
 def _read(source: Path) -> list[list[SquadParagraph]]:
     if source.is_file() and source.suffix.lower() == ".jsonl":
-        try:
-            return [[_flat(fields) for fields in read_lines(source, LAYOUT)]]
-        except TextError as error:
-            raise DatasetError([error.at(source.name)]) from None
+        return [[_flat(fields) for fields in read_lines(source, LAYOUT)]]
     return read_files(source, _content)
 
 

@@ -28,7 +28,13 @@ from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.ingest.readers.choosing import reader_of
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
-from ragsmith.datasets.ingest.writing import EvidenceReferences, FolderChanges, folder_changes
+from ragsmith.datasets.ingest.writing import (
+    EvidenceReference,
+    FolderChanges,
+    count_questions,
+    evidence_references,
+    folder_changes,
+)
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import Manifest, read_optional_manifest
@@ -161,7 +167,7 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
         rows, outcomes = _write_documents(placed, before, changes)
         with changes.lock_questions():
-            references = EvidenceReferences.from_dataset(output)
+            references = evidence_references(output)
             removed = _remove_documents(gone, before, references, rows, changes)
             if not any(row.doc for row in rows) and not before.unconverted():
                 reasons = [f"{source}: {file.reason}" for source, file in sorted(files.items())]
@@ -179,7 +185,7 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
     near = near_duplicates({document.id: document.text for document in documents})
-    repointed = {doc: count for doc in sorted(changed) if (count := references.count(doc, ""))}
+    repointed = {doc: count for doc in sorted(changed) if (count := count_questions(references, doc, ""))}
     return IngestResult(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
 
 
@@ -359,7 +365,7 @@ def _write_documents(
 def _remove_documents(
     gone: Sequence[SourceRecord],
     before: _ExistingDataset,
-    references: EvidenceReferences,
+    references: Sequence[EvidenceReference],
     rows: list[SourceRecord],
     changes: FolderChanges,
 ) -> tuple[RemovedFile, ...]:
@@ -367,7 +373,7 @@ def _remove_documents(
     found: list[RemovedFile] = []
     for row in gone:
         data = before.documents.get(row.file or "", b"")
-        questions = references.count(str(row.doc), data.decode(errors="replace"))
+        questions = count_questions(references, str(row.doc), data.decode(errors="replace"))
         found.append(RemovedFile(str(row.doc), row.source, questions if data else 0))
         if found[-1].kept:
             rows.append(row)

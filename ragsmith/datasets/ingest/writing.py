@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.locking import held, locked
 from ragsmith.datasets.questions import FILE
 from ragsmith.datasets.writing import PREFIX, draft_folder, publish_folder
 from ragsmith.errors import UsageError
@@ -92,7 +91,7 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
     parent = output.resolve().parent if is_new else output
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with nullcontext() if is_new else _lock(output):
+        with nullcontext() if is_new or os.name == "nt" else _lock(output):
             for left in () if is_new else parent.glob(f"{PREFIX}*"):  # of a process that was killed
                 shutil.rmtree(left, ignore_errors=True)
             with draft_folder(parent) as draft:
@@ -103,19 +102,13 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
 
 @contextmanager
 def _lock(output: Path) -> Iterator[None]:
-    """Lock the existing folder itself, until the process ends at the latest."""
-    try:
-        import fcntl  # noqa: PLC0415  not on Windows
-    except ImportError:
-        yield
-        return
+    """Lock the existing folder itself, until the process ends at the latest; Windows opens no folders."""
     handle = os.open(output, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{output} is being written by another  ragsmith dataset init ; let it end") from None
-        yield
+        with held(handle, 0):
+            yield
+    except TimeoutError:
+        raise UsageError(f"{output} is being written by another  ragsmith dataset init ; let it end") from None
     finally:
         os.close(handle)
 
@@ -143,34 +136,31 @@ def _remove_empty_folders(folder: Path, above: Path) -> None:
         folder = folder.parent
 
 
-@dataclass(frozen=True)
-class EvidenceReferences:
-    """Line numbers of questions with evidence, by document, and by text for evidence without a document."""
+EvidenceReference = tuple[int, str | None, str]
+"""The line of a question, and the document or else the text that its evidence names."""
 
-    lines: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    texts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
-    @classmethod
-    def from_dataset(cls, dataset: Path) -> EvidenceReferences:
-        """Read the questions of a data set; invalid lines are skipped."""
-        found = cls()
-        path = dataset / FILE
-        if not path.is_file():
-            return found
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n")):
-            try:
-                record = json.loads(line) if line.strip() else {}
-            except (ValueError, RecursionError):
-                continue
-            evidence = record.get("evidence") if isinstance(record, dict) else None
-            for entry in evidence if isinstance(evidence, list) else ():
-                if isinstance(entry, dict) and isinstance(entry.get("doc"), str):
-                    found.lines[normalize("NFC", entry["doc"])].add(number)
-                elif isinstance(entry, dict) and isinstance(entry.get("text"), str):
-                    found.texts[entry["text"]].add(number)
+def evidence_references(dataset: Path) -> list[EvidenceReference]:
+    """Read the evidence of a data set's questions; invalid lines are skipped."""
+    found: list[EvidenceReference] = []
+    path = dataset / FILE
+    if not path.is_file():
         return found
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n")):
+        try:
+            record = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError):
+            continue
+        evidence = record.get("evidence") if isinstance(record, dict) else None
+        for entry in evidence if isinstance(evidence, list) else ():
+            match entry:
+                case {"doc": str(doc)}:
+                    found.append((number, normalize("NFC", doc), ""))
+                case {"text": str(text)}:
+                    found.append((number, None, text))
+    return found
 
-    def count(self, doc: str, text: str) -> int:
-        """Return the number of questions with evidence in document ``doc``, which has this ``text``."""
-        quoted = (lines for quotation, lines in self.texts.items() if quotation in text)
-        return len(self.lines.get(doc, set()).union(*quoted))
+
+def count_questions(references: Sequence[EvidenceReference], doc: str, text: str) -> int:
+    """Return the number of questions with evidence in document ``doc``, which has this ``text``."""
+    return len({line for line, named, quoted in references if named == doc or (named is None and quoted in text)})

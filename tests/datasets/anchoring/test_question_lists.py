@@ -83,8 +83,8 @@ def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("packages.MAX_UNPACKED", "unpacks to more than the limit of 3 bytes"),
-        ("workbook.MAX_CELLS", "has more than 3 cells in the sheet 'Sheet'; split it"),
+        ("part.MAX_UNPACKED", "unpacks to more than the limit of 3 bytes"),
+        ("office.MAX_CELLS", "has more than 3 cells in the sheet 'Sheet'; split it"),
     ],
 )
 def test_a_workbook_has_limits(tmp_path, monkeypatch, limit, said):

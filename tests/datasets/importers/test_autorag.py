@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow
 import pytest
+from dataset_folder import spans_of
 from pyarrow import parquet
 
-from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.datasets.dataset import write_dataset
 from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError, MissingExtra
 
@@ -43,12 +44,6 @@ QUESTIONS = [
 ]
 
 
-def spans_of(folder: Path) -> list[list[str]]:
-    data = load_dataset(folder)
-    texts = {document.id: document.text for document in data.documents}
-    return [[texts[s.doc][s.start : s.end] for s in e.evidence] for e in data.examples]
-
-
 def test_passages_that_overlap_become_their_file_again(tmp_path: Path) -> None:
     corpus = passages()
     corpus[2] |= {"contents": PAGE[52:], "start_end_idx": [52, 82]}  # leaves no gap
@@ -62,7 +57,10 @@ def test_passages_that_overlap_become_their_file_again(tmp_path: Path) -> None:
         "1 questions need one of several passages: all of these are their evidence",
     )
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [["The kiln is lit on Monday."], ["onday. It cools until Wednesday."[0:]]]
+    assert spans_of(tmp_path / "mine") == {
+        "q1": ["The kiln is lit on Monday."],
+        "q2": ["onday. It cools until Wednesday."],
+    }
 
 
 @pytest.mark.parametrize("change", [{"path": None}, {"start_end_idx": None}, {"contents": "Something else."}, {}])
@@ -73,7 +71,7 @@ def test_passages_that_do_not_fit_are_documents(tmp_path: Path, change: dict[str
     assert {document.id for document in imported.dataset.documents} == set(CUTS)
     assert imported.hows == {"whole passages, which became documents": 1}
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [[corpus[0]["contents"]]]
+    assert spans_of(tmp_path / "mine") == {"q1": [corpus[0]["contents"]]}
 
 
 def test_what_is_not_in_the_layout_is_said(tmp_path: Path) -> None:

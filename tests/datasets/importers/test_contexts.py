@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from dataset_folder import spans_of
 
-from ragsmith.datasets.dataset import load_dataset, load_documents, write_dataset
+from ragsmith.datasets.dataset import load_documents, write_dataset
 from ragsmith.datasets.importers import import_dataset, recognise_format
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import DRAFTED, Origin
@@ -49,12 +50,6 @@ LLAMA = {
 }
 
 
-def spans_of(folder: Path) -> list[list[str]]:
-    data = load_dataset(folder)
-    texts = {document.id: document.text for document in data.documents}
-    return [[texts[s.doc][s.start : s.end] for s in e.evidence] for e in data.examples]
-
-
 @pytest.mark.parametrize("name", ["testset.json", "testset.jsonl", "testset.csv"])
 def test_a_test_set_of_ragas_is_drafted_and_its_texts_are_documents(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -72,7 +67,7 @@ def test_a_test_set_of_ragas_is_drafted_and_its_texts_are_documents(tmp_path: Pa
     assert {document.text for document in imported.dataset.documents} == {f"{CUT}\n", f"{SOLD}\n"}
     assert {e.origin for e in imported.dataset.examples} == {Origin(DRAFTED, "ragas single_hop")}
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [[CUT, SOLD], [SOLD]]
+    assert list(spans_of(tmp_path / "mine").values()) == [[CUT, SOLD], [SOLD]]
 
 
 def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> None:
@@ -89,7 +84,7 @@ def test_texts_are_looked_for_in_documents_that_are_given(tmp_path: Path) -> Non
         "q003: left out, because none of its evidence was found",
     )
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [[CUT, SOLD], [SOLD]]
+    assert list(spans_of(tmp_path / "mine").values()) == [[CUT, SOLD], [SOLD]]
 
 
 def test_llama_index_says_which_queries_a_model_wrote(tmp_path: Path) -> None:
@@ -100,7 +95,7 @@ def test_llama_index_says_which_queries_a_model_wrote(tmp_path: Path) -> None:
     origins = {example.question: example.origin for example in imported.dataset.examples}
     assert origins == {"When is bread baked?": Origin(DRAFTED, "llama_index", "gpt-4"), "When is it sold?": None}
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [[CUT], [SOLD]]
+    assert list(spans_of(tmp_path / "mine").values()) == [[CUT], [SOLD]]
 
 
 @pytest.mark.parametrize("name", ["list.csv", "list.json"])
@@ -115,7 +110,7 @@ def test_a_list_with_contexts_is_a_data_set_of_its_own(tmp_path: Path, name: str
     [example] = imported.dataset.examples
     assert (example.answer, example.origin) == ("At four.", None)
     write_dataset(imported.dataset, tmp_path / "mine")
-    assert spans_of(tmp_path / "mine") == [[CUT]]
+    assert list(spans_of(tmp_path / "mine").values()) == [[CUT]]
 
 
 def test_an_answer_that_is_missing_leaves_the_question_out(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers import IMPORTERS, import_dataset, importer, recognise_format
 from ragsmith.datasets.importers.registry import Imported, Importer
+from ragsmith.datasets.splits import split
 from ragsmith.errors import DatasetError, UsageError
 
 SAMPLES = Path(__file__).with_name("samples")
@@ -117,3 +118,28 @@ def test_a_file_of_ones_own_adds_an_importer_to_the_command(tmp_path: Path, rags
     assert load_dataset(tmp_path / "fish").licence == "CC0"
     assert wrong.code == 2
     assert "cards has no option 'decks': did you mean 'deck'?" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "questions", "spans", "located", "total", "notes"),
+    [
+        ("ragsmith_law_10", 10, 100, 199, 199, 199, 0),
+        ("ragsmith_finance_10", 10, 100, 209, 209, 209, 0),
+        ("hotpotqa_100", 994, 100, 208, 229, 229, 0),  # 21 sentences follow another one
+        ("tatqa_dev", 278, 1_668, 2_465, 2_066, 2_205, 139),
+    ],
+)
+def test_published_data_is_located_completely(
+    tmp_path: Path, name: str, documents: int, questions: int, spans: int, located: int, total: int, notes: int
+) -> None:
+    folder = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / name
+    if not folder.is_dir():
+        pytest.skip(f"{name} is not beside the checkout")
+    imported = import_dataset(folder)
+    data = imported.dataset
+    assert (len(data.documents), len(data.examples), data.merged) == (documents, questions, ())
+    assert sum(len(example.evidence) for example in data.examples) == spans
+    assert (imported.located, imported.total, len(imported.notes)) == (located, total, notes)
+    write_dataset(data, tmp_path / "written")
+    assert load_dataset(tmp_path / "written") == data
+    assert split(data).test

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,7 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers.hotpotqa import import_hotpotqa
-from ragsmith.datasets.splits import BY_DOCUMENT, split
 from ragsmith.errors import DatasetError
-
-DATA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "hotpotqa_100"
 
 OAK = ["Oak", ["The oak is a tree.", " It is old.", " ", " It has acorns.", " Birds\nlike it."]]
 ELM = ["Elm: A/B?", ["The elm is a tree.", " It is tall."]]
@@ -125,19 +121,3 @@ def test_other_files_are_refused_with_their_place(tmp_path: Path, content: Any, 
         import_hotpotqa(folder)
     [mistake] = refusal.value.mistakes
     assert mistake.removeprefix(f"{tmp_path}/").startswith(said)
-
-
-def test_the_published_questions_are_located_completely(tmp_path: Path) -> None:
-    if not DATA.is_dir():
-        pytest.skip("hotpotqa_100 is not beside the checkout")
-    imported = import_hotpotqa(DATA)
-    data = imported.dataset
-    assert (len(data.documents), sum(len(document.text) for document in data.documents)) == (994, 569_777)
-    assert Counter(example.type for example in data.examples) == {"bridge": 78, "comparison": 22}
-    assert (imported.located, imported.total, imported.notes) == (229, 229, ())
-    # 229 sentences, of which 21 follow one another: 208 spans
-    assert sum(len(example.evidence) for example in data.examples) == 208
-    assert data.merged == ()
-    write_dataset(data, tmp_path / "written")
-    assert load_dataset(tmp_path / "written") == data
-    assert split(data).rule == BY_DOCUMENT

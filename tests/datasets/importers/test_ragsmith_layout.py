@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers import import_dataset
 from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
-from ragsmith.datasets.splits import split
 from ragsmith.errors import DatasetError
 
-DATA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data"
 BODY = "Lead words. == Act == The same words. == Omission == The same words. Other words."
 
 
@@ -95,20 +91,3 @@ def test_other_files_are_refused_by_name(tmp_path: Path, record: object, reason:
 def test_a_folder_without_articles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"has no \*\.json files"):
         import_ragsmith_layout(tmp_path)
-
-
-@pytest.mark.parametrize(("name", "spans"), [("ragsmith_law_10", 199), ("ragsmith_finance_10", 209)])
-def test_the_published_data_is_located_completely(tmp_path: Path, name: str, spans: int) -> None:
-    folder = DATA / name
-    if not folder.is_dir():
-        pytest.skip(f"{name} is not beside the checkout")
-    imported = import_dataset(folder)
-    assert (imported.located, imported.total, imported.notes) == (spans, spans, ())
-    assert (len(imported.dataset.documents), len(imported.dataset.examples)) == (10, 100)
-    write_dataset(imported.dataset, tmp_path / "written")
-    assert load_dataset(tmp_path / "written") == imported.dataset
-    divided = split(imported.dataset)
-    assert (len(divided.search), len(divided.test)) == (70, 30)
-    for document in imported.dataset.documents:
-        assert document.text.startswith(f"# {document.title}\n\n")
-        assert "chunk_overlap" not in document.text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dataset_folder import spans_of
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.datasets.importers import import_dataset, recognise_format
@@ -56,12 +57,6 @@ FLAT = [
     },
     {"id": "b", "context": SECOND, "question": "Which wood?", "answers": {"text": ["oak"], "answer_start": [22]}},
 ]
-
-
-def spans_of(folder: Path) -> dict[str, list[str]]:
-    data = load_dataset(folder)
-    texts = {document.id: document.text for document in data.documents}
-    return {e.id: [texts[s.doc][s.start : s.end] for s in e.evidence] for e in data.examples}
 
 
 def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> None:

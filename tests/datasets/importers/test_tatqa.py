@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.datasets.importers.tatqa import import_tatqa
-from ragsmith.datasets.splits import BY_DOCUMENT, split
+from ragsmith.datasets.importers.tatqa import Cells, SoughtValue, import_tatqa, rows
 from ragsmith.errors import DatasetError
 from ragsmith.text.markdown import BlockType, blocks
-
-DATA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "tatqa_dev"
 
 TABLE = [["", "2019", "2018"], ["Fixed  Price", "$  1,452.4", "1,146.2"], ["Other | rest", "44.1"]]
 TEXT = """\
@@ -85,11 +84,11 @@ def test_gold_are_labelled_paragraphs_and_the_rows_of_the_answer(tmp_path: Path)
         question(4, "table", ["nowhere"]),
     )
     table = TEXT[: TEXT.index("\n\n")]
-    rows = table.splitlines()
+    lines = table.splitlines()
     assert found == [
         ["First paragraph.", "Second paragraph\nin two lines."],
-        [rows[3]],
-        [rows[2], rows[3], "First paragraph."],
+        [lines[3]],
+        [lines[2], lines[3], "First paragraph."],
         [table],
     ]
 
@@ -165,18 +164,62 @@ def test_other_files_are_refused_with_their_place(tmp_path: Path, content: objec
     assert mistake.removeprefix(f"{tmp_path}/").startswith(said)
 
 
-def test_the_published_pages_are_imported_completely(tmp_path: Path) -> None:
-    if not DATA.is_dir():
-        pytest.skip("tatqa_dev is not beside the checkout")
-    imported = import_tatqa(DATA)
-    data = imported.dataset
-    assert (len(data.documents), sum(len(document.text) for document in data.documents)) == (278, 532_640)
-    assert (len(data.examples), data.merged) == (1_668, ())
-    types = Counter(example.type for example in data.examples)
-    assert (types["arithmetic/table"], types["span/text"], types["count/table"], len(types)) == (497, 349, 12, 11)
-    # 2,568 in the source's count, which takes every row with a number of the derivation; one row a number is taken here
-    assert sum(len(example.evidence) for example in data.examples) == 2_465
-    assert (imported.located, imported.total, len(imported.notes)) == (2_066, 2_205, 139)
-    write_dataset(data, tmp_path / "written")
-    assert load_dataset(tmp_path / "written") == data
-    assert split(data).rule == BY_DOCUMENT
+SALES: Cells = (
+    ("", "2019", "2018", "2017"),
+    ("Fixed price", "$ 1,452.4", "$ 1,146.2", "$ 1,036.9"),
+    ("Other", "44.1", "56.7", "70.8"),
+    ("Other, adjusted", "44.1", "2", "(3)"),
+    ("Total sales", "$1,496.5", "$1,202.9", "11%"),
+)
+
+
+@pytest.mark.parametrize(
+    ("copied", "derivation", "found"),
+    [
+        ((), "44.1-56.7", (2,)),  # row 3 has 44.1 too, but row 2 has both
+        ((), "(44.1-56.7)/56.7", (2,)),
+        ((), "(1,452.4 + 1,146.2)/2", (1,)),  # the 2 of an average is not the 2 of row 3
+        ((), "1,452.4/1,496.5*100", (1, 4)),
+        ((), "(1452.4/1036.9)-1", (1,)),
+        ((), "2-3", (3,)),
+        ((), "1,027/11%", (4,)),
+        ((), "1,496.5>1,202.9", (4,)),
+        ((), "9.9-8.8", ()),
+        (("2019",), "1,496.5>1,202.9", (4,)),  # how it was worked out says more than a year
+        (("2019", "2018"), "", ()),
+        (("$1,496.5",), "", (4,)),
+        (("(3)",), "", (3,)),
+        (("fixed price", "Total sales."), "", (1, 4)),
+        (("sales",), "", (4,)),  # a part of a cell
+        (("57",), "", ()),
+        ((), "Other##Fixed price", (1, 2)),
+        ((), "2019##2018", ()),
+        ((), "Total sales", (4,)),
+        (("2018",), "locate and analyze Other in row 2", ()),
+        ((), "", ()),
+    ],
+)
+def test_rows_are_those_that_were_read(copied: tuple[str, ...], derivation: str, found: tuple[int, ...]) -> None:
+    assert rows(SALES, SoughtValue("What was it?", copied, derivation)) == found
+
+
+def test_of_two_rows_with_a_value_the_one_that_is_asked_for_counts() -> None:
+    table: Cells = (("", "2019"), ("Debtors", "255"), ("Cash-settled awards", "255"))
+    assert rows(table, SoughtValue("What was the amount of cash-settled awards?", ("255",), "")) == (2,)
+
+
+CELL = st.integers(10_000, 10_050).map(str)
+
+
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6), st.data())
+@hypothesis_settings(max_examples=60)
+def test_every_number_of_a_sum_that_is_there_is_covered_and_no_row_is_idle(
+    cells: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    table: Cells = tuple(("label", *row) for row in cells)
+    numbers = data.draw(st.lists(CELL, min_size=1, max_size=4))
+    found = rows(table, SoughtValue("What?", (), "+".join(numbers)))
+    there = {cell for row in cells for cell in row} & set(numbers)
+    assert {cell for i in found for cell in cells[i]} & set(numbers) == there
+    assert len(found) <= len(there)
+    assert found == tuple(sorted(set(found)))
