@@ -40,9 +40,6 @@ class CallStore(FailureStore, Protocol):
     def put_traits(self, model: str, traits: ModelCapabilities) -> None:
         """Add to the capabilities of the model of this id."""
 
-    def get_call(self, key: str) -> StoredCall | None:
-        """The stored call, or None."""
-
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """The stored calls among ``keys``, by key."""
 
@@ -89,10 +86,6 @@ class BatchedStore:
         self._reads: Batcher[str, StoredCall | None] = Batcher(self._read, size=READ_BATCH, window=PAUSE_SECONDS)
         self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
         _OPEN.add(self)
-
-    def get_call(self, key: str) -> StoredCall | None:
-        """See `CallStore.get_call`."""
-        return self._store.get_call(key)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """See `CallStore.get_calls`."""

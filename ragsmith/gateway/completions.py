@@ -79,7 +79,8 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
             store = self.context.store
             if store is None:
                 return _with_cost(ask())
-            known = store.get_call(whole_key) or self.context.share([key], lambda _: {key: ask_and_store(store)})[key]
+            stored = store.get_calls([whole_key]).get(whole_key)
+            known = stored or self.context.share([key], lambda _: {key: ask_and_store(store)})[key]
             if not isinstance(known, StoredCall):
                 return known
             if parse_problem(task, known.value) is not None:

@@ -6,20 +6,17 @@ no call is made twice, and no key leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, cast
+from functools import partial
+from typing import Any, ClassVar
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import Completion, accepts_cut_answers, is_chat_model, is_costly
 from ragsmith.models.names import ModelName
-from ragsmith.models.protocols import Vectors
-from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
-
-T = TypeVar("T")
 
 Chosen = tuple[str, ModelName]
 """The model of a role, with its options: two with the same id may be at different servers, or scored differently."""
@@ -36,6 +33,9 @@ class RemoteRequest:
     given: tuple[Any, ...]
     named: Mapping[str, Any] = field(default_factory=dict)
 
+
+METHODS = {"language_model": ("run", "run_all"), "embedder": ("embed", "embed_queries"), "cross_encoder": ("score",)}
+"""The methods of a view that another process may call, by the kind of model."""
 
 Ask = Callable[[RemoteRequest], tuple[Any, Usage]]
 """Sends a request to the process that has the models; returns the answer and what it cost when it was made."""
@@ -79,8 +79,7 @@ def answer_remote(gateway: Gateway, models: Mapping[Chosen, Any], request: Remot
         RagsmithError: nothing is asked any more.
     """
     meter = Meter()
-    role = (request.role,) if request.kind == "language_model" else ()
-    view = getattr(gateway, request.kind)(models[request.chosen], meter, *role)
+    view = gateway._view(request.kind, models[request.chosen], meter, request.role)
     value = getattr(view, request.method)(*request.given, **request.named)
     return value, meter.total()
 
@@ -97,25 +96,10 @@ class _RemoteView:
         self._meter.add(usage)
         return value
 
-    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        """See `LanguageModel.run`."""
-        return cast(T, self._answer("run", task, sample=sample, **inputs))
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """See `LanguageModel.run_all`."""
-        return cast(tuple[T, ...], self._answer("run_all", task, list(inputs)))
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """See `Embedder.embed`."""
-        return cast(Vectors, self._answer("embed", list(texts)))
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, which asymmetric models embed otherwise."""
-        return cast(Vectors, self._answer("embed_queries", list(texts)))
-
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """See `CrossEncoder.score`."""
-        return cast(tuple[float, ...], self._answer("score", query, list(texts)))
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in METHODS[self._kind]:
+            raise AttributeError(method)
+        return partial(self._answer, method)
 
 
 class RemoteGateway(Gateway):

@@ -108,10 +108,6 @@ class Task(Generic[T]):
             fitted[name] = _shorten(fitted[name], excess)
         return fitted
 
-    def run_offline(self, model: OfflineModel, sample: int, inputs: dict[str, Input]) -> T:
-        """Run the classical method."""
-        return self.offline(model, sample=sample, **inputs)
-
 
 CUT = " [...]"
 """Marks where a text was truncated."""

@@ -117,7 +117,8 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         """Return the cached reply, or perform the task by its classical method with a marked result."""
         prompt, _ = render_prompt(task, inputs, getattr(self.real, "context_window", None))
         count = self.count(task.name)
-        known = self.store.get_call(completion_key(self.real.id, prompt, task.max_tokens, sample))
+        key = completion_key(self.real.id, prompt, task.max_tokens, sample)
+        known = self.store.get_calls([key]).get(key)
         if known is not None:
             try:
                 reply = task.parse(known.value)

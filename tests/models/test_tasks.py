@@ -34,7 +34,7 @@ def test_what_a_document_says_is_text_and_is_never_filled_in(question: str, pass
 
 
 def test_the_classical_method_gets_model_sample_and_inputs() -> None:
-    assert task("{a}").run_offline("model", 2, {"a": "x", "b": 1}) == "model 2 ['a', 'b']"  # type: ignore[arg-type]
+    assert task("{a}").offline("model", sample=2, a="x", b=1) == "model 2 ['a', 'b']"
 
 
 @pytest.mark.parametrize("number", ["1990 was the year", "3.5 metres", "-5 degrees"])
@@ -51,7 +51,7 @@ def test_a_quoted_input_begins_every_line_with_a_mark_and_loses_nothing(passage:
 
 def test_only_the_prompt_is_quoted() -> None:
     echo = Task("echo", "{>passage}", parse_text, lambda model, *, sample, passage: passage)
-    assert echo.run_offline("model", 0, {"passage": "a\nb"}) == "a\nb"  # type: ignore[arg-type]
+    assert echo.offline("model", sample=0, passage="a\nb") == "a\nb"
     assert echo.render({"passage": ("a\nb", "c")}) == "> [1] a\n> b\n> \n> [2] c"
 
 

@@ -51,7 +51,7 @@ class ExtractiveModel(LanguageModel):
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task`` by its classical method."""
-        return task.run_offline(self, sample, inputs)
+        return task.offline(self, sample=sample, **inputs)
 
     def feedback(self, text: str, n: int) -> tuple[str, ...]:
         """Return the ``n`` best chunks for ``text`` by BM25, best first; none that shares no term with it."""
