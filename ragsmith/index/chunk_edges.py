@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntFlag
 from itertools import combinations, pairwise, product
 
@@ -39,15 +38,8 @@ class EdgeType(IntFlag):
     NAME = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """Edges without direction, each once: ``low[i] < high[i]``, ordered by both."""
-
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    kinds: NDArray[np.uint8]
-
+Edges = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]]
+"""Edges without direction, each once: the lower and the higher node, ordered by both, the weights and the kinds."""
 
 Pair = tuple[int, int]
 
@@ -271,4 +263,4 @@ def _merged(pairs: NDArray[np.int64], weights: NDArray[np.float64], kinds: NDArr
     best, why = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.uint8)
     np.maximum.at(best, number, weights)
     np.bitwise_or.at(why, number, kinds.astype(np.uint8))
-    return Edges(keys // max(1, nodes), keys % max(1, nodes), best, why)
+    return keys // max(1, nodes), keys % max(1, nodes), best, why

@@ -134,14 +134,14 @@ def build_chunk_graph(
 
 def _compressed(edges: Edges, nodes: int) -> ChunkGraph:
     """Store every edge at both its ends, in the order of nodes and neighbours."""
-    sources = np.concatenate([edges.low, edges.high])
-    ends = np.concatenate([edges.high, edges.low])
+    low, high, weights, kinds = edges
+    sources, ends = np.concatenate([low, high]), np.concatenate([high, low])
     order = np.lexsort((ends, sources))
-    weights = np.concatenate([edges.weights, edges.weights])[order]
+    weights = np.concatenate([weights, weights])[order]
     return ChunkGraph(
         starts=np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=nodes))]),
         ends=ends[order],
         weights=weights,
-        kinds=np.concatenate([edges.kinds, edges.kinds])[order],
+        kinds=np.concatenate([kinds, kinds])[order],
         degrees=np.bincount(sources[order], weights=weights, minlength=nodes).astype(np.float64),
     )

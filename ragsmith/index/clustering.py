@@ -55,16 +55,15 @@ class Mixture:
     log_likelihoods: tuple[float, ...]
 
     @property
-    def parameters(self) -> int:
-        """How many numbers are free: weights that sum to 1, means, covariances."""
+    def bic(self) -> float:
+        """Bayesian information criterion, lower is better: ``p ln n - 2 ln L`` (Schwarz 1978).
+
+        The ``p`` free numbers are weights that sum to 1, means and covariances.
+        """
         k, d = self.means.shape
         spread = d if self.covariances.ndim == 2 else d * (d + 1) // 2
-        return int((k - 1) + k * d + k * spread)
-
-    @property
-    def bic(self) -> float:
-        """Bayesian information criterion, lower is better: ``p ln n - 2 ln L`` (Schwarz 1978)."""
-        return self.parameters * math.log(len(self.responsibilities)) - 2 * self.log_likelihoods[-1]
+        parameters = (k - 1) + k * d + k * spread
+        return float(parameters * math.log(len(self.responsibilities)) - 2 * self.log_likelihoods[-1])
 
 
 def soft_clusters(
@@ -151,11 +150,7 @@ def best_mixture(points: Floats, rng: random.Random, *, covariance: str = "diago
 
     At most ``min(50, n // 4)`` components, for ``covariance="full"`` ``min(50, n - 1)``, and not more than there are
     distinct points; the search ends after three numbers in a row that are no better. From 16 on the number grows by an
-    eighth at a time, as neighbours hardly differ: every number is tried up to 64 points.
-
-    Raises:
-        ValueError: there are no points.
-    """
+    eighth at a time, as neighbours hardly differ: every number is tried up to 64 points."""
     n = len(points)
     allowed = n // 4 if covariance == "diagonal" else n - 1
     most = max(1, min(MOST_COMPONENTS, allowed, len(np.unique(points, axis=0))))
@@ -196,16 +191,7 @@ def gaussian_mixture(
     It starts from k-means and ends when a step improves the mean log-likelihood of a point by less than ``tolerance``.
     Variances, for ``covariance="full"`` those along the principal axes of a component, are kept at 1 % of the mean
     variance of the points or above (for ``"full"`` at 1e-6, as published). What is below is raised, which is the
-    maximum of the likelihood under that limit, so no step can lower it; adding the limit, as is usual, could.
-
-    Raises:
-        ValueError: there are no points, ``k`` is below 1, or ``covariance`` is unknown.
-    """
-    if len(points) == 0 or k < 1 or covariance not in COVARIANCES:
-        raise ValueError(
-            f"a mixture of {k} {covariance!r} components on {len(points)} points: give points, 1 component or more and "
-            f"{' or '.join(map(repr, COVARIANCES))}"
-        )
+    maximum of the likelihood under that limit, so no step can lower it; adding the limit, as is usual, could."""
     offset = points.mean(axis=0)  # near 0, squares lose no digits
     centred = points - offset
     floor = max(1e-2 * float(centred.var(axis=0).mean()), 1e-12) if covariance == "diagonal" else 1e-6

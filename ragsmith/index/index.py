@@ -110,7 +110,7 @@ class Index:
         self._vectors: dict[str, NDArray[np.floating]] = {}
         self._derived: dict[str, Any] = {}
         self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
-        self._worked_out: dict[tuple[str, str], Any] = {}
+        self._worked_out: dict[tuple[str, str], tuple[int, Any]] = {}
         self._lock = threading.RLock()
         self._register()
 
@@ -231,30 +231,34 @@ class Index:
         So pipelines that fuse the same rankings in different ways share them. ``by`` has to say everything besides the
         entries that they depend on.
         """
-        known = self._remembered
-        kept = {query: known.get((by, query)) for query in queries}
-        missing = [query for query, found in kept.items() if found is None or found[0] < k]
-        if missing:
-            if len(known) + len(missing) > REMEMBERED:
-                known.clear()
-            for query, hits in zip(missing, search(missing), strict=True):
-                kept[query] = known[by, query] = k, hits
-        return tuple([found[1][:k] for query in queries if (found := kept[query]) is not None])
+        found = self._computed(self._remembered, REMEMBERED, by, queries, k, search)
+        return tuple([hits[:k] for hits in found])
 
     def worked_out(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
         """What ``work_out`` makes of each query, asked once for those that are not remembered (`WORKED_OUT`).
 
         ``by`` has to say everything besides the entries that it depends on.
         """
-        known = self._worked_out
-        found: dict[str, T] = {query: value for query in queries if (value := known.get((by, query))) is not None}
-        missing = [query for query in dict.fromkeys(queries) if query not in found]
+        return self._computed(self._worked_out, WORKED_OUT, by, queries, 0, work_out)
+
+    def _computed(
+        self,
+        known: dict[tuple[str, str], tuple[int, Any]],
+        entries: int,
+        by: str,
+        queries: Sequence[str],
+        depth: int,
+        compute: Callable[[Sequence[str]], Iterable[Any]],
+    ) -> list[Any]:
+        """The values of queries, of at least this depth: known ones, and those that ``compute`` makes of the others."""
+        found = {query: known.get((by, query)) for query in queries}
+        missing = [query for query, value in found.items() if value is None or value[0] < depth]
         if missing:
-            if len(known) + len(missing) > WORKED_OUT:
+            if len(known) + len(missing) > entries:
                 known.clear()
-            for query, value in zip(missing, work_out(missing), strict=True):
-                found[query] = known[by, query] = value
-        return [found[query] for query in queries]
+            for query, value in zip(missing, compute(missing), strict=True):
+                found[query] = known[by, query] = depth, value
+        return [value[1] for query in queries if (value := found[query]) is not None]
 
     @decides_no_value
     def built(self) -> tuple[dict[str, NDArray[np.floating]], dict[str, Any]]:

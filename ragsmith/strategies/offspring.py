@@ -54,14 +54,15 @@ class OffspringGenerator:
 
     def children(self, parents: Sequence[Genome], rate: float) -> list[Genome]:
         """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""
-        genomes = list(parents)
+        genomes, feasible = list(parents), self.feasible
         for i in range(0, len(genomes) - 1, 2):
             if self.rng.random() < self.crossover_rate:
                 first, second = genomes[i : i + 2]
                 one, other = self.cross(first, second, self.rng)
-                genomes[i : i + 2] = self._towards(first, one), self._towards(second, other)
+                pairs = (first, one), (second, other)
+                genomes[i : i + 2] = [towards(parent, child, feasible, self.rng) for parent, child in pairs]
         mutants = ((genome, self.mutate(genome, self.sizes, rate, self.rng)) for genome in genomes)
-        return [self._towards(genome, mutant) for genome, mutant in mutants]
+        return [towards(genome, mutant, feasible, self.rng) for genome, mutant in mutants]
 
     def new_children(self, parents: Sequence[Genome], rate: float, known: Container[Genome]) -> list[Genome]:
         """As many children as parents, none of them known and each once; fewer if the space is used up.
@@ -84,14 +85,12 @@ class OffspringGenerator:
     def _anything_new(self, parent: Genome, known: Container[Genome], found: Container[Genome]) -> Genome | None:
         genome, rate = parent, 1.0 / len(self.sizes)
         for _ in range(ATTEMPTS):
-            genome = self._towards(genome, per_gene(genome, self.sizes, rate, self.rng))
+            mutant = per_gene(genome, self.sizes, rate, self.rng)
+            genome = towards(genome, mutant, self.feasible, self.rng)
             if genome not in known and genome not in found:
                 return genome
         every = shuffled_space(self.sizes, self.feasible, self.rng)
         return next((genome for genome in every if genome not in known and genome not in found), None)
-
-    def _towards(self, parent: Genome, child: Genome) -> Genome:
-        return towards(parent, child, self.feasible, self.rng)
 
 
 def towards(parent: Genome, child: Genome, feasible: Feasible, rng: Random) -> Genome:

@@ -165,13 +165,6 @@ def test_equal_points_are_one_cluster(covariance: str) -> None:
     assert 1 <= len(copies) <= 3  # never more clusters than distinct points
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
-    points = np.zeros((3, 2))
-    for bad, k, covariance in ((points[:0], 1, "full"), (points, 0, "full"), (points, 1, "round")):
-        with pytest.raises(ValueError, match="give points"):
-            gaussian_mixture(bad, k, random.Random(0), covariance=covariance)
-
-
 # --- membership ------------------------------------------------------------------------------------------------------
 
 

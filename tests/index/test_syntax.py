@@ -32,8 +32,8 @@ def cut(*pieces: str, doc: str = "bell.py", gap: str = "\n\n\n") -> list[Chunk]:
 
 
 def joined(chunks: list[Chunk]) -> dict[tuple[int, int], EdgeType]:
-    found = edges_of(chunks, np.zeros((len(chunks), 2)), 0.7, 4)
-    pairs = zip(found.low.tolist(), found.high.tolist(), found.kinds.tolist(), strict=True)
+    lows, highs, _, kinds = edges_of(chunks, np.zeros((len(chunks), 2)), 0.7, 4)
+    pairs = zip(lows.tolist(), highs.tolist(), kinds.tolist(), strict=True)
     return {
         (low, high): EdgeType(kind) & ~EdgeType.SEQUENTIAL for low, high, kind in pairs if kind != EdgeType.SEQUENTIAL
     }
