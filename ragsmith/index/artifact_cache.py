@@ -129,8 +129,11 @@ class ArtifactCache:
         try:
             draft.mkdir(parents=True)
             _write(draft, key, arrays)
-            with suppress(FileExistsError):  # another process was faster: what is there is the same
-                _rename(draft, place)
+            try:
+                draft.rename(place)
+            except OSError:
+                if not place.is_dir():  # else another process was faster: what is there is the same
+                    raise
             sync_folder(place.parent)
         except OSError as error:
             what = error.strerror or type(error).__name__
@@ -284,16 +287,6 @@ def _write_text(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _rename(draft: Path, place: Path) -> None:
-    """As `Path.rename`; raises FileExistsError whatever the system calls a folder that is there and not empty."""
-    try:
-        draft.rename(place)
-    except OSError:
-        if place.is_dir():
-            raise FileExistsError(place) from None
-        raise
 
 
 def _remove(place: Path) -> None:

@@ -34,21 +34,14 @@ def evaluated(setup: Experiment, cache: Path, candidates: list[Candidate], worke
     return found
 
 
-@pytest.fixture
-def candidates(pipeline: Build) -> list[Candidate]:
-    """What searches vectors in every way, over three indexes."""
-    return [
-        pipeline(),
-        pipeline(retrieval="hybrid"),
-        pipeline(retrieval="nest"),
+def test_records_and_keys_are_those_of_exact_search(
+    tiny_setup: Experiment, stored: Experiment, pipeline: Build, tmp_path: Path
+) -> None:
+    candidates = [  # search vectors in every way, over three indexes
+        *(pipeline(retrieval=retrieval) for retrieval in ("vector", "hybrid", "nest")),
         pipeline(pre_embedding="contextual_chunk_headers"),
         pipeline(pre_embedding="hype", retrieval="complete_hybrid"),
     ]
-
-
-def test_records_and_keys_are_those_of_exact_search(
-    tiny_setup: Experiment, stored: Experiment, candidates: list[Candidate], tmp_path: Path
-) -> None:
     exact = evaluated(tiny_setup, tmp_path / "exact.sqlite", candidates)
     there = evaluated(stored, tmp_path / "stored.sqlite", candidates, workers=2)
     assert [one.key for one in there] == [one.key for one in exact]
