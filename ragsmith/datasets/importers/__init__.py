@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragsmith.datasets.anchoring.question_lists import recognise_columns
-from ragsmith.datasets.anchoring.question_tables import read_rows
+from ragsmith.datasets.anchoring.question_lists import read_rows, recognise_columns
 from ragsmith.datasets.importers.contexts import LIST_SUFFIXES, OWN_LIST
 from ragsmith.datasets.importers.registry import IMPORTERS, Imported, Importer, importer, read_files
 from ragsmith.errors import DatasetError, UsageError

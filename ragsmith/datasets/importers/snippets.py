@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ragsmith.datasets.anchoring.question_tables import read_rows
+from ragsmith.datasets.anchoring.question_lists import read_rows
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.datasets.importers.registry import (
     DocumentNames,
