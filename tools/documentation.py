@@ -87,7 +87,7 @@ def measures() -> Iterator[str]:
     """Every measure by what it judges: its range, which way is better, and its paper; and what fitness is made of."""
     yield "# Measures"
     yield (
-        "A measure is worked out for each question, and then averaged over those that have it. Each is one file in "
+        "A measure is worked out for each question, and then averaged over those that have it. Each is a function in "
         "`ragsmith/measures/`; its name is what a fitness of your own, records and CSV call it by."
     )
     yield (
