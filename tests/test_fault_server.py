@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import fault_server
-import pytest
 from fault_replies import chat_reply, vector
-from fault_server import FaultServer, Request
+from fault_server import FaultServer
 
 import ragsmith
 from ragsmith.measures.faithfulness import supporting
@@ -68,12 +67,6 @@ def test_every_task_can_read_what_it_says() -> None:
             assert chat_reply(prompt) == chat_reply(prompt)
 
 
-def test_texts_that_share_words_are_near_each_other() -> None:
-    ferry, quay, eel = (vector(text) for text in ("the ferry leaves", "the ferry sails", "smoked eel"))
-    assert sum(a * b for a, b in zip(ferry, quay, strict=True)) > sum(a * b for a, b in zip(ferry, eel, strict=True))
-    assert sum(a * a for a in ferry) == pytest.approx(1, abs=1e-4)
-
-
 def ask(url: str, body: dict[str, Any]) -> Any:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as response:
@@ -111,15 +104,6 @@ def test_faults_are_drawn_from_seed_content_and_attempt() -> None:
     assert one == faults_of(1) != faults_of(2)
     assert {fault for _, _, fault in one} == {"", "500", "429"}
     assert {fault for _, attempt, fault in one if attempt == 4} == {""}
-
-
-def test_early_requests_are_those_that_came_during_a_pause() -> None:
-    server = FaultServer()
-    times = (1.0, 1.4, 1.6, 2.1)
-    server.log = [Request(i, at, "POST", "/", "d", i, replied=at + 0.1) for i, at in enumerate(times)]
-    server.log[0] = Request(0, 1.0, "POST", "/", "d", 1, told=0.5, replied=1.1)
-    assert [request.time for request in server.early()] == [1.4]
-    server._loop.close()
 
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:

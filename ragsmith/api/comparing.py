@@ -193,10 +193,8 @@ class _Named:
         if not Path(named).is_file():
             near = did_you_mean(str(named), NAMES)
             raise UsageError(f"there is no file {str(named)!r}, nor a pipeline of that name: {near}")
-        dataset = self._dataset
-        if dataset is None:
-            dataset = ExportedFile(Path(named)).named_dataset()
-        return self._resources.pipeline(named, dataset)
+        own = self._dataset is None
+        return self._resources.pipeline(named, ExportedFile(Path(named)).named_dataset() if own else self._dataset)
 
     def _named(self, name: str, other: Pipeline | None) -> Pipeline:
         """A pipeline that needs no file, on what the other runs on; on the data set and models given, without one."""
@@ -204,10 +202,8 @@ class _Named:
         if other is None:
             if self._dataset is None:
                 raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
-            setup = self._resources.setup(self._dataset)
-            other = Pipeline((), setup)
-        setup, fitness = other.setup, other.fitness
-        kind = NAMES[name]
+            other = Pipeline((), self._resources.setup(self._dataset))
+        setup, fitness, kind = other.setup, other.fitness, NAMES[name]
         candidate = recommended_for(setup, load_space("default"), fitness) if kind == RECOMMENDED else baseline(kind)
         if candidate is None:
             raise UsageError("other data sets recommend no pipeline for these documents: name another")

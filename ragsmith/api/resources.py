@@ -71,11 +71,6 @@ class Resources:
         """Those of ``arguments``, which are taken out of it."""
         return cls(**{field.name: arguments.pop(field.name) for field in fields(cls) if field.name in arguments})
 
-    @property
-    def names_models(self) -> bool:
-        """Whether any model, or where one is asked, is given."""
-        return (self.models, self.base_url, self.vector_store) != (None, None, None)
-
     def named(self) -> tuple[ModelNames, Mapping[str, Any]]:
         """The models by name, checked, and those that are objects."""
         named, given = partition_models(by_role(self.models))
@@ -113,7 +108,8 @@ class Resources:
                 base_url=self.base_url,
                 vector_store=self.vector_store,
             )
-        if self.names_models or dataset is not None or documents is not None:
+        given = (self.models, self.base_url, self.vector_store, dataset, documents)
+        if any(one is not None for one in given):
             raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
         return pipeline
 

@@ -196,6 +196,8 @@ def test_nobody_at_the_address(ragsmith: Command) -> None:
         (("--reranker", "bert"), "unknown reranker 'bert'"),
         (("--base-url", "localhost"), "the base URL must begin with http"),
         (("--models", "nowhere.yaml"), "nowhere.yaml: is missing"),
+        (("--calibration", "workshop"), "--calibration workshop has no answers to calibrate with"),
+        (("--calibration", "nowhere"), "'nowhere' is neither a folder nor the name of a data set"),
     ],
 )
 def test_a_wrong_request(ragsmith: Command, arguments: tuple[str, ...], said: str) -> None:
@@ -212,13 +214,6 @@ def test_a_wrong_file_has_its_line(ragsmith: Command, tmp_path: Path) -> None:
         assert shown.code == 2
         assert f"{path}:3: api_key_env must be the name of an environment variable" in shown.err
         assert "hush" not in shown.err
-
-
-@pytest.mark.parametrize("command", ["search", "audit", "ask", "evaluate", "verify"])
-def test_every_command_that_uses_models_has_the_same_flags(ragsmith: Command, command: str) -> None:
-    shown = ragsmith(command, "--help")
-    for flag in ("--models", "--llm", "--controller", "--judge", "--embedder", "--reranker", "--base-url"):
-        assert flag in shown.out
 
 
 def test_models_of_a_file_search_and_answer(
@@ -311,16 +306,3 @@ def test_a_served_judge_marks_each_answer_once_and_it_is_said_before(
     by_role = {one["role"]: one for one in json.loads(shown.out)}
     assert len(by_role["judge"]["calibrated"]) == 1
     assert by_role["language_model"]["calibrated"] == []
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("workshop", "--calibration workshop has no answers to calibrate with"),
-        ("nowhere", "'nowhere' is neither a folder nor the name of a data set"),
-    ],
-)
-def test_what_cannot_calibrate_is_refused(ragsmith: Command, given: str, said: str) -> None:
-    shown = ragsmith("models", "check", "--calibration", given)
-    assert shown.code == 2
-    assert said in shown.err

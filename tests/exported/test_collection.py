@@ -95,17 +95,12 @@ def test_another_index_holds_documents_of_its_own(change: Callable[[Content], ob
     assert held(written(tmp_path), shelf)
 
 
-def test_a_comment_and_how_the_file_is_written_lose_nothing(tmp_path: Path) -> None:
+def test_another_spelling_name_or_folder_of_the_file_loses_nothing(tmp_path: Path) -> None:
     shelf = ArtifactCache(tmp_path / "shelf")
     winner = written(tmp_path)
     Collection(winner, shelf).start(DOCUMENTS)
     winner.write_text(f"# The one of May.\n{yaml.safe_dump(content(), sort_keys=False, default_flow_style=True)}")
     assert held(winner, shelf)
-
-
-def test_a_file_that_was_moved_or_renamed_finds_what_is_held(tmp_path: Path) -> None:
-    shelf = ArtifactCache(tmp_path / "shelf")
-    Collection(written(tmp_path), shelf).start(DOCUMENTS)
     assert held(written(tmp_path / "archive", name="annals.yaml"), shelf)
 
 

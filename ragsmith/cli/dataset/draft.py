@@ -242,12 +242,11 @@ def check(
 
     The gates are listed by  ragsmith dataset gates.
     """
-    from ragsmith.datasets.dataset import load_dataset
     from ragsmith.labelling.checking.page import check_page
     from ragsmith.labelling.checking.wording import lines
     from ragsmith.text.writing import write_file
 
-    data = load_dataset(dataset)
+    data = ragsmith.load_dataset(dataset)
     page = html or REPORTS / data.name / "check.html"
     found = ragsmith.check_dataset(
         data,

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 def list_datasets(as_json: JsonOption = False) -> None:
     """List the bundled data sets."""
     from ragsmith.datasets.bundled import names
-    from ragsmith.datasets.dataset import load_dataset
 
-    found = [load_dataset(name) for name in names("datasets")]
+    found = [ragsmith.load_dataset(name) for name in names("datasets")]
     plain = [
         {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)} for d in found
     ]
@@ -52,14 +51,13 @@ def validate(
     """Check a data set and list every mistake."""
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, count_reworded
     from ragsmith.datasets.bundled import bundled_path
-    from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.questions import write_offsets
     from ragsmith.datasets.splits import leaks, split
     from ragsmith.datasets.summary import dataset_warnings
 
     folder = bundled_path("datasets", dataset)
     try:
-        data = load_dataset(folder)
+        data = ragsmith.load_dataset(folder)
     except DatasetError as error:
         if not as_json:
             raise
@@ -98,7 +96,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Describe a data set: sizes, question types, where its evidence lies, how it is split; or print a document."""
-    from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.summary import describe
 
     if document is not None:
@@ -106,7 +103,7 @@ def show(
         return
     if start is not None or end is not None:
         raise UsageError("--start and --end are places in a document: name one after the data set")
-    described = describe(load_dataset(dataset))
+    described = describe(ragsmith.load_dataset(dataset))
     show_result(as_json, described, lambda: say_lines(*_entry_lines(described)))
 
 
