@@ -61,7 +61,7 @@ def load_plugins(package: str) -> None:
 class Range:
     """The numbers that a parameter of a technique, or an option of a model, may be: both ends are included.
 
-    It stands beside the type, as in ``n: Annotated[int, Range(1, 10)] = 3``.
+    It annotates the type, as in ``n: Annotated[int, Range(1, 10)] = 3``.
     """
 
     least: float
@@ -235,7 +235,7 @@ def _imports(source: bytes, package: tuple[str, ...]) -> set[str]:
     """The dotted names that a file of the package ``package`` may import, with those of the packages around them."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):  # whoever runs it is told so
+    except (SyntaxError, ValueError):  # running it raises the error
         return set()
     found: set[str] = set()
     for node in nodes:
@@ -250,10 +250,10 @@ def _imports(source: bytes, package: tuple[str, ...]) -> set[str]:
 
 
 def _is_next_to(name: str, file: Path, place: Path) -> bool:
-    """Whether ``name`` stands for ``file`` when ``place`` imports it, and not for an installed library.
+    """Whether ``name`` means ``file`` when ``place`` imports it, and not for an installed library.
 
     Raises:
-        UsageError: it stands for a file of other contents in another folder.
+        UsageError: it means a file of other contents in another folder.
     """
     if name in sys.modules:
         origin = getattr(sys.modules[name], "__file__", None)
@@ -312,7 +312,7 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
 
 
 def _forget(place: Path) -> None:
-    """Let a file that could not be run be mended, with what stands next to it and has not been imported."""
+    """Let a file that could not be run be mended, with the modules next to it that have not been imported."""
     imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for part in _parts.pop(place):
         if str(part) not in imported:

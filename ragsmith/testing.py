@@ -29,7 +29,7 @@ class Call:
 class ScriptedModel(LanguageModel):
     """A language model that gives prepared results, one queue for each task name.
 
-    ``calls`` lists what was asked, in order; ``left`` says how many results of a task nobody asked for.
+    ``calls`` lists what was asked, in order; ``left`` says how many results of a task were not asked for.
     """
 
     id = "scripted"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 LARGE = 500_000
-"""Characters of a collection whose index is kept by whoever asks it; a smaller one is built about as soon as opened."""
+"""Characters from which the index of a collection is stored; building a smaller one takes no longer than reading it."""
 
 
 def ask(
@@ -45,7 +45,7 @@ def ask(
     indexed: bool = False,
     **given: Unpack[CacheArguments],
 ) -> Reply:
-    """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
+    """Answer a question with an exported pipeline; paid replies are stored in ``cache``.
 
     >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
     'obligations-code'
@@ -53,7 +53,7 @@ def ask(
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
     are files of your own, where they lie elsewhere than it says. ``documents`` is a folder of documents to ask instead;
     the reply says how they differ from those that the pipeline was found on. With ``indexed``, those are asked that
-    `ragsmith.build_index` holds. The index of a large collection is kept beside the cache, and opened from there the
+    `ragsmith.build_index` holds. The index of a large collection is stored next to the cache, and opened from there the
     next time.
 
     Raises:
@@ -113,7 +113,7 @@ def is_large(pipeline: Pipeline) -> bool:
 
 
 def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = False) -> None:
-    """Open the index of a pipeline beside the cache, and build what is not there; see `open_with_index`."""
+    """Open the index of a pipeline next to the cache, and build what is not there; see `open_with_index`."""
     from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
 
     open_with_index(pipeline, resources.shelf, complete=complete)
@@ -168,8 +168,8 @@ def build_index(
     >>> ragsmith.build_index("winner.yaml").documents  # doctest: +SKIP
     10
 
-    The index is kept beside ``cache``; what is there already is not built again. Documents that it holds now, and that
-    are not among these, are only given up to ``replace`` them. `ragsmith.ask` with ``indexed`` asks what is held. The
+    The index is stored next to ``cache``; existing parts are not built again. Documents that it has now, and that are
+    not among these, are only removed to ``replace`` them. `ragsmith.ask` with ``indexed`` asks what is held. The
     other arguments are those of `ragsmith.ask`.
 
     Raises:
@@ -221,7 +221,7 @@ def remove_from_index(
 
 
 def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Path = CACHE) -> IndexStatus:
-    """Say what is kept beside ``cache``, and what the index of a pipeline holds.
+    """Say what is stored next to ``cache``, and what the index of a pipeline holds.
 
     >>> ragsmith.index_status("winner.yaml").index.documents  # doctest: +SKIP
     10

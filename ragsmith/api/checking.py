@@ -61,7 +61,7 @@ def check_models(
     order is known, to find out how often it errs. ``calibration`` names data sets whose questions are annotated, or
     ``"all"`` bundled domains that are: the judge marks a right and a wrong answer to each of their questions, and
     ``calibrated`` of what is returned for it says how often it took them for what they are. ``cache`` keeps what is
-    learnt of the models, so that a search begins with it. ``on_start`` is told how many requests will be sent at most,
+    learnt of the models, so that a search begins with it. ``on_start`` gets the maximum number of requests,
     one more for each reply that is cut and each parameter that is refused. The other arguments are those of `search`.
 
     Raises:

@@ -88,7 +88,7 @@ def init_dataset(
 
     Every file becomes a document, or is the duplicate of one, or is refused with a reason; see
     ``ragsmith.datasets.ingest``. Only files that have changed are converted again. A text that was edited in the data
-    set stays as it is, and so does ``questions.jsonl``. ``on_file`` is told each file's path, and how many came before.
+    set stays as it is, and so does ``questions.jsonl``. ``on_file`` gets each path, and the number of those before.
 
     Raises:
         UsageError: ``folder`` is none, or ``output`` is something else, or is being written by another process.
@@ -131,13 +131,13 @@ def anchor(
 
 
 def repair(dataset: str | Path) -> RepairedFolder:
-    """Find the evidence of a data set's questions again after its documents were edited, and write where it stands now.
+    """Find the evidence of a data set's questions again after its documents were edited, and write its new place.
 
     >>> found = ragsmith.repair("my_data")
     >>> found.hows, len(found.left)
     ({'given': 40, 'exact': 9, 'fuzzy': 2}, 1)
 
-    ``dataset`` is a folder. Evidence that stands where it stood is ``given``; what has moved is found by its text, also
+    ``dataset`` is a folder. Evidence in its old place is ``given``; what has moved is found by its text, also
     where some of its words were changed. What is not sure to be the same text stays as it is, and is listed in
     ``unrepaired.jsonl`` beside the questions, with the places that come into question. What was found in other words is
     ``reworded``, for a person to look at, and is kept in ``reworded.jsonl``.
@@ -188,13 +188,13 @@ def draft_questions(
     same call goes on where another one was ended, and pays nothing twice.
     ``limits`` bound what drafting in this folder with this model may spend, over all calls; one on cost needs
     ``prices``. Where they are reached, what passed until then is written, and ``paused`` of what is returned says so.
-    ``on_plan`` is told how many requests it takes before any is sent; ``on_progress``, every so often, how many drafts
+    ``on_plan`` gets the number of requests before any is sent; ``on_progress``, from time to time, how many drafts
     there were, how many passed, and how many have to. The other arguments are those of `search`.
 
     Raises:
         UsageError: no chat model is named, a method is unknown, or fewer than one question is wanted.
         DatasetError: documents or rows cannot be read.
-        ModelUnavailable: the model refuses the key or is down; its replies are kept, and no row is written.
+        ModelUnavailable: the model refuses the key or is down; its replies are stored, and no row is written.
     """
     names, given = Resources(models, base_url, imports=imports).named()
     chosen = names.for_role("language_model")

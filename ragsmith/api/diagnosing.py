@@ -81,7 +81,7 @@ def intervene(
 
     Mean R, G and F on the search and the test questions that have gold, each as it is, with the gold put in, with the
     noise taken out, and with gold alone, which is the ceiling of the generator. It asks for up to three answers a
-    question and pipeline: ``on_plan`` is told how many, and nothing is done where it says False. What comes of it is
+    question and pipeline: ``on_plan`` gets their number, and nothing is done if it returns False. What comes of it is
     kept in ``cache``, and `report` shows it with the run.
 
     Raises:
@@ -151,14 +151,14 @@ def ablate(
     >>> [(part.option, part.instead, part.worth["fitness"].shown) for part in found.outs][-1]
     ('hybrid', 'vector', True)
 
-    With ``swaps`` each other option of ``space`` stands in its place in turn, with ``pairs`` each two parts alone are
+    With ``swaps`` each other option of ``space`` replaces it in turn, with ``pairs`` each two parts alone are
     evaluated, too, and with ``latency`` everything is timed. With ``signals`` each learned ranking goes without each of
     its signals in turn; one that was fitted only on the data set that it was fitted on. The space is the one that the
     pipeline was found in, where it is bundled, or else `default`. It is done on the search questions of its data set,
     or of another ``dataset``: the test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache``
     has is not computed again, and what comes of it is kept there: `report` shows it with the run.
 
-    ``on_plan`` is told first how much there is to do; nothing is done, and None returned, where it says False.
+    ``on_plan`` gets the plan first; nothing is done, and None returned, if it returns False.
 
     Raises:
         UsageError: the file, its documents, the space or a model cannot be used.
@@ -263,8 +263,8 @@ def transfer(
     It is done on the ``search`` questions, unless ``part`` says ``test``: then the test questions of each data set are
     answered by pipelines from elsewhere, too, and nothing is tested. What a winner learned at home it keeps, and is
     asked with the models and chunks that it was found with. What ``cache`` has is not computed again; `report` shows
-    it on the page across data sets. ``on_plan`` is told first how many pairs there are and how many answers are to be
-    made at most; where it says False nothing is done.
+    it on the page across data sets. ``on_plan`` gets the number of pairs and the maximum number of answers first;
+    nothing is done if it returns False.
 
     Raises:
         UsageError: there are fewer than two data sets, or all are the same one, or one has no search with a winner in

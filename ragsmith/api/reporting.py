@@ -77,8 +77,8 @@ def search_each(
     one leaves is what the next may spend.
 
     All data sets are read before anything is searched. A search that fails is in ``failed``, and the others go on.
-    ``reports`` names a folder for the report of each and the page across them. ``on_dataset`` is told the place of a
-    data set, of how many, and its name, before its search, and ``on_end`` what became of it.
+    ``reports`` names a folder for the report of each and the page across them. ``on_dataset`` gets the place of a
+    data set, their number and its name before its search, and ``on_end`` its result or error.
 
     Raises:
         UsageError: a data set or an argument cannot be used, or two data sets have one name; or no search could begin.

@@ -127,7 +127,7 @@ class Resources:
 
     @contextmanager
     def remembering(self, pipeline: Pipeline) -> Iterator[Pipeline]:
-        """``pipeline``, whose replies are kept in the cache where a model is paid for."""
+        """``pipeline``, whose paid replies are stored in the cache."""
         if not pipeline.setup.loaded_models.waits:
             yield pipeline
             return
@@ -136,7 +136,7 @@ class Resources:
 
     @property
     def shelf(self) -> ArtifactCache:
-        """Where the indexes beside the cache lie."""
+        """The artifact cache with the indexes, next to the cache."""
         from ragsmith.exported.index import artifact_cache_for  # noqa: PLC0415  a small collection needs none of it
 
         return artifact_cache_for(self.cache if isinstance(self.cache, str | Path) else self.cache.place)

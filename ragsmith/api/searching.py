@@ -147,7 +147,7 @@ def search(
     ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
     answers. With ``objectives="quality,calls"`` the fitness is weighed against calls of models, with
     ``"quality,calls,latency,money"`` against seconds and money as well, which needs ``prices``: the strategy is NSGA-II
-    then, and nobody races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it,
+    then, without races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it,
     as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
@@ -182,7 +182,7 @@ def search(
     ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is
     written without a winner, too, and where a provider is down or the budget spent. A data set that
     was read from no folder is in the file by name and digest only, and has to be handed to `Pipeline.load` again.
-    ``on_start`` is told what is searched, ``on_step`` how each step ended, and ``on_progress`` how many answers of how
+    ``on_start`` gets what is searched, ``on_step`` the end of each step, and ``on_progress`` how many answers of how
     many in the step are there; they are called between answers, so they should be quick.
 
     Raises:

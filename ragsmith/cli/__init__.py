@@ -20,7 +20,7 @@ BEGAN = perf_counter()
 """When the command began, by `time.perf_counter`; what takes time is imported later."""
 
 DONE, FAILED, WRONG, NO_COMPARISON, NOT_RUN = 0, 1, 2, 3, 4
-"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared.
+"""Exit codes, besides `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared.
 
 A gate that failed to run ends with the last: 1 says that a pipeline is worse.
 """
@@ -32,7 +32,7 @@ def main() -> None:
     # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
     gc.set_threshold(100_000, 20, 1_000)
     # threads that wait for each other cost far more than they save on matrices as small as these: a repeated search
-    # took twice the CPU time; whoever has larger ones sets the variable. It is read when numpy is imported
+    # took twice the CPU time; set the variable for larger ones. It is read when numpy is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # texts are split one at a time here; while there is one thread only, workers may be copies of this process
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

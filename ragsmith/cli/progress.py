@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BuildMessages(logging.Handler):
-    """Hands on what is told to whoever shows it: a line each, unless a command shows it otherwise."""
+    """Prints messages about long tasks: a line each, unless a command shows them otherwise."""
 
     def __init__(self, show: Callable[[logging.LogRecord], None] | None = None) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> No
 
 
 EVERY_SECONDS = 10.0
-"""How often a JSON line tells how far a batch is."""
+"""The interval between JSON lines about a batch."""
 
 LINE_SECONDS = 60.0
-"""After so long without a line, a file is told how far a batch is."""
+"""The interval after which a file gets a line about a batch."""
 
 DRAWN_A_SECOND = 4
-"""How often the table is drawn at most."""
+"""Maximum number of times that the table is drawn in a second."""
 
 
 class Progress:
@@ -70,7 +70,7 @@ class Progress:
 
     @classmethod
     def suited(cls, *, quiet: bool, as_json: bool) -> Progress:
-        """For a terminal, for a file, for a program, or for nobody."""
+        """The progress for a terminal, a file or a program, or none."""
         mode = "none" if quiet else "json" if as_json else "live" if sys.stderr.isatty() else "lines"
         return cls(mode)
 
@@ -89,7 +89,7 @@ class Progress:
     def begin(self, start: Start) -> None:
         """Say what is searched, and remember where to ask what providers do and what was spent.
 
-        A search that begins after another is told of from its own beginning; seconds go on from that of the command.
+        A search that begins after another has its own steps; seconds count from the beginning of the command.
         """
         self.clear()
         self._best, self._best_label, self._step, self._batch = None, "", ("", 0, 0), (0, 0)

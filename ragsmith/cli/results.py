@@ -18,7 +18,7 @@ from ragsmith.cli.output import say, say_json, say_lines, show_result, table
 from ragsmith.errors import DamagedRows
 
 HIDDEN = "***"
-"""What stands for a password in the name of a cache."""
+"""The replacement of a password in the name of a cache."""
 
 
 if TYPE_CHECKING:

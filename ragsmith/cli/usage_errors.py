@@ -1,6 +1,6 @@
 """What Typer finds wrong with a command line, in a sentence like that of any other mistake.
 
-Typer does not export the errors that it raises, and words them as it likes from version to version: they are told apart
+Typer does not export the errors that it raises, and words them as it likes from version to version: they are distinguished
 by the names of their classes and by what they hold.
 """
 
@@ -41,7 +41,7 @@ def sentence(error: Any, arguments: Sequence[str]) -> str:
 
 
 def _too_much(error: Any, context: Any, command: str) -> str:
-    """Where a word stands that is no command, or one argument more than there are; else what Typer says itself."""
+    """The sentence about an unknown command or an argument too many; else the message of Typer."""
     if extra := EXTRA.search(error.message):
         return f"{command} does not take {shown(extra[1])}: `{command} -h` says what it takes"
     if unknown := UNKNOWN.search(error.message):

@@ -1,4 +1,4 @@
-"""The group ``ragsmith dataset``, which each file beside this one adds a command or two to."""
+"""The group ``ragsmith dataset``, to which the other files of this folder add commands."""
 
 from __future__ import annotations
 
