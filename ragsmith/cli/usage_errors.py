@@ -1,7 +1,7 @@
 """What Typer finds wrong with a command line, in a sentence like that of any other mistake.
 
-Typer does not export the errors that it raises, and words them as it likes from version to version: they are distinguished
-by the names of their classes and by what they hold.
+Typer does not export the errors that it raises, and words them as it likes from version to version: they are
+distinguished by the names of their classes and by what they hold.
 """
 
 from __future__ import annotations
