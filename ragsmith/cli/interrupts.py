@@ -1,7 +1,7 @@
 """Ctrl-C at any moment of a command: it ends with one sentence and exit code 130, and goes on when it is run again.
 
-The handler raises an exception, so that resources are closed: replies that are on their way are stored, the state of the
-run is written. Python drops an exception that is raised in a finaliser; it is raised again soon after. A library
+The handler raises an exception, so that resources are closed: replies that are on their way are stored, the state of
+the run is written. Python drops an exception that is raised in a finaliser; it is raised again soon after. A library
 may swallow one, too; so a second thread ends the process if it is still there a little later. Nothing is lost then
 either: whatever was paid or computed was durable before.
 """
