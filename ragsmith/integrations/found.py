@@ -1,4 +1,4 @@
-"""What a pipeline finds for a question, as every framework's retriever hands it on: places, in the pipeline's order."""
+"""Retrieve with a pipeline, for the retrievers of all frameworks: parts of documents in the pipeline's order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragsmith.types import Passages, Question, Span
 
 @dataclass(frozen=True, slots=True)
 class RetrievedPart:
-    """A part of a document, and the best score of the passages that it is in."""
+    """A part of a document, with the best score of the passages that contain it."""
 
     span: Span
     text: str
@@ -23,34 +23,34 @@ class RetrievedPart:
     score: float
 
     def id(self, framework: str) -> str:
-        """What depends on place and text alone, and is a UUID, as vector stores want it."""
+        """Return a UUID, as vector stores require, that depends only on framework, place and text."""
         return str(UUID(digest(framework, self.span, self.text)))
 
     @property
-    def place(self) -> dict[str, Any]:
-        """The metadata that it is handed on with."""
+    def metadata(self) -> dict[str, Any]:
+        """Document, title and offsets in characters."""
         return {"doc": self.span.doc, "title": self.title, "start": self.span.start, "end": self.span.end}
 
 
-def found(pipeline: Pipeline, question: str) -> Iterator[RetrievedPart]:
-    """What ``pipeline`` finds, with the passages around the hits; nothing is generated.
+def retrieve_parts(pipeline: Pipeline, question: str) -> Iterator[RetrievedPart]:
+    """Retrieve for ``question``, up to and including passage augmentation; nothing is generated.
 
     Raises:
         UsageError: the question is blank.
-        StageFailed: a stage fails; it is named.
+        StageFailed: a stage fails; the error names it.
     """
-    return parts(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(asked(question))))
+    return parts_of(pipeline, pipeline.engine.retrieve(pipeline.candidate, Question(check_question(question))))
 
 
-def asked(question: str) -> str:
-    """``question``, which is refused if it is blank."""
+def check_question(question: str) -> str:
+    """Return ``question``; raise UsageError if it is blank."""
     if not question.strip():
         raise UsageError("the question is blank: ask something")
     return question
 
 
-def parts(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:
-    """Each part of a document behind ``passages`` once, in their order."""
+def parts_of(pipeline: Pipeline, passages: Passages) -> Iterator[RetrievedPart]:
+    """Yield the distinct parts of documents that ``passages`` were made from, in their order."""
     best: dict[Span, float] = {}
     for passage in passages:
         for span in passage.sources:

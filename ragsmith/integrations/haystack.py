@@ -1,4 +1,4 @@
-"""Haystack: an exported pipeline as a retriever, a component of its pipelines."""
+"""Haystack: an exported pipeline as a retriever component."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import found
+from ragsmith.integrations.found import retrieve_parts
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -19,7 +19,7 @@ __all__ = ["HaystackRetriever", "as_retriever"]
 
 
 def as_retriever(pipeline: Pipeline) -> Any:
-    """``pipeline`` as a Haystack component: everything up to and with the passages around the hits, no generation.
+    """``pipeline`` as a Haystack component: retrieval up to and including passage augmentation.
 
     >>> as_retriever(ragsmith.Pipeline.load("winner.yaml")).run("Who pays the fee?")["documents"][0].meta["doc"]
     'obligations-code'
@@ -32,43 +32,43 @@ def as_retriever(pipeline: Pipeline) -> Any:
 
 @component
 class HaystackRetriever:
-    """Finds what a pipeline finds, best first as the pipeline has it.
+    """Retrieves with a pipeline, in its order.
 
-    It takes a ``query`` and gives ``documents`` with their scores; their ``meta`` are ``doc``, ``title``, ``start`` and
-    ``end`` (characters of the document). A query that is blank raises UsageError, a stage that fails StageFailed.
+    The input is ``query``, the output ``documents`` with scores; their ``meta`` has ``doc``, ``title``, ``start`` and
+    ``end`` (offsets in characters). A blank query raises UsageError, a failed stage StageFailed.
     """
 
     def __init__(self, pipeline: Pipeline | str | Path) -> None:
-        """``pipeline`` is loaded, or the file of one: only such a component can be written to a file of Haystack."""
+        """``pipeline`` is loaded, or the path of its file; only with a path can the component be serialised."""
         self._file = None if isinstance(pipeline, Pipeline) else str(pipeline)
         self.pipeline = pipeline if isinstance(pipeline, Pipeline) else Pipeline.load(pipeline)
-        _ = self.pipeline.engine  # built now, in one thread: a mistake shows at once, and concurrent questions share it
+        _ = self.pipeline.engine  # built here, so that mistakes show at once and threads share it
 
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, list[Document]]:
-        """The documents that are found for ``query``, best first."""
+        """Return the documents retrieved for ``query``, best first."""
         made = [
-            Document(id=one.id("haystack"), content=one.text, meta=one.place, score=one.score)
-            for one in found(self.pipeline, query)
+            Document(id=one.id("haystack"), content=one.text, meta=one.metadata, score=one.score)
+            for one in retrieve_parts(self.pipeline, query)
         ]
         return {"documents": made}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str) -> dict[str, list[Document]]:
-        """The same, without holding up the event loop."""
+        """Run in a thread, without blocking the event loop."""
         return await asyncio.to_thread(self.run, query)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a file of Haystack keeps of it: which file it was made of.
+        """Serialise the path of the pipeline's file.
 
         Raises:
-            UsageError: it was made of a loaded pipeline.
+            UsageError: the component was made from a loaded pipeline.
         """
         if self._file is None:
-            raise UsageError("a loaded pipeline is in no file: give PipelineRetriever the path of winner.yaml instead")
+            raise UsageError("a loaded pipeline has no file to serialise: give the retriever the path of winner.yaml")
         return dict(default_to_dict(self, pipeline=self._file))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """The component that `to_dict` wrote."""
+        """Restore a component from `to_dict`."""
         return default_from_dict(cls, data)

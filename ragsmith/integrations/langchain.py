@@ -1,4 +1,4 @@
-"""LangChain: an exported pipeline as its retriever."""
+"""LangChain: an exported pipeline as a retriever."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import found
+from ragsmith.integrations.found import retrieve_parts
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -19,7 +19,7 @@ __all__ = ["LangChainRetriever", "as_retriever"]
 
 
 def as_retriever(pipeline: Pipeline) -> LangChainRetriever:
-    """``pipeline`` as a LangChain retriever: everything up to and with the passages around the hits, no generation.
+    """``pipeline`` as a LangChain retriever: retrieval up to and including passage augmentation.
 
     >>> as_retriever(ragsmith.Pipeline.load("winner.yaml")).invoke("Who pays the fee?")[0].metadata["doc"]
     'obligations-code'
@@ -31,21 +31,21 @@ def as_retriever(pipeline: Pipeline) -> LangChainRetriever:
 
 
 class LangChainRetriever(BaseRetriever):
-    """Finds what a pipeline finds, best first as the pipeline has it.
+    """Retrieves with a pipeline, in its order.
 
-    The metadata of a document are ``doc``, ``title``, ``start`` and ``end`` (characters of the document), and
-    ``score``. A question that is blank raises UsageError, a stage that fails StageFailed, which names it.
+    The metadata of a document has ``doc``, ``title``, ``start`` and ``end`` (offsets in characters) and ``score``. A
+    blank question raises UsageError, a failed stage StageFailed.
     """
 
     pipeline: Any
 
     def model_post_init(self, context: Any, /) -> None:
-        """Build what is asked now, in one thread: a mistake shows at once, and concurrent questions share it."""
+        """Build the engine, so that mistakes show at once and threads share it."""
         super().model_post_init(context)
         _ = self.pipeline.engine
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [
-            Document(page_content=one.text, id=one.id("langchain"), metadata={**one.place, "score": one.score})
-            for one in found(self.pipeline, query)
+            Document(page_content=one.text, id=one.id("langchain"), metadata={**one.metadata, "score": one.score})
+            for one in retrieve_parts(self.pipeline, query)
         ]

@@ -1,4 +1,4 @@
-"""LlamaIndex: an exported pipeline as its retriever or query engine, and documents of its readers as a data set."""
+"""LlamaIndex: an exported pipeline as a retriever or query engine, and documents of readers as a data set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.errors import MissingExtra
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.integrations.found import RetrievedPart, asked, found, parts
+from ragsmith.integrations.found import RetrievedPart, check_question, parts_of, retrieve_parts
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
 from ragsmith.pipelines.trace import Trace
 
@@ -31,12 +31,12 @@ __all__ = [
     "write_documents",
 ]
 
-PLACE_KEYS = ["doc", "start", "end", "cited"]
-"""Metadata that is for programs; a language model or an embedder that reads a node sees its title only."""
+HIDDEN_KEYS = ["doc", "start", "end", "cited"]
+"""Metadata for programs, which language models and embedders do not see."""
 
 
 def as_retriever(pipeline: Pipeline) -> LlamaIndexRetriever:
-    """``pipeline`` as a LlamaIndex retriever: everything up to and with the passages around the hits, no generation.
+    """``pipeline`` as a LlamaIndex retriever: retrieval up to and including passage augmentation.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
@@ -45,7 +45,7 @@ def as_retriever(pipeline: Pipeline) -> LlamaIndexRetriever:
 
 
 def as_query_engine(pipeline: Pipeline) -> LlamaIndexQueryEngine:
-    """``pipeline`` as a LlamaIndex query engine: its answers, and as source nodes what the answer rests on.
+    """``pipeline`` as a LlamaIndex query engine: its answers, with the passages behind them as source nodes.
 
     Raises:
         UsageError: a model of the pipeline cannot be used.
@@ -54,27 +54,27 @@ def as_query_engine(pipeline: Pipeline) -> LlamaIndexQueryEngine:
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """Finds what a pipeline finds, best first as the pipeline has it.
+    """Retrieves with a pipeline, in its order.
 
-    A question that is blank raises UsageError, a stage that fails StageFailed, which names it.
+    A blank question raises UsageError, a failed stage StageFailed.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         self.pipeline = pipeline
-        _ = pipeline.engine  # built now, in one thread: a mistake shows at once, and concurrent questions share it
+        _ = pipeline.engine  # built here, so that mistakes show at once and threads share it
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(one, {}) for one in found(self.pipeline, query_bundle.query_str)]
+        return [_node(one, {}) for one in retrieve_parts(self.pipeline, query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
 class LlamaIndexQueryEngine(BaseQueryEngine):
-    """Answers as a pipeline answers.
+    """Answers with a pipeline.
 
-    A question that is blank raises UsageError, a stage that fails StageFailed, which names it.
+    A blank question raises UsageError, a failed stage StageFailed.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -83,12 +83,12 @@ class LlamaIndexQueryEngine(BaseQueryEngine):
         self._retriever = LlamaIndexRetriever(pipeline)
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """What `LlamaIndexRetriever` finds."""
+        """Retrieve as `LlamaIndexRetriever` does."""
         return self._retriever.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> Response:
-        trace = self.pipeline.run(asked(query_bundle.query_str))
-        nodes = _answered(self.pipeline, trace)
+        trace = self.pipeline.run(check_question(query_bundle.query_str))
+        nodes = _source_nodes(self.pipeline, trace)
         return Response(trace.answer.text, nodes, {one.node_id: one.metadata for one in nodes})
 
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
@@ -98,24 +98,24 @@ class LlamaIndexQueryEngine(BaseQueryEngine):
         return {}
 
 
-def _answered(pipeline: Pipeline, trace: Trace) -> list[NodeWithScore]:
-    """The spans behind what the generator was shown; cited if any passage made from them is."""
+def _source_nodes(pipeline: Pipeline, trace: Trace) -> list[NodeWithScore]:
+    """Return the parts that the generator read; a part is cited if a passage made from it is."""
     passages, cited = trace.prompt.passages, set(trace.answer.cited)
     behind = {span for position in cited for span in passages[position].sources}
-    return [_node(one, {"cited": one.span in behind}) for one in parts(pipeline, passages)]
+    return [_node(one, {"cited": one.span in behind}) for one in parts_of(pipeline, passages)]
 
 
 def _node(one: RetrievedPart, more: Mapping[str, Any]) -> NodeWithScore:
-    """A part of a document as a node with its score."""
+    """Convert a part of a document to a node with its score."""
     span = one.span
     node = TextNode(
         id_=one.id("llama_index"),
         text=one.text,
         start_char_idx=span.start,
         end_char_idx=span.end,
-        metadata={**one.place, **more},
-        excluded_llm_metadata_keys=PLACE_KEYS,
-        excluded_embed_metadata_keys=PLACE_KEYS,
+        metadata={**one.metadata, **more},
+        excluded_llm_metadata_keys=HIDDEN_KEYS,
+        excluded_embed_metadata_keys=HIDDEN_KEYS,
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc)},
     )
     return NodeWithScore(node=node, score=one.score)

@@ -1,4 +1,4 @@
-"""Documents of any LlamaIndex reader as documents of a data set, in memory or in a folder."""
+"""Convert documents of LlamaIndex readers to a data set, in memory or in a folder."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 BYTE_ORDER_MARK = "\ufeff"
 ARCHIVE = "PK\x03\x04"
-"""How a ZIP archive begins, and with it a file of Word, Excel, PowerPoint or OpenDocument."""
-MOST_UNREADABLE = 0.1
-"""Share of characters that no document may have, or that stand for bytes that are no text, above which it is binary."""
+"""First bytes of a ZIP archive, and so of files of Word, Excel, PowerPoint and OpenDocument."""
+MAX_UNREADABLE = 0.1
+"""Share of control and replacement characters above which a text is the content of a binary file."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDocuments:
-    """What became of the documents of a reader.
+    """The documents of a reader that were written to ``folder``.
 
-    ``ids`` has for each that was written its LlamaIndex id and its identifier in the data set, in the order given;
-    ``skipped`` the LlamaIndex ids of those without text, such as images.
+    ``ids`` has the LlamaIndex id and the identifier in the data set of each document; ``skipped`` has the LlamaIndex
+    ids of documents without text, such as images.
     """
 
     folder: Path
@@ -43,25 +43,24 @@ class WrittenDocuments:
 
 
 def dataset_from_documents(documents: Sequence[BaseNode], name: str = "documents") -> Dataset:
-    """A data set of these documents and no questions, to ask a pipeline about; a search needs questions as well.
+    """Make a data set of documents without questions: a pipeline can be asked about it, a search needs questions.
 
     Raises:
-        UsageError: none of them has text, or one is the content of a binary file.
+        UsageError: no document has text, or one is the content of a binary file.
     """
     converted, _, _ = _convert(documents)
     return make_dataset({"name": name}, converted, [])
 
 
 def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: str | None = None) -> WrittenDocuments:
-    """Begin a data set in ``folder``: write ``dataset.yaml`` and ``documents/``, whole or not at all.
+    """Write ``dataset.yaml`` and ``documents/`` of a new data set to ``folder``, atomically.
 
-    What it lacks to be searched is ``questions.jsonl``, with evidence that points into the texts as written here.
-    Control characters, which no document may have, become spaces. ``name`` is the folder's unless given.
+    A search needs ``questions.jsonl`` as well, with evidence that refers to the written texts. Control characters are
+    replaced by spaces. ``name`` is by default that of the folder.
 
     Raises:
         UsageError: ``folder`` exists and is not empty, or no document has text.
-        DatasetError: the name or a document cannot be part of a data set, as the content of a binary file that a reader
-            took for text cannot; lists every mistake.
+        DatasetError: the name is invalid, or documents are the content of binary files; lists all mistakes.
     """
     folder = Path(folder)
     converted, ids, skipped = _convert(documents)
@@ -79,7 +78,7 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
 def _convert(
     documents: Sequence[BaseNode],
 ) -> tuple[list[Document], tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Documents with text, their ids there and here, and the ids of the others."""
+    """Return the documents with text, their ids in LlamaIndex and here, and the ids of the other documents."""
     converted: list[Document] = []
     ids: list[tuple[str, str]] = []
     skipped: list[str] = []
@@ -89,8 +88,8 @@ def _convert(
         read = _text(document)
         if _is_binary(read):
             mistakes.append(
-                f"document {_said(document, 'file_name') or document.node_id} is the content of a binary file, not "
-                "its text: choose a reader that extracts the text, or install what the reader needs for such files"
+                f"document {_metadata_text(document, 'file_name') or document.node_id} is the content of a binary file, "
+                "not its text: choose a reader that extracts the text, or install what the reader needs for such files"
             )
             continue
         text = _clean(read).removeprefix(BYTE_ORDER_MARK)
@@ -107,15 +106,15 @@ def _convert(
 
 
 def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
-    """A document of ``text`` that is named after its file, its page in it, or else its id."""
-    file = _said(node, "file_name")
+    """Return a document of ``text``, named after its file and page, or after its id."""
+    file = _metadata_text(node, "file_name")
     kind = kind_of(file) if file else None
-    title = " ".join(_clean(_said(node, "title")).split())
+    title = " ".join(_clean(_metadata_text(node, "title")).split())
     if kind is not None and kind.modality is Modality.CODE:
         suffix = PurePath(file).suffix
         found = names.name(PurePath(file).stem, suffix)
         return Document(found, title or found, text, Modality.CODE)
-    page = _said(node, "page_label")
+    page = _metadata_text(node, "page_label")
     stem = PurePath(file).stem if file else node.node_id
     found = names.name(f"{stem}_p{page}" if file and page else stem)
     plain = Document(found, found, text)
@@ -123,22 +122,22 @@ def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
 
 
 def _text(node: BaseNode) -> str:
-    """The text alone, without metadata put in front."""
-    from llama_index.core.schema import MetadataMode  # noqa: PLC0415  slow import, and made by whoever has a node
+    """Return the text without metadata."""
+    from llama_index.core.schema import MetadataMode  # noqa: PLC0415  slow import; the caller has a node, so it is loaded
 
     return node.get_content(metadata_mode=MetadataMode.NONE)
 
 
-def _said(node: BaseNode, key: str) -> str:
+def _metadata_text(node: BaseNode, key: str) -> str:
     value: Any = node.metadata.get(key)
     return str(value).strip() if isinstance(value, str | int) else ""
 
 
 def _is_binary(text: str) -> bool:
     unreadable = len(FORBIDDEN.findall(text)) + text.count("\ufffd")
-    return text.startswith(ARCHIVE) or unreadable > MOST_UNREADABLE * len(text)
+    return text.startswith(ARCHIVE) or unreadable > MAX_UNREADABLE * len(text)
 
 
 def _clean(text: str) -> str:
-    """Forbidden characters as spaces, so that offsets stay what they were."""
+    """Replace forbidden characters by spaces, which keeps the offsets."""
     return FORBIDDEN.sub(" ", text)

@@ -1,9 +1,7 @@
-"""Searches as Optuna studies, in the same database, where ``optuna-dashboard sqlite:///cache.sqlite`` shows them.
+"""Copy searches to Optuna studies in the same database, for ``optuna-dashboard sqlite:///cache.sqlite``.
 
-A study is a copy for looking at: nothing here is ever read back into a search. A trial is a proposal, its parameters
-the options of the families, its value the fitness on the search questions; one that a race dropped is pruned, and one
-without a fitness has failed. Optuna's tables lie beside ours, under its own names, and are written in short
-transactions that wait for their turn.
+Searches never read the studies. A trial is a proposal: its parameters are the options of the families, its value the
+fitness on the search questions. Trials of candidates that a race dropped are pruned; those without a fitness failed.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
 from ragsmith.strategies.tpe import quiet
 from ragsmith.techniques.families import FAMILIES
 
-NAMED = "ragsmith "
-"""How the name of a study of ours begins."""
+STUDY_PREFIX = "ragsmith "
+"""First part of the names of studies."""
 KEY_LENGTH = 12
 """Characters of a run's key in the name of its study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The study that shows a run: its name, how many trials it has, and how many of them were written just now."""
+    """The study of a run: its name, the number of its trials, and how many of them were written by this call."""
 
     run: str
     study: str
@@ -48,26 +46,26 @@ class Mirror:
 
 
 def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
-    """Mirror the run whose key begins with ``run_key``, or the latest, as a study in the cache it is in.
+    """Copy the run whose key begins with ``run_key``, or the latest run, to a study in its cache.
 
-    ``cache`` is an open store, a file or a URL. It may be done again at any time, and during the search: only
-    what is new or has changed is written.
+    ``cache`` is an open store, a file or a URL. Can be repeated, also during the search: only new and changed trials
+    are written.
 
     Raises:
-        UsageError: there is no such run, or several.
+        UsageError: no run, or several, have such a key.
         StoreError: the cache cannot be written, or its studies are of another version of Optuna.
     """
-    with open_store(cache, read_only=True) as store:  # a cache that is not there is not made
+    with open_store(cache, read_only=True) as store:  # does not create a cache
         run = _chosen(store, run_key)
         with quiet(), study_tables(store.location, store.place) as tables:
             return _mirror(store, run, tables)
 
 
 def mirror_all(cache: Store | str | Path) -> list[Mirror]:
-    """Mirror every run of a cache, by the time it started; see `mirror_run`. Studies of runs that are gone go, too."""
+    """Copy every run of a cache by start time, see `mirror_run`, and delete studies of runs that were removed."""
     with open_store(cache, read_only=True) as store, quiet(), study_tables(store.location, store.place) as tables:
         runs = searches(store)
-        _delete_others(tables.storage, {run.key for run in runs})
+        _delete_studies_without_run(tables.storage, {run.key for run in runs})
         return [_mirror(store, run, tables) for run in runs]
 
 
@@ -88,27 +86,27 @@ def _mirror(store: Store, run: RunRow, tables: StudyTables) -> Mirror:
     proposals = store.proposals(run.key)
     known = {trial.number: trial for trial in tables.trials(study_id)}
     wanted = _trials(store, run, proposals, known)
-    written = tables.bring_up(study_id, wanted)
-    said = study.user_attrs
-    for name, value in _about(run, proposals).items():
-        if name not in said or said[name] != value:
+    written = tables.update(study_id, wanted)
+    current = study.user_attrs
+    for name, value in _study_attributes(run, proposals).items():
+        if name not in current or current[name] != value:
             study.set_user_attr(name, value)
     return Mirror(run.key, study.study_name, len(wanted), written)
 
 
-def _delete_others(storage: RDBStorage, runs: Collection[str]) -> None:
-    """Delete our studies of runs that the cache no longer has; others' studies stay."""
+def _delete_studies_without_run(storage: RDBStorage, runs: Collection[str]) -> None:
+    """Delete studies of runs that the cache no longer has; studies of other programs stay."""
     for study in storage.get_all_studies():
         run = study.user_attrs.get("run")
-        if run is not None and run not in runs and study.study_name.startswith(NAMED):
+        if run is not None and run not in runs and study.study_name.startswith(STUDY_PREFIX):
             optuna.delete_study(study_name=study.study_name, storage=storage)
 
 
 def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
-    """The study of a run; it keeps its name when the data set is renamed."""
+    """Return the study of a run; it keeps its name when the data set is renamed."""
     names = {study.user_attrs.get("run"): study.study_name for study in storage.get_all_studies()}
     dataset = next((row.name for row in store.datasets() if row.digest == run.dataset), run.dataset[:KEY_LENGTH])
-    name = names.get(run.key, f"{NAMED}{dataset} {run.key[:KEY_LENGTH]}")
+    name = names.get(run.key, f"{STUDY_PREFIX}{dataset} {run.key[:KEY_LENGTH]}")
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     if run.key not in names:
         study.set_user_attr("run", run.key)
@@ -118,10 +116,10 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
     return study
 
 
-def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
-    """What the study says of its run."""
+def _study_attributes(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
+    """Return the user attributes of a study."""
     record = RunRecord.from_dict(run.value)
-    best = record.winner, record.leader  # the winner may be what is left of the leader, which nothing proposed
+    best = record.winner, record.leader  # the winner may be a simplified leader that was never proposed
     winner = [row.position for key in best for row in proposals if row.evaluation == key]
     return {
         "state": run.state,
@@ -145,7 +143,7 @@ def _state(row: ProposalRow) -> TrialState:
 def _trials(
     store: Store, run: RunRow, proposals: Sequence[ProposalRow], known: Mapping[int, FrozenTrial]
 ) -> list[FrozenTrial]:
-    """A trial for every proposal. The scores behind one that is ``known`` are not read again."""
+    """Return a trial for every proposal. The scores of ``known`` trials are not read again."""
     record = RunRecord.from_dict(run.value)
     labels = record.space.options
     names = [name for name in (*(family.name for family in FAMILIES), *SETTINGS) if name in labels]
@@ -158,7 +156,7 @@ def _trials(
             number=row.position,
             state=_state(row),
             value=fitness,
-            datetime_start=began,  # when the run began: a proposal has no times of its own
+            datetime_start=began,  # start of the run: proposals have no times
             datetime_complete=began,
             params={name: labels[name][i] for name, i in zip(distributions, row.genome, strict=True)},
             distributions=dict(distributions),
@@ -175,7 +173,7 @@ def _trials(
 
 
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
-    """What an evaluation scored, as far as it is complete, and on how many of the search questions."""
+    """Return the mean scores of an evaluation, and the numbers of scored and failed search questions."""
     evaluation = evaluation_of(key, (), record.split.search, store.results(key))
     shown = {**{HEADLINE[name]: name for name in COMPOSITES}, "calls": "calls"}
     shown |= {name: name for name in evaluation.measures}

@@ -1,7 +1,7 @@
-"""Optuna's tables in a cache: opened beside ours, and written many trials at a time.
+"""Write many trials to Optuna's tables in one transaction.
 
-Optuna itself commits every trial and asks the database for each of its parameters: 300 trials take 300 waits for the
-disk. Here they are a transaction or two, of Optuna's own classes, so that what is written is what it would write.
+Optuna commits every trial and queries the database for each parameter. Here 300 trials are one or two transactions of
+Optuna's own classes, so the stored rows are the same.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from sqlalchemy.orm import Session
 from ragsmith.errors import StoreError
 from ragsmith.store.engine import file_engine, server_engine, translate_errors
 
-TIMEOUT = 30.0
+TIMEOUT_SECONDS = 30.0
 BATCH = 250
-"""Trials in one transaction, which holds up a search by some tenths of a second."""
+"""Trials in a transaction, which delays a running search by some tenths of a second."""
 ATTEMPTS = 5
-PAUSE = 0.1
-"""Seconds before the next attempt to create tables that another process is creating, too."""
+PAUSE_SECONDS = 0.1
+"""Before the next attempt to create tables that another process is creating."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyTables:
-    """A database by both ways of writing to it: Optuna's for studies, ours for many trials at once."""
+    """A database with studies: Optuna's storage, and an engine that writes many trials at once."""
 
     storage: RDBStorage
     engine: Engine
 
     def trials(self, study_id: int) -> list[FrozenTrial]:
-        """The trials of a study."""
+        """Return the trials of a study."""
         return self.storage.get_all_trials(study_id, deepcopy=False)
 
-    def bring_up(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH) -> int:
-        """Bring the trials of a study to ``wanted``, each numbered once; return how many were written.
+    def update(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH) -> int:
+        """Update the trials of a study to ``wanted``, with distinct numbers; return how many were written.
 
-        What is there and agrees stays. A transaction writes ``batch``; several processes may do so at the same time.
+        Equal trials stay. A transaction writes ``batch`` trials; several processes can update at the same time.
         """
         written = 0
         while True:
@@ -68,15 +68,15 @@ class StudyTables:
                 written += len(new)
 
     def _exchange(self, study_id: int, new: Sequence[FrozenTrial], gone: set[int], expected: Counter[int]) -> bool:
-        """Write ``new`` and delete what had the numbers ``gone``; not if another process has changed the study."""
+        """Write ``new`` and delete the trials numbered ``gone``; return False if another process changed the study."""
         records = [_record(study_id, trial) for trial in new]
         with Session(self.engine) as session, session.begin():
-            session.get(models.StudyModel, study_id, with_for_update=True)  # Optuna's own lock, where rows have any
+            session.get(models.StudyModel, study_id, with_for_update=True)  # Optuna's lock, if the database locks rows
             rows = session.scalars(select(models.TrialModel).where(models.TrialModel.study_id == study_id)).all()
             if Counter(row.number for row in rows) != expected:
                 return False
             session.add_all(records)
-            session.flush()  # before anything is deleted, so that no id is used twice: dashboards remember them
+            session.flush()  # before deleting, so that no id is reused: dashboards remember ids
             for row in rows:
                 if row.number in gone:
                     session.delete(row)
@@ -84,19 +84,19 @@ class StudyTables:
 
 
 def agrees(trial: FrozenTrial, wanted: FrozenTrial) -> bool:
-    """Whether a trial says all that ``wanted`` says, and perhaps more."""
+    """Whether a trial has the state, value, parameters and at least the attributes of ``wanted``."""
     same = (trial.state, trial.value, trial.params) == (wanted.state, wanted.value, wanted.params)
     return same and wanted.user_attrs.items() <= trial.user_attrs.items()
 
 
 @contextmanager
-def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT) -> Iterator[StudyTables]:
-    """Optuna's tables in a cache, made on first use; ``place`` is what the cache is called in messages.
+def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT_SECONDS) -> Iterator[StudyTables]:
+    """Open Optuna's tables in a cache, and create them on first use; ``place`` names the cache in messages.
 
-    ``timeout`` is how many seconds a write to a file waits for another process.
+    A write to a file waits up to ``timeout`` seconds for another process.
 
     Raises:
-        StoreError: they cannot be written, or are of another version of Optuna.
+        StoreError: the tables cannot be written, or are of another version of Optuna.
     """
     with _explained(place), ExitStack() as stack:
         if isinstance(location, URL):
@@ -111,27 +111,27 @@ def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT) 
 
 
 def _storage(location: Path | URL, timeout: float) -> RDBStorage:
-    """Optuna's storage; several processes may be about to create its tables."""
+    """Open Optuna's storage; other processes may create its tables at the same time."""
     if isinstance(location, URL):
-        url = location.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # it is a template
+        url = location.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template
         options: dict[str, Any] = {"pool_pre_ping": True}
     else:
-        url, options = "sqlite://", {"creator": _connecting(location, timeout), "poolclass": NullPool}
+        url, options = "sqlite://", {"creator": _connector(location, timeout), "poolclass": NullPool}
     for attempt in range(ATTEMPTS):
         try:
             return RDBStorage(url, engine_kwargs=options)
         except DBAPIError as error:
-            met_another = isinstance(error, IntegrityError) or "already exists" in str(error)
-            if not met_another or attempt == ATTEMPTS - 1:
+            is_race = isinstance(error, IntegrityError) or "already exists" in str(error)
+            if not is_race or attempt == ATTEMPTS - 1:
                 raise
-            time.sleep(PAUSE)
-        except RuntimeError as error:  # how Optuna says that the version of its tables is not its own
+            time.sleep(PAUSE_SECONDS)
+        except RuntimeError as error:  # raised by Optuna for tables of another version
             raise StoreError(f"the studies in the cache cannot be written: {' '.join(str(error).split())}") from error
     raise AssertionError("the last attempt returns or raises")
 
 
-def _connecting(path: Path, timeout: float) -> Callable[[], sqlite3.Connection]:
-    """Connections for Optuna to a file that exists, whatever its name; a transaction that writes waits at its start."""
+def _connector(path: Path, timeout: float) -> Callable[[], sqlite3.Connection]:
+    """Return a function that connects to an existing file; write transactions lock at their start."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
     return lambda: sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level="IMMEDIATE", check_same_thread=False)
 
@@ -142,11 +142,11 @@ def _explained(place: str) -> Iterator[None]:
         try:
             yield
         except StorageInternalError as error:
-            raise error.__cause__ or error from None  # what the driver said, which Optuna hides
+            raise error.__cause__ or error from None  # the error of the driver, which Optuna hides
 
 
 def _record(study_id: int, trial: FrozenTrial) -> Any:
-    """A trial as Optuna stores it."""
+    """Return the row of a trial."""
     finite = models.TrialValueModel.TrialValueType.FINITE
     values = [] if trial.value is None else [models.TrialValueModel(objective=0, value=trial.value, value_type=finite)]
     return models.TrialModel(

@@ -228,8 +228,8 @@ def test_many_trials_take_several_transactions(cache: Path) -> None:
     for trial in found:
         trial.user_attrs["note"] = "changed"
     with study_tables(cache, "the cache") as tables:
-        assert tables.bring_up(1, found, batch=4) == len(found) > 8
-        assert tables.bring_up(1, found, batch=4) == 0
+        assert tables.update(1, found, batch=4) == len(found) > 8
+        assert tables.update(1, found, batch=4) == 0
     assert [(trial.number, trial.user_attrs["note"]) for trial in trials(cache, mirror.study)] == [
         (number, "changed") for number in range(len(found))
     ]
@@ -367,14 +367,14 @@ def test_a_cache_that_cannot_be_written_is_named(cache: Path) -> None:
             pytest.raises(StoreError, match="the cache is held by another process"),
             study_tables(cache, "the cache", timeout=0.05) as locked,
         ):
-            locked.bring_up(1, found[:2])
+            locked.update(1, found[:2])
         with (
             pytest.raises(StoreError, match="the cache is held by another process"),
             study_tables(cache, "the cache", timeout=0.05) as locked,
         ):
             locked.storage.set_study_user_attr(1, "note", "late")
         connection.rollback()
-        assert tables.bring_up(1, found[:2]) == 0
+        assert tables.update(1, found[:2]) == 0
     assert [trial.number for trial in trials(cache, mirror.study)] == [0, 1]
 
 

@@ -170,7 +170,7 @@ def test_haystack_runs_it_in_a_pipeline_that_is_written_and_read(
     haystack = pytest.importorskip("haystack", reason="needs the extra haystack")
     from ragsmith.integrations.haystack import HaystackRetriever, as_retriever  # noqa: PLC0415
 
-    with pytest.raises(UsageError, match="is in no file"):
+    with pytest.raises(UsageError, match="has no file to serialise"):
         as_retriever(exported).to_dict()
     content = {
         "dataset": {"name": "island", "path": str(tiny_folder)},
