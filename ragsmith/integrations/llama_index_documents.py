@@ -87,9 +87,10 @@ def _convert(
     for document in documents:
         read = _text(document)
         if _is_binary(read):
+            name = _metadata_text(document, "file_name") or document.node_id
             mistakes.append(
-                f"document {_metadata_text(document, 'file_name') or document.node_id} is the content of a binary file, "
-                "not its text: choose a reader that extracts the text, or install what the reader needs for such files"
+                f"document {name} is the content of a binary file, not its text: choose a reader that extracts the "
+                "text, or install what the reader needs for such files"
             )
             continue
         text = _clean(read).removeprefix(BYTE_ORDER_MARK)
