@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from ragsmith.evaluation.actors import DERIVED, ENTRIES, VECTORS, IndexPart, packed, parts_of, with_part
+from ragsmith.evaluation.actors import DERIVED, ENTRIES, IndexPart, packed, parts_of, with_part
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.index.chunk_graph import chunk_graph
 from ragsmith.index.index import Index
@@ -77,9 +77,3 @@ def test_a_store_searches_the_vectors_that_its_index_has(index: Index, embedder:
     found = put_together(index)
     held = [value for value in vars(found.vector_store(embedder)).values() if isinstance(value, np.ndarray)]
     assert [np.shares_memory(value, found.vectors(embedder)) for value in held] == [True]
-
-
-def test_the_entries_come_without_what_was_built_of_them(index: Index, embedder: Embedder) -> None:
-    assert sent(index, ENTRIES, None).holds == frozenset()
-    assert index.holds > {embedder.id}
-    assert sent(index, (VECTORS, embedder.id), index).holds == {embedder.id}

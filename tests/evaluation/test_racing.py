@@ -81,16 +81,6 @@ def test_nobody_leaves_at_the_last_look_or_from_a_field_that_is_not_larger_than_
     assert begun(finished[:4]).behind(10, {1: worse}) == []
 
 
-def test_rankings_alone_drop_whom_no_answers_seen_so_far_could_save() -> None:
-    rng = np.random.default_rng(3)
-    finished = field(rng, 8)
-    track = begun(finished)
-    nothing = np.full(QUESTIONS, np.nan)
-    worse, alike = PartialScores(finished[0].exact - 0.3, nothing), PartialScores(finished[0].exact, nothing)
-    assert track.futile({1: worse, 2: alike}) == [1]
-    assert begun(finished[:4]).futile({1: worse}) == []
-
-
 def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
     rng = np.random.default_rng(4)
     finished = field(rng, 9)

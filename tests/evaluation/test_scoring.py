@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ragsmith.digest import canonical
@@ -190,17 +189,6 @@ def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
     assert found["mrr"] == pytest.approx(1 / 6)
     found = measured(engine, tiny_setup, with_hits(trace, hits[1:]), example)
     assert (found["span_recall"], found["success"]) == (1, 1)
-
-
-def test_redundancy_is_by_the_run_s_embedder(engine: Engine, tiny_setup: Experiment, pipeline: Build) -> None:
-    example = tiny_setup.examples["ferry-4"]
-    chunks = tiny_setup.corpus.chunks[:3]
-    trace = engine.answer(pipeline(), Question(example.question))
-    vectors = engine.models.embedder.embed([chunk.text for chunk in chunks]).astype(np.float64)
-    expected = np.mean([vectors[0] @ vectors[1], vectors[0] @ vectors[2], vectors[1] @ vectors[2]])
-    hits = tuple(Hit(chunk, 1.0, Scale.COSINE) for chunk in chunks)
-    found = measured(engine, tiny_setup, with_hits(trace, hits), example)
-    assert found["mean_pairwise_cosine"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_for(

@@ -107,13 +107,6 @@ def test_a_stage_that_changes_nothing_joins_the_others_again(
     assert same.outputs == plain.outputs
 
 
-def test_questions_share_nothing(engine: Engine, pipeline: Build) -> None:
-    engine.answer(pipeline(), QUESTION)
-    before = ran(engine)
-    engine.answer(pipeline(), OTHER)
-    assert ran(engine) == 2 * before
-
-
 def test_a_query_is_searched_once_whoever_asks(engine: Engine, pipeline: Build, registered: Register) -> None:
     searched: list[str] = []
 
@@ -175,15 +168,6 @@ def test_every_stage_sees_the_question_as_it_was_asked(engine: Engine, pipeline:
     trace = engine.answer(pipeline(query_expansion="rewriting", reranking="looking", passage_augment="reading"), asked)
     assert seen == [asked] * 3
     assert trace.hits[0].chunk.id in {"guild:0", "guild:1", "flood:0"}
-
-
-def test_the_draft_goes_through_post_generation_and_both_are_there(engine: Engine, pipeline: Build) -> None:
-    trace = engine.answer(pipeline(), QUESTION)
-    assert trace.outputs["post_generation"] == trace.outputs["generation"]
-    assert trace.answer is trace.outputs["post_generation"].value
-    assert trace.prompt is trace.outputs["prompt_maker"].value
-    assert trace.hits is trace.outputs["passage_filter"].value
-    assert set(trace.usage) == set(trace.outputs)
 
 
 def test_fingerprints_say_what_a_stage_put_out(engine: Engine, models: Models, pipeline: Build) -> None:

@@ -12,8 +12,7 @@ import pytest
 from fault_replies import chat_reply
 
 from ragsmith import check_models
-from ragsmith.errors import ModelError, ModelUnavailable, UsageError
-from ragsmith.measures.judge_check import judge_checked
+from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.models.calls import Completion, completion_key
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
 from ragsmith.models.registry import REGISTERED
@@ -80,23 +79,6 @@ def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:
             assert (kept.value, kept.input_tokens, kept.output_tokens) == (chat_reply(prompt), 7, 5)
 
 
-@pytest.mark.parametrize("error", [ModelError("the server is busy"), KeyError("choices")])
-def test_a_model_that_raises_does_not_work(error: Exception) -> None:
-    def fail(_: str) -> str:
-        raise error
-
-    chat = Chat(reply=fail)
-    [checked, *others] = check_models({"language_model": chat, "cross_encoder": "none"}, space="quick")
-    assert not checked.ok
-    assert all(other.ok for other in others)
-    if isinstance(error, ModelError):
-        assert (checked.problem, checked.tasks, len(chat.asked)) == ("the server is busy", (), 1)
-    else:
-        assert {task.problem for task in checked.tasks} == {
-            f"task.{t.task}: KeyError: 'choices'" for t in checked.tasks
-        }
-
-
 def test_a_model_that_performs_tasks_itself_is_given_what_they_need() -> None:
     given: dict[str, set[str]] = {}
 
@@ -109,19 +91,6 @@ def test_a_model_that_performs_tasks_itself_is_given_what_they_need() -> None:
     [checked, *_] = check_models({"language_model": model}, space="quick")
     assert checked.ok
     assert given["judge"] == {"question", "reference", "answer"}
-
-
-def test_the_judge_is_checked_and_what_it_said_is_kept(tmp_path: Path) -> None:
-    chat, told = Chat("judges"), []
-    models = {"judge": chat, "cross_encoder": "none"}
-    with Store.open(tmp_path / "cache.sqlite") as store:
-        first = check_models(models, space="quick", cache=store, on_start=told.append)[-1]
-        sent = len(chat.asked)
-        again = check_models(models, space="quick", cache=store)[-1]
-        assert first.judged is not None
-        assert first.judged == again.judged == judge_checked(chat.id, store.get_calls)
-    assert told == [sent]
-    assert len(chat.asked) - sent == len(first.tasks)  # verdicts on the cases are not paid for twice
 
 
 def test_a_model_that_cannot_judge_is_not_checked_as_a_judge() -> None:

@@ -97,11 +97,6 @@ def test_without_a_reranker_none_is_named(folder: Path) -> None:
     assert all("cross_encoder" not in gene.technique.tools.values() for one in found.classes for gene in one.candidate)
 
 
-def test_at_least_the_answer_is_a_call(folder: Path) -> None:
-    with pytest.raises(UsageError, match="give at least 1"):
-        ragsmith.recommend(folder, calls=0)
-
-
 def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
     known = read()
     assert len(known.observed) >= 4

@@ -14,12 +14,11 @@ from stored import recorded
 from ragsmith.diagnosis.ablation import kept
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.experiment import Experiment, prepare
+from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.writing import winner_yaml
-from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
@@ -365,15 +364,6 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
     assert recorded(store, again).failed == recorded(store, first).failed > 0
     with Store.open(tmp_path / "other.sqlite") as other:
         assert proposals(other, Run(tiny_setup, filters, other, settings).go()) == rows
-
-
-def test_a_model_without_its_key_is_refused_before_anything_is_computed(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
-        prepare(str(tiny_folder), ModelNames("openai:some-model"), 900)
 
 
 def with_depth(setup: Experiment, store: Store, depth: int) -> tuple[RunOutcome, RunRecord, Space]:
