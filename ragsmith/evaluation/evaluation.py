@@ -174,17 +174,11 @@ class Recallable(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._whole()[name]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._whole()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._whole())
 
     def __len__(self) -> int:
         return len(self._whole())
-
-    def __repr__(self) -> str:
-        return repr(self._whole())
 
 
 class Records(dict[Hashable, MemoEntry[Recallable]]):

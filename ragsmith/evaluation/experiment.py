@@ -37,7 +37,6 @@ from ragsmith.models.roles import MARKING, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CUTTING, GENES, ROLES, Candidate, Gene
-from ragsmith.pipelines.trace import StageOutput
 from ragsmith.techniques.listwise import General
 from ragsmith.types import Dataset, Example
 
@@ -262,7 +261,11 @@ class Experiment:
 
     def marking(self, engine: Engine) -> Engine:
         """What marks what ``engine`` did: itself, unless others do."""
-        return _Marking(engine, self.marked_by.loaded_models) if self.marked_by else engine
+        if self.marked_by is None:
+            return engine
+        marking = Engine(engine.corpus, self.marked_by.loaded_models, engine.gateway)
+        marking.share_companions(engine)
+        return marking
 
     @property
     def checks_claims(self) -> bool:
@@ -291,19 +294,6 @@ class Experiment:
             if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MARKING] = marking.embedder.id
         return ids
-
-
-class _Marking(Engine):
-    """What measures see of an engine whose models are not those that mark."""
-
-    def __init__(self, engine: Engine, models: Models) -> None:
-        super().__init__(engine.corpus, models, engine.gateway)
-        self._ran = engine
-        self.share_companions(engine)
-
-    def fingerprint(self, output: StageOutput) -> str:
-        """As the engine that made it says."""
-        return self._ran.fingerprint(output)
 
 
 class Engines:

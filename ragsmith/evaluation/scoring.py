@@ -52,7 +52,7 @@ def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) ->
         "retrieved": list(ids_of(trace.hits)),
         "answer": trace.answer.text,
         "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
-        "stages": _stages(engine, trace),
+        "stages": _stages(trace),
         "usage": _usage(total),
         **({"cut": True} if total.cut else {}),
     }
@@ -74,7 +74,7 @@ def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Exa
         "part": "ranking",
         "measures": _measured(engine, measures, case, trace, example),
         "retrieved": list(ids_of(trace.hits)),
-        "stages": _stages(engine, trace),
+        "stages": _stages(trace),
         "usage": _usage(_total(trace)),
     }
 
@@ -107,8 +107,8 @@ def _usage(total: Meter) -> dict[str, int]:
     }
 
 
-def _stages(engine: Engine, trace: Trace) -> dict[str, str]:
-    return {family: engine.fingerprint(output) for family, output in trace.outputs.items()}
+def _stages(trace: Trace) -> dict[str, str]:
+    return {family: output.fingerprint for family, output in trace.outputs.items()}
 
 
 # --- measures are computed once for all that they read ---------------------------------------------------------------

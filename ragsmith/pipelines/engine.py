@@ -293,10 +293,6 @@ class Engine:
             way = self._ways[candidate] = _Way(search, stages)
         return way
 
-    def fingerprint(self, output: StageOutput) -> str:
-        """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
-        return output.fingerprint
-
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools."""
         meter = Meter()

@@ -77,10 +77,6 @@ class Fit:
         """The fold of ``held_out`` that the text of a question is in; None where nothing was learned from it."""
         return self._folds.get(mark(question))
 
-    def learned_without(self, fold: int | None) -> Mapping[str, Any]:
-        """The numbers learned without a fold, or on all questions; general ones were learned without any."""
-        return self.numbers if fold is None or not self.held_out else self.held_out[fold][1]
-
     @cached_property
     def _folds(self) -> dict[str, int]:
         return {question: i for i, (questions, _) in enumerate(self.held_out) for question in questions}
@@ -153,7 +149,9 @@ class Gene:
         if self.fit is None:
             return self
         if fold not in self._parts:
-            self._parts[fold] = replace(self, fit=Fit(self.fit.learned_without(fold)))
+            # general numbers were learned without any fold
+            whole = fold is None or not self.fit.held_out
+            self._parts[fold] = replace(self, fit=Fit(self.fit.numbers if whole else self.fit.held_out[fold or 0][1]))
         return self._parts[fold]
 
     @cached_property

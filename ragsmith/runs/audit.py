@@ -135,9 +135,8 @@ def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) 
 
 def _adjusted(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
     """The findings with p adjusted over the options that a pipeline may have."""
-    places = [i for i, f in enumerate(findings) if f.fitness is not None and not f.analysis_only]
-    raw = [f.fitness.p for f in findings if f.fitness is not None and not f.analysis_only]
-    adjusted = dict(zip(places, holm(raw), strict=True))
+    raw = {i: one.fitness.p for i, one in enumerate(findings) if one.fitness is not None and not one.analysis_only}
+    adjusted = dict(zip(raw, holm(list(raw.values())), strict=True))
     return [replace(finding, p=adjusted.get(i)) for i, finding in enumerate(findings)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ragsmith.comparison.ledger import count_look
@@ -26,113 +27,116 @@ from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import DiagnosisRow, Store
 
 
-class FinalComparison:
-    """Turns the chosen pipeline into the winner of a run and compares it with its rivals."""
+def compare_finally(
+    context: RunContext, choice: WinnerChoice, able: Sequence[Evaluation], drawn: Sequence[Evaluation]
+) -> Evaluation:
+    """Turn the chosen pipeline into the winner of a run, compare it with its rivals, and return it.
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-
-    def run(self, choice: WinnerChoice, able: Sequence[Evaluation], drawn: Sequence[Evaluation]) -> Evaluation:
-        """Return the winner; ``able`` are the pipelines that could win, and ``drawn`` the random ones."""
-        context, winner, terms = self._context, choice.chosen, self._context.seen.terms
-        try:
-            winner = self._simplified(winner)
-            by_key = {one.key: one for one in context.seen.evaluations}
-            baselines = {name: by_key[key] for name, key in context.record.baselines.items()}
-            self._test(
-                final_candidates(
-                    winner,
-                    leader=choice.highest,
-                    estimated=choice.estimated,
-                    baselines=baselines,
-                    single=best(single(able, baselines["naive"]), terms),
-                    recommended=by_key.get(context.record.recommended or ""),
-                    cheapest=self._cheapest(winner, able),
-                    random=best(drawn, terms),
-                )
-            )
-            if not context.within:
-                self._ablate(winner)
-        except BudgetExhausted as stop:
-            context.stopped = str(stop)
-        return winner
-
-    def _simplified(self, chosen: Evaluation) -> Evaluation:
-        """The chosen pipeline without the parts that do not pay."""
-        context = self._context
-        if not context.settings.simplify:
-            return chosen
-        winner, removals = simplified(
-            chosen, context.space, context.evaluate, self._evaluate_alike, lambda: context.seen.terms
+    ``able`` are the pipelines that could win, and ``drawn`` the random ones.
+    """
+    winner, terms = choice.chosen, context.seen.terms
+    try:
+        winner = _simplified(context, winner)
+        by_key = {one.key: one for one in context.seen.evaluations}
+        baselines = {name: by_key[key] for name, key in context.record.baselines.items()}
+        _test(
+            context,
+            final_candidates(
+                winner,
+                leader=choice.highest,
+                estimated=choice.estimated,
+                baselines=baselines,
+                single=best(single(able, baselines["naive"]), terms),
+                recommended=by_key.get(context.record.recommended or ""),
+                cheapest=_cheapest(context, winner, able),
+                random=best(drawn, terms),
+            ),
         )
-        context.update(winner=winner.key, removals=removals)
-        if context.settings.timed:  # they are on the front, too
-            tried = {removal.key for removal in removals}
-            for one in {one.key: one for one in context.seen.evaluations if one.key in tried}.values():
-                context.latency_of(one)
-        context.report(Step("each option left out", 0, len(removals)))
-        return winner
+        if not context.within:
+            _ablate(context, winner)
+    except BudgetExhausted as stop:
+        context.stopped = str(stop)
+    return winner
 
-    def _evaluate_alike(self, candidate: Candidate, other: Evaluation) -> Evaluation | None:
-        """Evaluate ``candidate`` if its results are those of ``other``; return None as soon as one differs.
 
-        Results are compared after 1, 2, 4 and so on questions: equal ones cost next to nothing, and different ones show
-        early.
-        """
-        order, count = self._context.search_order, 1
-        while True:
-            [found] = self._context.evaluator.evaluate([candidate], order[:count])
-            if found.phenotype != other.on(found.questions).phenotype:
-                return None
-            if count >= len(order):
-                self._context.seen.add([RaceResult.of_finished(found)])
-                return found
-            count *= 2
+def _simplified(context: RunContext, chosen: Evaluation) -> Evaluation:
+    """The chosen pipeline without the parts that do not pay."""
+    if not context.settings.simplify:
+        return chosen
+    winner, removals = simplified(
+        chosen, context.space, context.evaluate, partial(_evaluate_alike, context), lambda: context.seen.terms
+    )
+    context.update(winner=winner.key, removals=removals)
+    if context.settings.timed:  # they are on the front, too
+        tried = {removal.key for removal in removals}
+        for one in {one.key: one for one in context.seen.evaluations if one.key in tried}.values():
+            context.latency_of(one)
+    context.report(Step("each option left out", 0, len(removals)))
+    return winner
 
-    def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
-        """The cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
-        context = self._context
-        tried = {removal.key for removal in context.record.removals}
-        distinct = {one.key: one for one in [*able, *(one for one in context.seen.evaluations if one.key in tried)]}
-        evaluations = list(distinct.values())
-        terms = context.seen.terms_of(evaluations)
-        return cheapest(points(evaluations, terms), winner, terms, context.settings.margin)
 
-    def _test(self, candidates: Mapping[str, Candidate]) -> None:
-        """Evaluate the winner and its rivals on the test questions."""
-        context, test = self._context, self._context.setup.split.test
-        if not test:
-            return
-        context.tested = context.evaluator.evaluate(list(candidates.values()), test)
-        context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
-        if not context.within:  # a crossfit counts one look for all its folds
-            compared = {name: configuration(one) for name, one in candidates.items()}
-            ids, day = [example.id for example in test], timestamp(context.now())[:10]
-            look = count_test_use(context.store, context.setup, context.settings.fitness, compared, ids, day)
-            context.update(look=look)
-        context.report(Step("test questions", 0, len(candidates)))
+def _evaluate_alike(context: RunContext, candidate: Candidate, other: Evaluation) -> Evaluation | None:
+    """Evaluate ``candidate`` if its results are those of ``other``; return None as soon as one differs.
 
-    def _ablate(self, winner: Evaluation) -> None:
-        """Measure and store what each part of the winner is worth.
+    Results are compared after 1, 2, 4 and so on questions: equal ones cost next to nothing, and different ones show
+    early.
+    """
+    order, count = context.search_order, 1
+    while True:
+        [found] = context.evaluator.evaluate([candidate], order[:count])
+        if found.phenotype != other.on(found.questions).phenotype:
+            return None
+        if count >= len(order):
+            context.seen.add([RaceResult.of_finished(found)])
+            return found
+        count *= 2
 
-        The pipelines that simplification did not evaluate are evaluated now, unless options are not to be left out or
-        the time is over. They cannot win any more.
-        """
-        context, data = self._context, self._context.setup.dataset
-        known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
-        if context.settings.simplify and not context.is_late():
-            missing = lacking(winner.candidate, context.space, known.values())
-            known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
-        found = ablation_of(
-            winner,
-            known.values(),
-            context.space,
-            context.seen.terms,
-            dataset=data.name,
-            clusters=context.record.split.search_groups or Clusters.alone(winner.questions),
-            seconds_of=context.latency_of if context.settings.timed else None,
-        )
-        found.keep(context.store, data.digest)
+
+def _cheapest(context: RunContext, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
+    """The cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
+    tried = {removal.key for removal in context.record.removals}
+    distinct = {one.key: one for one in [*able, *(one for one in context.seen.evaluations if one.key in tried)]}
+    evaluations = list(distinct.values())
+    terms = context.seen.terms_of(evaluations)
+    return cheapest(points(evaluations, terms), winner, terms, context.settings.margin)
+
+
+def _test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
+    """Evaluate the winner and its rivals on the test questions."""
+    test = context.setup.split.test
+    if not test:
+        return
+    context.tested = context.evaluator.evaluate(list(candidates.values()), test)
+    context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
+    if not context.within:  # a crossfit counts one look for all its folds
+        compared = {name: configuration(one) for name, one in candidates.items()}
+        ids, day = [example.id for example in test], timestamp(context.now())[:10]
+        look = count_test_use(context.store, context.setup, context.settings.fitness, compared, ids, day)
+        context.update(look=look)
+    context.report(Step("test questions", 0, len(candidates)))
+
+
+def _ablate(context: RunContext, winner: Evaluation) -> None:
+    """Measure and store what each part of the winner is worth.
+
+    The pipelines that simplification did not evaluate are evaluated now, unless options are not to be left out or
+    the time is over. They cannot win any more.
+    """
+    data = context.setup.dataset
+    known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
+    if context.settings.simplify and not context.is_late():
+        missing = lacking(winner.candidate, context.space, known.values())
+        known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
+    found = ablation_of(
+        winner,
+        known.values(),
+        context.space,
+        context.seen.terms,
+        dataset=data.name,
+        clusters=context.record.split.search_groups or Clusters.alone(winner.questions),
+        seconds_of=context.latency_of if context.settings.timed else None,
+    )
+    found.keep(context.store, data.digest)
 
 
 def final_candidates(

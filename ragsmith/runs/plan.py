@@ -539,10 +539,8 @@ def _choices(
     """The optional parts of a search; ``uncontrolled`` are the lines without the random control, if there is one."""
     if uncontrolled is not None:
         whole, rest = _totals(lines), _totals(uncontrolled)
-        saved: dict[str, Any] = {}
-        for name in SUMMED:
-            more, less = whole[name], rest[name]
-            saved[name] = None if more is None or less is None else more - less
+        pairs: list[tuple[str, Any, Any]] = [(name, whole[name], rest[name]) for name in SUMMED]
+        saved: dict[str, Any] = {name: None if None in (more, less) else more - less for name, more, less in pairs}
         yield OptionalCost("random pipelines to compare with", "--control none", **saved)
     parts: list[tuple[str, str, set[str]]] = []
     for family, options in zip(FAMILIES, space.options, strict=False):

@@ -37,9 +37,9 @@ from ragsmith.records.record import (
 )
 from ragsmith.records.stored_run import StoredRun
 from ragsmith.runs.choice import choose
-from ragsmith.runs.final_comparison import FinalComparison, diagnose
+from ragsmith.runs.final_comparison import compare_finally, diagnose
 from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
-from ragsmith.runs.search import Search
+from ragsmith.runs.search import run_search
 from ragsmith.runs.search_loop import finishers
 from ragsmith.store.store import RunRow, RunState, Store
 
@@ -256,10 +256,10 @@ class Run:
 
     def _search(self) -> Evaluation | None:
         """Search, choose the winner, and compare it with its rivals."""
-        context, search = self._context, Search(self._context)
-        raced, drawn = search.run()
+        context = self._context
+        raced, drawn, prior = run_search(context)
         able = finishers(raced)
-        choice, no_winner = choose(able, context.seen.terms, search.prior, by=context.settings.choose)
+        choice, no_winner = choose(able, context.seen.terms, prior, by=context.settings.choose)
         if choice is None:
             context.update(winner=None, no_winner=no_winner)
             return None
@@ -267,7 +267,7 @@ class Run:
         if context.stopped:
             return choice.chosen
         context.update(leader=choice.highest.key, estimated=choice.estimated.key if choice.estimated else None)
-        return FinalComparison(context).run(choice, able, finishers(drawn))
+        return compare_finally(context, choice, able, finishers(drawn))
 
     def _diagnose(self) -> None:
         """Store for the report why questions went as they did; it does not count as work of the run."""

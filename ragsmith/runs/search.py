@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from ragsmith.effects import Prior
@@ -21,142 +21,144 @@ from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Genome, Pruned, SteppedSearch
 
 
-class Search:
-    """Evaluates the warm start, races the candidates of the strategy, and races random ones as a control."""
+def _prior(context: RunContext) -> Prior | None:
+    """The prior over pipelines; None if the settings use none, or too little is known."""
+    settings = context.settings
+    if not settings.warm_start and settings.choose == "mean":
+        return None
+    return prior_for_search(context.setup, context.space, settings.fitness, learned=settings.warm_start)
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
 
-    @cached_property
-    def prior(self) -> Prior | None:
-        """The prior over pipelines; None if the settings use none, or too little is known."""
-        settings = self._context.settings
-        if not settings.warm_start and settings.choose == "mean":
-            return None
-        return prior_for_search(self._context.setup, self._context.space, settings.fitness, learned=settings.warm_start)
+def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult], Prior | None]:
+    """Evaluate the warm start, race the candidates of the strategy, and race random ones as a control.
 
-    def run(self) -> tuple[list[RaceResult], list[RaceResult]]:
-        """Search, and return the candidates that may win, and the random ones.
+    Return the candidates that may win, the random ones, and the prior.
 
-        Raises:
-            BudgetExhausted: the budget was spent before the first batch of the strategy was evaluated.
-        """
-        context, settings = self._context, self._context.settings
-        known = self._warm_start()
-        prior = self.prior if settings.warm_start else None
-        strategy = self._strategy(settings.strategy, settings.max_evaluations, prior)
-        proposed = self._race(strategy, known)
-        drawn = self._control(len({one.behaviour for one in proposed}))
-        terms = context.seen.terms
-        context.proposals = [  # observations were on the terms of each step, what is reported is on the final ones
-            replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
-            for row, raced in zip(context.proposals, proposed, strict=True)
-        ]
-        return [*known.values(), *proposed], drawn
+    Raises:
+        BudgetExhausted: the budget was spent before the first batch of the strategy was evaluated.
+    """
+    settings = context.settings
+    known = _warm_start(context)
+    prior = _prior(context)
+    strategy = _strategy(context, settings.strategy, settings.max_evaluations, prior if settings.warm_start else None)
+    proposed = _race(context, strategy, known)
+    drawn = _control(context, len({one.behaviour for one in proposed}))
+    terms = context.seen.terms
+    context.proposals = [  # observations were on the terms of each step, what is reported is on the final ones
+        replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
+        for row, raced in zip(context.proposals, proposed, strict=True)
+    ]
+    return [*known.values(), *proposed], drawn, prior
 
-    def _warm_start(self) -> dict[Genome, RaceResult]:
-        """Evaluate the baselines, the recommended pipeline and each option alone; return those in the space."""
-        context = self._context
-        found = warm_start(
-            context.evaluator,
-            self._races(),
-            context.setup.split.search,
-            context.space,
-            self._recommended(),
-            probes=context.settings.probes,
-        )
-        context.seen.add([raced for _, raced in found.raced])
-        known = found.within(context.space)
-        context.update(
-            baselines=found.baselines,
-            recommended=found.recommended,
-            probes=found.probes,
-            told=tuple(one.evaluation.key for one in known.values()),
-        )
-        evaluated = len({raced.evaluation.key for _, raced in found.raced})
-        context.report(Step("what is known, each option alone", 0, evaluated))
-        return known
 
-    def _recommended(self) -> Candidate | None:
-        """The pipeline recommended for these documents; None if there is none in the space."""
-        context = self._context
-        if not context.settings.warm_start:
-            return None
-        before = read_record(context.store, context.key)
-        if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
-            found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
-            return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
-        return recommended_for(context.setup, context.space, context.settings.fitness)
+def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
+    """Evaluate the baselines, the recommended pipeline and each option alone; return those in the space."""
+    found = warm_start(
+        context.evaluator,
+        _races(context),
+        context.setup.split.search,
+        context.space,
+        _recommended(context),
+        probes=context.settings.probes,
+    )
+    context.seen.add([raced for _, raced in found.raced])
+    known = found.within(context.space)
+    context.update(
+        baselines=found.baselines,
+        recommended=found.recommended,
+        probes=found.probes,
+        told=tuple(one.evaluation.key for one in known.values()),
+    )
+    evaluated = len({raced.evaluation.key for _, raced in found.raced})
+    context.report(Step("what is known, each option alone", 0, evaluated))
+    return known
 
-    def _strategy(self, name: str, max_evaluations: int | None, prior: Prior | None = None) -> SteppedSearch:
-        settings, space = self._context.settings, self._context.space
-        return make_strategy(
-            name,
-            space.sizes,
-            settings.genetic,
-            seed=settings.seed,
-            feasible=space.is_feasible,
-            max_evaluations=max_evaluations,
-            prior=prior.of_genomes if prior else None,
-        )
 
-    def _races(self) -> Races:
-        context, settings = self._context, self._context.settings
-        race = settings.racing, settings.fitness, settings.may_miss
-        return Races(
-            context.evaluator,
-            context.search_order,
-            *race,
-            lambda candidate: context.setup.of(candidate).loaded_models,
-        )
+def _recommended(context: RunContext) -> Candidate | None:
+    """The pipeline recommended for these documents; None if there is none in the space."""
+    if not context.settings.warm_start:
+        return None
+    before = read_record(context.store, context.key)
+    if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
+        found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
+        return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
+    return recommended_for(context.setup, context.space, context.settings.fitness)
 
-    def _race(
-        self, strategy: SteppedSearch, known: Mapping[Genome, RaceResult], *, control: bool = False
-    ) -> list[RaceResult]:
-        """Race the proposals of ``strategy`` until it is done or a limit is reached."""
-        context, settings = self._context, self._context.settings
-        proposed: list[RaceResult] = []
-        costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
-        try:
-            for batch in batches(strategy, self._races(), context.space.candidate, known, context.seen, costs):
-                if not control:
-                    self._store_proposals(len(proposed), batch)
-                proposed += batch.raced
-                self._report(strategy, "random control" if control else "search", batch.step, len(proposed))
-                if context.is_late():
-                    context.stopped = TIME_LIMIT_REACHED
-                    break
-        except BudgetExhausted as stop:
-            if not proposed and not control:
-                raise
-            context.stopped = str(stop)
-        if not control:
-            context.update(history=tuple(strategy.history))
-        return proposed
 
-    def _control(self, budget: int) -> list[RaceResult]:
-        """Race as many random candidates of distinct behaviour as the search found, if the settings ask for it."""
-        context, settings = self._context, self._context.settings
-        if settings.control != "random" or settings.strategy_name == "random" or context.stopped or not budget:
-            return []
-        drawn = self._race(self._strategy("random", budget), {}, control=True)
-        context.update(random=tuple(raced.evaluation.key for raced in drawn))
-        return drawn
+def _strategy(context: RunContext, name: str, max_evaluations: int | None, prior: Prior | None = None) -> SteppedSearch:
+    settings, space = context.settings, context.space
+    return make_strategy(
+        name,
+        space.sizes,
+        settings.genetic,
+        seed=settings.seed,
+        feasible=space.is_feasible,
+        max_evaluations=max_evaluations,
+        prior=prior.of_genomes if prior else None,
+    )
 
-    def _report(self, strategy: SteppedSearch, phase: str, step: int, evaluated: int) -> None:
-        score, candidate = None, None
-        if best := strategy.best():
-            score, candidate = best[1], self._context.space.candidate(best[0])
-        self._context.report(Step(phase, step, evaluated, score, candidate))
 
-    def _store_proposals(self, position: int, batch: ProposalBatch) -> None:
-        """Store a batch as the rows of the run from ``position`` on."""
-        rows = []
-        for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.observations, strict=True)):
-            value: dict[str, Any] = {"fitness": score, "dropped": None}
-            if isinstance(score, Pruned):
-                value = {"fitness": None, "dropped": score.questions}
-            rows.append(ProposalRow(position + i, batch.step, list(genome), one.evaluation.key, value))
-        self._context.proposals += rows
-        if self._context.stores_proposals:
-            self._context.store.put_proposals(self._context.key, rows)
+def _races(context: RunContext) -> Races:
+    settings = context.settings
+    race = settings.racing, settings.fitness, settings.may_miss
+    return Races(
+        context.evaluator,
+        context.search_order,
+        *race,
+        lambda candidate: context.setup.of(candidate).loaded_models,
+    )
+
+
+def _race(
+    context: RunContext, strategy: SteppedSearch, known: Mapping[Genome, RaceResult], *, control: bool = False
+) -> list[RaceResult]:
+    """Race the proposals of ``strategy`` until it is done or a limit is reached."""
+    settings = context.settings
+    proposed: list[RaceResult] = []
+    costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
+    try:
+        for batch in batches(strategy, _races(context), context.space.candidate, known, context.seen, costs):
+            if not control:
+                _store_proposals(context, len(proposed), batch)
+            proposed += batch.raced
+            _report(context, strategy, "random control" if control else "search", batch.step, len(proposed))
+            if context.is_late():
+                context.stopped = TIME_LIMIT_REACHED
+                break
+    except BudgetExhausted as stop:
+        if not proposed and not control:
+            raise
+        context.stopped = str(stop)
+    if not control:
+        context.update(history=tuple(strategy.history))
+    return proposed
+
+
+def _control(context: RunContext, budget: int) -> list[RaceResult]:
+    """Race as many random candidates of distinct behaviour as the search found, if the settings ask for it."""
+    settings = context.settings
+    if settings.control != "random" or settings.strategy_name == "random" or context.stopped or not budget:
+        return []
+    drawn = _race(context, _strategy(context, "random", budget), {}, control=True)
+    context.update(random=tuple(raced.evaluation.key for raced in drawn))
+    return drawn
+
+
+def _report(context: RunContext, strategy: SteppedSearch, phase: str, step: int, evaluated: int) -> None:
+    score, candidate = None, None
+    if best := strategy.best():
+        score, candidate = best[1], context.space.candidate(best[0])
+    context.report(Step(phase, step, evaluated, score, candidate))
+
+
+def _store_proposals(context: RunContext, position: int, batch: ProposalBatch) -> None:
+    """Store a batch as the rows of the run from ``position`` on."""
+    rows = []
+    for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.observations, strict=True)):
+        value: dict[str, Any] = {"fitness": score, "dropped": None}
+        if isinstance(score, Pruned):
+            value = {"fitness": None, "dropped": score.questions}
+        rows.append(ProposalRow(position + i, batch.step, list(genome), one.evaluation.key, value))
+    context.proposals += rows
+    if context.stores_proposals:
+        context.store.put_proposals(context.key, rows)

@@ -175,7 +175,7 @@ def test_fingerprints_say_what_a_stage_put_out(engine: Engine, models: Models, p
     other.answer(pipeline(), OTHER)  # so that numbers differ between the two
     traces = [e.answer(pipeline(), QUESTION) for e in (engine, other)]
     prints = [
-        {family: e.fingerprint(held) for family, held in trace.outputs.items()}
+        {family: held.fingerprint for family, held in trace.outputs.items()}
         for e, trace in zip((engine, other), traces, strict=True)
     ]
     assert prints[0] == prints[1]
