@@ -7,7 +7,7 @@ enough) and ``generation_gt``.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -56,9 +56,8 @@ def import_autorag(source: Path) -> Imported:
         ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
         spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
         example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
-        for id_ in ids:
-            gold.count_piece(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
-        gold.add_example(example)
+        located = Counter(places[id_][1] for id_ in ids if id_ in places)
+        gold.add(example, located, [f"there is no passage {id_!r}" for id_ in ids if id_ not in places])
     if either:
         gold.notes.append(f"{either} questions need one of several passages: all of these are their evidence")
     if any(e.answer for e in gold.examples) and not all(e.answer for e in gold.examples):

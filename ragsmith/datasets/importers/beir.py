@@ -81,7 +81,9 @@ def import_beir(source: Path) -> Imported:
         spans = tuple(whole_document_span(documents[document]) for document in parts if document in documents)
         lost = [f"there is no document {document!r}" for document in parts if document not in documents]
         split = next(iter(parts.values()), None) if has_parts else None
-        gold.add(Example(id_, question, "", UNSPECIFIED, spans, split), len(parts), lost, how="whole documents")
+        gold.add(
+            Example(id_, question, "", UNSPECIFIED, spans, split), {"whole documents": len(parts) - len(lost)}, lost
+        )
     if not gold.examples:
         raise DatasetError([f"{source}: no query has a relevant document; do the files belong together?"])
     described = (

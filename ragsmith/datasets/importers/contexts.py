@@ -6,6 +6,7 @@ documents; else each distinct text becomes a document.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -138,13 +139,10 @@ def _add(
     gold: EvidenceCollector, example: Example, found: Sequence[tuple[str, EvidenceMatch | NoMatch]], how: str
 ) -> None:
     """Add a question with those of its texts that were located."""
-    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, EvidenceMatch)))
-    for text, place in found:
-        if isinstance(place, EvidenceMatch):
-            gold.count_piece(example.id, how or str(place.how))
-        else:
-            gold.count_piece(example.id, None, f"{shown(text)}: {place.reason}")
-    gold.add_example(replace(example, evidence=tuple(places)))
+    places = [place for _, place in found if isinstance(place, EvidenceMatch)]
+    lost = [f"{shown(text)}: {place.reason}" for text, place in found if not isinstance(place, EvidenceMatch)]
+    example = replace(example, evidence=tuple(dict.fromkeys(place.span for place in places)))
+    gold.add(example, Counter(how or str(place.how) for place in places), lost)
 
 
 def documents_from_texts(texts: Iterable[str]) -> dict[str, Document]:

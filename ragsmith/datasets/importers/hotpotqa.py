@@ -77,7 +77,7 @@ def import_hotpotqa(source: Path) -> Imported:
         spans = _merge_adjacent([span for span in found.values() if span], texts)
         absent = [fact for fact, span in found.items() if span is None]
         lost = [f"sentence {n} of {shown(title)} does not occur there exactly once" for title, n in absent]
-        gold.add(replace(question.example, evidence=spans), len(question.facts), lost)
+        gold.add(replace(question.example, evidence=spans), len(question.facts) - len(absent), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
     return gold.to_imported(source, documents, described)
 

@@ -38,7 +38,7 @@ def import_ragsmith_layout(source: Path) -> Imported:
     gold = EvidenceCollector()
     for _, questions in articles:
         for example, pieces, lost in questions:
-            gold.add(example, pieces, lost)
+            gold.add(example, pieces - len(lost), lost)
     described = f"{len(articles)} articles with questions, imported from RAGSmith's published layout."
     return gold.to_imported(source, [document for document, _ in articles], described)
 

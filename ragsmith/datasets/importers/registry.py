@@ -53,26 +53,15 @@ class EvidenceCollector:
     hows: Counter[str] = field(default_factory=Counter)
     total: int = 0
 
-    def add(self, example: Example, pieces: int, lost: Sequence[str], how: str = "exact") -> None:
-        """Add a question with this number of ``pieces`` of evidence, unless none was located.
+    def add(self, example: Example, located: Mapping[str, int] | int, lost: Sequence[str] = ()) -> None:
+        """Add a question, unless it has no evidence.
 
-        ``lost`` has a sentence for each piece not located, ``how`` says how the others were.
+        ``located`` counts its located pieces of evidence by how they were, exactly if it is a number; ``lost`` has a
+        sentence for each other piece.
         """
-        self.total += pieces
-        self.hows[how] += pieces - len(lost)
+        self.hows.update({"exact": located} if isinstance(located, int) else located)
+        self.total += (located if isinstance(located, int) else sum(located.values())) + len(lost)
         self.notes += [f"{example.id}: {sentence}" for sentence in lost]
-        self.add_example(example)
-
-    def count_piece(self, id_: str, how: str | None, problem: str = "") -> None:
-        """Count a piece of evidence as located ``how``, or as not located because of a ``problem``."""
-        self.total += 1
-        if how is not None:
-            self.hows[how] += 1
-        else:
-            self.notes.append(f"{id_}: {problem}")
-
-    def add_example(self, example: Example) -> None:
-        """Add a question, unless it has no evidence."""
         if example.evidence:
             self.examples.append(example)
         else:

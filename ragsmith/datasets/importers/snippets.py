@@ -122,7 +122,7 @@ def _imported(source: Path, corpus: Path, asked: list[Quoted], called: str) -> I
         found = [_locate(snippet, documents, texts) for snippet in snippets]
         spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
         lost = [sentence for sentence in found if isinstance(sentence, str)]
-        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found), lost)
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans), len(found) - len(lost), lost)
     described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
     return gold.to_imported(source, list(documents.values()), described)
 

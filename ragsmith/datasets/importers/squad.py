@@ -72,7 +72,7 @@ def import_squad(source: Path) -> Imported:
             at, how = _locate_answer(text, paragraph.text, said)
             spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
             lost = () if spans else (f"the answer {text!r} does not occur in its paragraph",)
-            gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), 1, lost, how=how)
+            gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), {how: len(spans)}, lost)
     described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
     return gold.to_imported(source, documents, described)
 

@@ -178,7 +178,8 @@ def import_tatqa(source: Path) -> Imported:
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
             spans, lost = _evidence(asked, page, parts)
-            gold.add(replace(asked.example, evidence=spans), len(asked.paragraphs) + asked.reads_table, lost)
+            pieces = len(asked.paragraphs) + asked.reads_table
+            gold.add(replace(asked.example, evidence=spans), pieces - len(lost), lost)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
     return gold.to_imported(source, [parts.document for parts in placed], described)
 

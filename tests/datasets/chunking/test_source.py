@@ -138,7 +138,7 @@ def test_sections_begin_where_splits_may_separate_questions() -> None:
 
 SUFFIXES = (".py", ".js", ".c", ".go", ".sql", ".yaml", ".toml", ".json", ".css", ".sh", ".rb")
 HEADS = (
-    *(
+    *[
         "def f():",
         "class A:",
         "class B {",
@@ -150,8 +150,6 @@ HEADS = (
         "}",
         "end",
         "[t]",
-    ),
-    *(
         "create table t (",
         ");",
         "# comment",
@@ -165,20 +163,12 @@ HEADS = (
         "key:",
         '"k": {',
         "- a: 1",
-    ),
-    *(
         "x = 1",
         "return 1",
-        "",
-        "",
-        "\t",
         "async def h(): pass",
-        "long word " * 4,
-        "w" * 30,
         "a; b",
-        "\x0c",
-        "é\x85\u2028",
-    ),
+    ],
+    *("", "", "\t", "long word " * 4, "w" * 30, "\x0c", "é\x85\u2028"),
 )
 line = st.tuples(st.integers(0, 3), st.sampled_from(HEADS)).map(lambda drawn: "  " * drawn[0] + drawn[1])
 

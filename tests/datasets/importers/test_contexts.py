@@ -17,35 +17,17 @@ from ragsmith.types import DRAFTED, Origin
 CUT = "Bread is baked at four in the morning."
 SOLD = "It is sold from six on."
 PAGE = f"# Bakery\n\n{CUT} {SOLD}\n"
+ASKED = [("When is bread baked?", [CUT, SOLD], "At four."), ("When is it sold?", [SOLD], "From six on.")]
 RAGAS = [
-    {
-        "user_input": "When is bread baked?",
-        "reference_contexts": [CUT, SOLD],
-        "reference": "At four.",
-        "synthesizer_name": "single_hop",
-    },
-    {
-        "user_input": "When is it sold?",
-        "reference_contexts": [SOLD],
-        "reference": "From six on.",
-        "synthesizer_name": "single_hop",
-    },
+    {"user_input": question, "reference_contexts": texts, "reference": answer, "synthesizer_name": "single_hop"}
+    for question, texts, answer in ASKED
 ]
 LLAMA = {
     "examples": [
-        {
-            "query": "When is bread baked?",
-            "query_by": {"model_name": "gpt-4", "type": "ai"},
-            "reference_contexts": [CUT],
-            "reference_answer": "At four.",
-            "reference_answer_by": {"model_name": "gpt-4", "type": "ai"},
-        },
-        {
-            "query": "When is it sold?",
-            "query_by": {"model_name": "", "type": "human"},
-            "reference_contexts": [SOLD],
-            "reference_answer": "From six on.",
-        },
+        {"query": question, "query_by": by, "reference_contexts": texts[:1], "reference_answer": answer}
+        for by, (question, texts, answer) in zip(
+            ({"model_name": "gpt-4", "type": "ai"}, {"model_name": "", "type": "human"}), ASKED, strict=True
+        )
     ]
 }
 

@@ -43,7 +43,7 @@ def import_cards(source: Path, *, deck: str = "all") -> Imported:
     for item, document in zip(kept, documents):
         evidence = (whole_document_span(document),)
         example = Example(document.id, item.text("front"), item.text("back"), UNSPECIFIED, evidence)
-        gold.add(example, 1, [])
+        gold.add(example, 1)
     return gold.to_imported(source, documents, "Cards.")
 '''
 CARDS = """[{"front": "How tall is the oak?", "back": "The oak is nine metres tall.", "deck": "trees"},

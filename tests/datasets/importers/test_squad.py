@@ -15,48 +15,23 @@ from ragsmith.errors import UsageError
 
 FIRST = " The mill was built in 1804. It burnt down in 1910."
 SECOND = "The bridge is made of oak, and the mill of stone."
-NESTED = {
-    "version": "x",
-    "data": [
-        {
-            "title": "Old_mill",
-            "paragraphs": [
-                {
-                    "context": FIRST,
-                    "qas": [
-                        {
-                            "id": "a",
-                            "question": "When was it built?",
-                            "answers": [{"text": "1804", "answer_start": 23}],
-                        },
-                        {"id": "b", "question": "Who built it?", "is_impossible": True, "answers": []},
-                    ],
-                },
-                {
-                    "context": SECOND,
-                    "qas": [
-                        {
-                            "id": "c",
-                            "question": "Of what is it made?",
-                            "answers": [{"text": "stone", "answer_start": 0}],
-                        },
-                        {"id": "d", "question": "How long is it?", "answers": [{"text": "miles", "answer_start": 0}]},
-                    ],
-                },
-            ],
-        }
-    ],
-}
-FLAT = [
-    {
-        "id": "a",
-        "title": "Old mill",
-        "context": FIRST,
-        "question": "When?",
-        "answers": {"text": ["1804"], "answer_start": [23]},
-    },
+
+
+def qa(id_: str, question: str, answer: str, start: int) -> dict[str, Any]:
+    return {"id": id_, "question": question, "answers": [{"text": answer, "answer_start": start}]}
+
+
+UNANSWERABLE = {"id": "b", "question": "Who built it?", "is_impossible": True, "answers": []}
+PARAGRAPHS = [
+    {"context": FIRST, "qas": [qa("a", "When was it built?", "1804", 23), UNANSWERABLE]},
+    {"context": SECOND, "qas": [qa("c", "Of what is it made?", "stone", 0), qa("d", "How long is it?", "miles", 0)]},
+]
+NESTED = {"version": "x", "data": [{"title": "Old_mill", "paragraphs": PARAGRAPHS}]}
+FLAT: list[dict[str, Any]] = [
+    {"id": "a", "context": FIRST, "question": "When?", "answers": {"text": ["1804"], "answer_start": [23]}},
     {"id": "b", "context": SECOND, "question": "Which wood?", "answers": {"text": ["oak"], "answer_start": [22]}},
 ]
+FLAT[0]["title"] = "Old mill"
 
 
 def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> None:
