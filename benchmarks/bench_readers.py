@@ -191,7 +191,7 @@ def saved(document: Any) -> bytes:
 def ragsmith(path: Path) -> str:
     """What `ragsmith dataset init` makes of it."""
     from ragsmith.datasets.document_types.tables import rendered
-    from ragsmith.datasets.ingest.readers.choosing import reader_of
+    from ragsmith.datasets.ingest.readers.part import reader_of
 
     data = path.read_bytes()
     parts = reader_of(data, path.name).read(data, path.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from ragsmith.text.files import TextError, line_at, shown
@@ -112,10 +113,6 @@ def _rows(document: Document, value: object) -> tuple[int, int]:
     return _range("rows", document, value)
 
 
-def _lines(document: Document, value: object) -> tuple[int, int]:
-    return _range("lines", document, value)
-
-
 def _range(key: str, document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2 or any(type(number) is not int for number in value):
         raise TextError(f"{key!r} must be a list of two integers, the first and the last, not {shown(value)}")
@@ -132,7 +129,7 @@ PLACES: Mapping[str, Callable[[Document, object], tuple[int, int]]] = {
     "heading": _heading,
     "page": _page,
     "rows": _rows,
-    "lines": _lines,
+    "lines": partial(_range, "lines"),
 }
 """Functions that return the offsets of a place by key, or raise ``TextError``."""
 

@@ -67,11 +67,6 @@ def test_words_that_stand_once_are_found(folder: Path) -> None:
     assert found(folder, {"text": "part: nut; price: 1"}) == ["part: nut; price: 1"]
 
 
-def test_identical_documents_count_once(folder: Path) -> None:
-    (folder / "documents" / "zeta.md").write_text(ALPHA)
-    assert found(folder, {"text": "It ends in May."}) == ["It ends in May."]
-
-
 def test_words_that_a_heading_has_as_well_are_found_below_it(folder: Path) -> None:
     (folder / "documents" / "pumps.md").write_text("# Sealing rings\n\nSealing rings wear out.\n")
     assert found(folder, {"text": "Sealing rings"}) == ["Sealing rings"]

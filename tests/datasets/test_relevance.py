@@ -25,21 +25,10 @@ def test_a_chunk_is_relevant_from_half_of_a_span(start: int, end: int, relevant:
     assert found.partial == (() if relevant else (GOLD,))
 
 
-def test_other_documents_are_never_relevant() -> None:
-    assert overlap(Span("e", 0, 400), GOLD) == 0
-    result = ChunkMap([chunk("c", 0, 400, doc="e")]).relevance([GOLD])
-    assert (result.relevant, result.missed) == (frozenset(), (GOLD,))
-
-
 def test_two_chunks_that_split_a_span_in_half_both_count() -> None:
     result = ChunkMap([chunk("a", 0, 150), chunk("b", 150, 300), chunk("c", 300, 400)]).relevance([GOLD])
     assert result.grades == {"a": 0.5, "b": 0.5}
     assert result.partial == result.missed == ()
-
-
-def test_the_grade_is_that_of_the_span_covered_best() -> None:
-    evidence = [GOLD, Span("d", 180, 190), Span("d", 100, 200)]
-    assert ChunkMap([chunk("a", 150, 300)]).relevance(evidence).grades == {"a": 1.0}
 
 
 def test_of_a_span_much_longer_than_the_chunks_all_count_that_lie_in_it_by_half() -> None:
@@ -54,11 +43,6 @@ def test_where_no_chunk_lies_in_a_long_span_by_half_what_covers_most_counts() ->
     chunks = [chunk("a", 0, 110), chunk("b", 180, 260), chunk("c", 80, 120)]
     assert ChunkMap(chunks[:2]).relevance([GOLD]).grades == {"b": 0.2}
     assert ChunkMap(chunks).relevance([GOLD]).grades == {"c": 0.2}
-
-
-def test_a_chunk_that_only_touches_is_no_overlap() -> None:
-    result = ChunkMap([chunk("a", 0, 100), chunk("b", 200, 300)]).relevance([GOLD])
-    assert result.missed == (GOLD,)
 
 
 def test_an_empty_span_is_covered_by_nothing() -> None:
@@ -97,6 +81,9 @@ def test_the_map_agrees_with_looking_at_every_chunk(places: list[Span], evidence
     assert halves <= result.relevant
     if not result.coarse:
         assert halves == result.relevant
+    for c in chunks:
+        best = max(overlap(c.span, gold) / (gold.end - gold.start) for gold in evidence)
+        assert result.grades.get(c.id, best) == best or result.coarse
 
 
 # --- coarse gold -----------------------------------------------------------------------------------------------------

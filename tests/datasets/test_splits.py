@@ -306,23 +306,22 @@ def test_one_draw_with_many_seeds_divides_in_many_ways_and_nothing_leaks() -> No
     assert len({frozenset(e.id for e in split(separate, seed=seed, draws=1).test) for seed in range(20)}) >= 10
 
 
-def test_a_document_full_of_gold_is_not_split() -> None:
-    assert split(dataset([[(0, 200 * (i % 15))] for i in range(60)])).rule == UNSPLITTABLE
+@pytest.mark.parametrize(
+    "gold",
+    [
+        [[(0, 200 * (i % 15))] for i in range(60)],
+        [[(0, 1_950)] if i % 2 else [(0, 100 + 2_000 * (i % 4 == 0))] for i in range(40)],  # over a border of blocks
+    ],
+)
+def test_a_document_full_of_gold_is_not_split(gold: list[list[tuple[int, int]]]) -> None:
+    assert split(dataset(gold)).rule == UNSPLITTABLE
 
 
-def test_a_span_over_a_border_joins_both_blocks() -> None:
-    data = dataset([[(0, 1_950)] if i % 2 else [(0, 100 + 2_000 * (i % 4 == 0))] for i in range(40)])
-    assert split(data).rule == UNSPLITTABLE
-
-
-@pytest.mark.parametrize("count", [0, 1, 19])
-def test_few_questions_are_not_split(count: int) -> None:
+@pytest.mark.parametrize(("count", "tested"), [(0, 0), (1, 0), (19, 0), (20, 6)])
+def test_few_questions_are_not_split(count: int, tested: int) -> None:
     found = split(dataset([[(i, 0)] for i in range(count)]))
-    assert (len(found.search), found.test, found.rule) == (count, (), "too small to split, nothing is claimed")
-
-
-def test_twenty_questions_are_enough() -> None:
-    assert len(split(dataset([[(i, 0)] for i in range(20)])).test) == 6
+    assert (len(found.search), len(found.test)) == (count - tested, tested)
+    assert (found.rule == "too small to split, nothing is claimed") == (not tested)
 
 
 def test_the_same_wording_never_stands_on_both_sides() -> None:

@@ -97,12 +97,9 @@ def _rows(text: str, size: int) -> Iterator[TextSlice]:
         if end - start <= size:
             yield TextSlice(start, end)
         else:
-            parts = level(within(text, _cells(text, start, end), size), end, size)
+            cells = (match.span() for match in _CELL.finditer(text, start, end))
+            parts = level(within(text, cells, size), end, size)
             yield from (TextSlice(*part, whole=False) for part in parts)
-
-
-def _cells(text: str, start: int, end: int) -> Iterator[Extent]:
-    return (match.span() for match in _CELL.finditer(text, start, end))
 
 
 DEFAULT_SIZE = 900

@@ -25,8 +25,7 @@ from ragsmith.datasets.ingest.naming import (
     part_title,
 )
 from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
-from ragsmith.datasets.ingest.readers.choosing import reader_of
-from ragsmith.datasets.ingest.readers.part import FilePart
+from ragsmith.datasets.ingest.readers.part import FilePart, reader_of
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
 from ragsmith.datasets.ingest.writing import (
     EvidenceReference,

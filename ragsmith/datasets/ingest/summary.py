@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -11,7 +11,7 @@ from math import ceil
 from ragsmith.datasets.chunking.chunking import section_starts
 from ragsmith.datasets.ingest.ingest import IngestResult
 from ragsmith.text.markdown import BlockType, blocks
-from ragsmith.types import Document, Modality
+from ragsmith.types import Modality
 
 WHOLE_PARAGRAPHS, WHOLE_SECTIONS = 0.9, 0.75
 """Shares of the paragraphs and of the sections that fit into a chunk of the smaller and the larger size."""
@@ -46,7 +46,8 @@ def summarise(taken: IngestResult) -> Summary:
     paragraphs: list[int] = []
     sections: list[int] = []
     for document in taken.documents:
-        sections.extend(_sections(document))
+        borders = [*section_starts(document), len(document.text)]
+        sections.extend(after - start for start, after in pairwise(borders))
         if document.modality is Modality.TABLE:
             tables += 1
             paragraphs.extend(map(len, document.text.splitlines()))
@@ -74,11 +75,6 @@ def chunk_sizes(paragraphs: int, sections: int) -> tuple[int, ...]:
     """Return one or two chunk sizes for these lengths of paragraphs and sections, rounded up and bounded."""
     found = [min(LARGEST, max(SMALLEST, STEP * ceil(length / STEP))) for length in (paragraphs, sections) if length]
     return tuple(sorted(set(found)))
-
-
-def _sections(document: Document) -> Iterator[int]:
-    starts = section_starts(document)
-    yield from (after - start for start, after in pairwise([*starts, len(document.text)]))
 
 
 def _within(lengths: Sequence[int], share: float) -> int:

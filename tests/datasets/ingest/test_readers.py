@@ -15,8 +15,7 @@ from mixed_folder import zipped
 
 from ragsmith.datasets.document_types.tables import rendered
 from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
-from ragsmith.datasets.ingest.readers.choosing import reader_of
-from ragsmith.datasets.ingest.readers.part import READERS, FilePart, Reader, reader
+from ragsmith.datasets.ingest.readers.part import READERS, FilePart, Reader, reader, reader_of
 from ragsmith.text.files import TextError
 
 OWN = '''

@@ -23,7 +23,8 @@ Row = Sequence[str]
 def markdown_table(rows: Sequence[Row]) -> str:
     """Return rows as a Markdown table with the first row as header."""
     width = max(map(len, rows), default=0)
-    lines = [f"| {' | '.join(_cell(cell) for cell in [*row, *[''] * (width - len(row))])} |" for row in rows]
+    cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
+    lines = [f"| {' | '.join([*row, *[''] * (width - len(row))])} |" for row in cells]
     return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) if lines else ""
 
 
@@ -68,10 +69,6 @@ def _header(row: Row) -> tuple[list[str], tuple[str, ...]]:
     return names, tuple(changed[:3]) + (
         (f"and {len(changed) - 3} more columns were named",) if len(changed) > 3 else ()
     )
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 SEPARATORS = ",;\t|"

@@ -33,15 +33,10 @@ def read_word(data: bytes, name: str) -> tuple[FilePart, ...]:
 
     archive = opened(data)
     try:
-        html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=_no_image).value
+        html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=lambda image: []).value
     except DAMAGED as error:
         raise TextError(f"is not a DOCX file that can be read ({type(error).__name__}); save it again") from error
     return (FilePart(markup.markdown_of(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
-
-
-def _no_image(image: object) -> list[object]:
-    """Drop pictures."""
-    return []
 
 
 DEFAULT_TITLE = "PowerPoint Presentation"
@@ -168,7 +163,7 @@ def filled_rows(sheet: Any, written: Callable[[Any], str]) -> Iterator[list[str]
 
 
 def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[str]]]]:
-    wide = _width(rows) > 1
+    wide = any(sum(map(bool, row)) > 1 for row in rows)
     captions: list[str] = []
     current: list[list[str]] = []
     after_gap = True
@@ -190,10 +185,6 @@ def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[st
         after_gap = False
     if current:
         yield captions, current
-
-
-def _width(rows: Sequence[list[str]]) -> int:
-    return max((sum(map(bool, row)) for row in rows), default=0)
 
 
 def _names_columns(row: Sequence[str]) -> bool:
