@@ -5,8 +5,10 @@ What goes wrong is built into documents, techniques or models; nothing here meas
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +50,7 @@ class World:
     near: str
     far: str
     opposite: str
-    decoys: tuple[str, ...]
+    decoys: list[str]
     beside: str
 
     @property
@@ -58,34 +60,7 @@ class World:
         return f"{self.far} So it is with the {last}."
 
 
-WORLDS = (
-    World(
-        "How long may a visitor keep the borrowed lantern of the harbour?",
-        "A visitor may keep the lantern for 12 days.",
-        "A visitor may keep the borrowed lantern of the harbour for 12 days.",
-        "After 12 sunsets it hangs on its hook again.",
-        "A visitor may keep the lantern for 30 days.",
-        (
-            "Why a visitor should keep the borrowed lantern of the harbour dry: visitor, lantern and harbour.",
-            "The harbour lends a lantern, and the borrowed lantern of the harbour pleases every visitor.",
-            "A visitor who lost the borrowed lantern of the harbour may ask the harbour for a lantern.",
-        ),
-        "Ropes are tarred in spring by the oldest sailors.",
-    ),
-    World(
-        "What is the fee for mooring a barge at the northern quay?",
-        "The fee for mooring a barge is 45 crowns.",
-        "The fee for mooring a barge at the northern quay is 45 crowns.",
-        "Skippers hand over 45 crowns in coin.",
-        "The fee for mooring a barge is 95 crowns.",
-        (
-            "Mooring a barge at the northern quay: the fee, the barge, the quay and the mooring.",
-            "Every barge at the northern quay knows the mooring and the fee for mooring at the quay.",
-            "The northern quay has a mooring for a barge, and a fee for the mooring of a barge.",
-        ),
-        "Herring is smoked over alder wood behind the chapel.",
-    ),
-)
+WORLDS = tuple(World(**world) for world in json.loads(Path(__file__).with_name("worlds.json").read_text()))
 
 FOUR = WORLDS * 2
 """One for each way to plant a failure."""
