@@ -163,7 +163,9 @@ def compare(
     found = evaluate_on([ours, theirs], examples, store, workers)
     both = common(found)
     if not both:
-        raise NotComparable(f"no question was finished by {one} and by {other}: {_first_failure(found)}")
+        failures = (f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values())
+        why = next(failures, "neither attempted any")
+        raise NotComparable(f"no question was finished by {one} and by {other}: {why}")
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.of(ours.setup.dataset, asked)
     look = None
@@ -352,12 +354,6 @@ def _answers(found: Evaluation, fitness: Fitness) -> list[ComparedAnswer]:
         )
         for question, r, g in zip(found.questions, *parts, strict=True)
     ]
-
-
-def _first_failure(found: Sequence[Evaluation]) -> str:
-    return next(
-        (f"{why['stage']}: {why['error']}" for one in found for why in one.failures.values()), "neither attempted any"
-    )
 
 
 def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
 
-from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters, HoldoutUse
+from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters, HoldoutUse, times
 from ragsmith.comparison.verdicts import Comparison, could_show
 from ragsmith.evaluation.statistics import Verdict
 
@@ -91,7 +91,7 @@ def _without_power(facts: Facts, compared: Sequence[Comparison]) -> NextStep | N
     if facts.look and not could_show(groups, len(facts.comparisons), facts.look.number):
         return NextStep(
             "fresh",
-            f"Take fresh test questions: these were looked at {_times(facts.look.earlier)} before, and nothing could "
+            f"Take fresh test questions: these were looked at {times(facts.look.earlier)} before, and nothing could "
             "be shown on them any more.",
         )
     return None
@@ -190,7 +190,3 @@ def _of_type(facts: Facts) -> str:
 
 def _more(number: int, noun: str) -> str:
     return f"{number:,} more {noun}{'' if number == 1 else 's'}"
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"

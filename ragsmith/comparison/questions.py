@@ -85,6 +85,11 @@ class Clusters:
         return f"{self.questions:,} question{several}{origin} ({_count(len(self.groups), 'group')})"
 
 
+def times(number: int) -> str:
+    """``once``, ``3 times``."""
+    return "once" if number == 1 else f"{number:,} times"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

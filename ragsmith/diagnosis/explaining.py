@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.diagnosis.causes import MEANINGS, RANKED, REMEDIES, Fate, Followed, well_from
+from ragsmith.diagnosis.causes import MEANINGS, RANKED, REMEDIES, Followed, well_from
 from ragsmith.diagnosis.diagnosed import Follow, GoldPassage, ReadPassage, diagnosed
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
@@ -194,7 +194,8 @@ def _stations(
         )
         passages = read
     shown = f"{_size(trace.prompt.passages)}, as {len(trace.prompt.text):,} characters"
-    stations.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=_last(way.fates)))
+    shares = tuple([*fate.held.values()][-1] for fate in way.fates)
+    stations.append(StageExplanation("prompt_maker", str(genes["prompt_maker"]), 0, shown, held=shares))
     draft, answer = trace.outputs["generation"].value, trace.answer
     cites = f"{_counted(len(draft.text.split()), 'word')}, citing {_counted(len(draft.cited), 'passage')}"
     stations.append(StageExplanation("generation", _model(engine), trace.usage["generation"].calls, cites))
@@ -202,10 +203,6 @@ def _stations(
     last = str(genes["post_generation"])
     stations.append(StageExplanation("post_generation", last, trace.usage["post_generation"].calls, changed))
     return tuple(stations)
-
-
-def _last(fates: Sequence[Fate]) -> tuple[float, ...]:
-    return tuple(next(reversed(list(fate.held.values()))) for fate in fates)
 
 
 def _ranked(before: int, after: int, is_same: bool) -> str:

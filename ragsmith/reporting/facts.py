@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
-from ragsmith.comparison.questions import Clusters, HoldoutUse
+from ragsmith.comparison.questions import Clusters, HoldoutUse, times
 from ragsmith.comparison.verdicts import MARGIN, Comparison
 from ragsmith.comparison.verdicts import compare as compare_pipelines
 from ragsmith.datasets.splits import MIN_TEST
@@ -140,11 +140,10 @@ def looked(look: HoldoutUse | None) -> str:
     if not look.earlier:
         return alone
     fresh = f", but for {look.fresh:,} of them" if look.fresh else ""
-    often = "once" if look.earlier == 1 else f"{look.earlier:,} times"
     return (
-        f"The test questions have been looked at {often} before{fresh}, so p counts {2.0**look.earlier:,.0f}-fold: "
-        "each further look is tested at half the level of the one before, or luck would win in the end."
-        + (alone and f" {alone}")
+        f"The test questions have been looked at {times(look.earlier)} before{fresh}, so p counts "
+        f"{2.0**look.earlier:,.0f}-fold: each further look is tested at half the level of the one before, or luck "
+        "would win in the end." + (alone and f" {alone}")
     )
 
 

@@ -47,7 +47,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     """Each data set that has a run, by name, and the run to report."""
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, tuple[DatasetRow, RunRow]] = {}
-    for run in sorted(searches(store), key=_recency):
+    for run in sorted(searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key)):
         if run.dataset in described and key in (None, run.key):
             data = described[run.dataset]
             latest[data.name] = data, run
@@ -61,11 +61,6 @@ def _about(data: DatasetRow, run: RunRow) -> RunHeader:
     described, record = DatasetRecord.from_dict(data.value), RunRecord.from_dict(run.value)
     import_recorded(record.imports, ANYWHERE)
     return RunHeader(data.name, data.digest, described, run.key, run.state, *times, record)
-
-
-def _recency(run: RunRow) -> tuple[bool, str, str]:
-    """Sorts the run to report last."""
-    return run.state == "finished", run.started or "", run.key
 
 
 class RunData:

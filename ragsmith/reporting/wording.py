@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.comparison.difference import Difference
-from ragsmith.comparison.questions import FEWEST_GROUPS
+from ragsmith.comparison.questions import FEWEST_GROUPS, times
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation, Interaction
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
@@ -108,10 +108,9 @@ def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
 def _too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -> str:
     """Why nothing could be shown: too often looked at, too few groups, or too few that differ."""
     if comparison.spent:
-        times = "once" if comparison.look == 2 else f"{comparison.look - 1:,} times"
         return (
-            f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at {times} before, and "
-            f"nothing could be shown on them any more ({seen})."
+            f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at "
+            f"{times(comparison.look - 1)} before, and nothing could be shown on them any more ({seen})."
         )
     counted = f"{found.n} {asked} in {in_groups(found.groups)}"
     few = (
