@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import rows
 
 from ragsmith.caches import register_cache
 from ragsmith.errors import WrongOption
@@ -190,19 +191,7 @@ def test_sizes_are_those_of_values_and_not_of_the_corpus() -> None:
     assert 0 < size_of(object()) < 100
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("500M", 500 * MIB),
-        ("2G", 2 * GIB),
-        ("1.5GiB", 3 * GIB // 2),
-        ("1.5 gib", 3 * GIB // 2),
-        ("2GB", 2_000_000_000),
-        ("8192K", 8 * MIB),
-        (str(MIB), MIB),
-        (MIB, MIB),
-    ],
-)
+@pytest.mark.parametrize(("text", "size"), rows("sizes in bytes"))
 def test_sizes_are_parsed(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 

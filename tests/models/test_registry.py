@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
+from rows import rows
 
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.options import NOT_SHAPING, Option, option_from_hint
@@ -83,18 +84,7 @@ def test_a_new_provider_is_searched_with_recorded_and_verified(
 
 
 @pytest.mark.usefixtures("letters")
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{model: 'letters:x', letters: 4}", "letters must be a whole number from 5 to 26, not 4"),
-        ("{model: 'letters:x', letters: true}", "letters must be a whole number from 5 to 26, not True"),
-        ("{model: 'letters:x', dimensions: 4}", "the embedder letters:x has no option 'dimensions': it has batch_size"),
-        ("{model: 'openai:x', letters: 12}", "the embedder openai:x has no option 'letters'"),
-        ("{model: 'letters:x', leters: 12}", "did you mean 'letters'?"),
-        ("letter:x", "did you mean 'letters:x'?"),
-        ("letters", "did you mean 'letters:MODEL'?"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), rows("wrong options of a user's provider"))
 def test_mistakes_with_it_are_named_as_with_any_other(text: str, said: str, ragsmith: Callable[..., Any]) -> None:
     Path("models.yaml").write_text(f"embedder: {text}\n")
     done = ragsmith("models", "check", "--models", "models.yaml")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fault_server import FaultServer
+from rows import rows
 from served import left
 
 from ragsmith.store.store import Store
@@ -126,20 +127,7 @@ def test_several_data_sets_share_a_limit(
     assert paid_twice(server) == alone  # the cache of the first search was removed
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (("--max-cost", 1), r"\(--max-cost\) needs the price of openai:tiny: add it to the prices \(--prices\)"),
-        (
-            ("--max-cost", 1, "--prices", "other.yaml"),
-            r"\(--max-cost\) needs the price of openai:tiny: add it to the prices \(--prices\)",
-        ),
-        (("--prices", "missing.yaml"), "missing.yaml"),
-        (("--max-calls", 0), r"\(--max-calls\) is 0: give a number above 0"),
-        (("--max-tokens", -5), r"\(--max-tokens\) is -5: give a number above 0"),
-        (("--max-cost", "nan"), r"\(--max-cost\) is nan: give a number above 0"),
-    ],
-)
+@pytest.mark.parametrize(("more", "message"), rows("limits that cannot be kept"))
 def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_sent(
     ragsmith: Callable[..., Any],
     limited: Arguments,
