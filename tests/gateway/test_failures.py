@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,6 +38,20 @@ class Picky:
         if self.wrong in prompt:
             raise self.error
         return Completion(prompt, Usage(1, 0, 0, 1, 1, 0.0))
+
+
+class Slow(Picky):
+    """One that replies to prompts with the word ``slow`` only when the test sets ``ended``."""
+
+    def __init__(self, wrong: str, slow: str) -> None:
+        super().__init__(wrong)
+        self.slow, self.begun, self.ended = slow, threading.Event(), threading.Event()
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        if self.slow in prompt:
+            self.begun.set()
+            self.ended.wait(10)
+        return super().complete(prompt, max_tokens=max_tokens, sample=sample)
 
 
 def language_model(store: Store | None, model: Picky, role: str = "", *, again: bool = False) -> LanguageModel:
@@ -177,47 +190,28 @@ def test_one_reply_ever_is_enough_to_go_on(store: Store) -> None:
 
 def test_refusals_that_are_quicker_than_replies_do_not_count_yet(store: Store) -> None:
     """One request is slow, and meanwhile others are refused: it may be answered."""
-    refused = threading.Event()
-
-    class Slow(Picky):
-        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-            if "odd" not in prompt:
-                refused.wait(10)
-            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
-
-    view = language_model(store, Slow("odd"), "judge")
+    model = Slow("odd", slow="something")
+    view = language_model(store, model, "judge")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="something")
-        while not slow.running():
-            time.sleep(0.001)
-        time.sleep(0.05)
+        assert model.begun.wait(10)
         refuse(view, *(f"odd {n}" for n in range(2 * IN_VAIN)))
-        refused.set()
+        model.ended.set()
         assert slow.result(10) == "Say something."
 
 
 def test_failures_of_earlier_commands_count_while_a_request_is_waited_for(store: Store) -> None:
-    ended = threading.Event()
-
-    class Slow(Picky):
-        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-            if "new" in prompt:
-                ended.wait(10)
-            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
-
-    model = Slow("")
+    model = Slow("", slow="new")
     refuse(language_model(store, model, "judge"), *range(IN_VAIN - 1))
     refuse(language_model(store, model, "judge"), "last")
     view = language_model(store, model, "judge")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="new")
-        while not slow.running():
-            time.sleep(0.001)
-        time.sleep(0.05)
+        assert model.begun.wait(10)
         refuse(view, *range(IN_VAIN - 1))
         with pytest.raises(ModelUnavailable):
             view.run(SAY, what="last")
-        ended.set()
+        model.ended.set()
         with pytest.raises(ModelUnavailable):
             slow.result(10)
 
