@@ -54,13 +54,7 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     folder = bundled_path("datasets", name_or_path)
     if not any((folder / name).exists() for name in (MANIFEST, FOLDER, QUESTIONS)):
         raise DatasetError([_no_data_set(folder)])
-    manifest, wrong = read_manifest(folder)
-    documents, wrong_documents = read_documents(folder, manifest.titles)
-    examples, wrong_questions = read_questions(folder, documents)
-    if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
-    found = [document for document in documents.values() if document]
-    made = make_dataset(manifest.about, found, examples, languages=manifest.languages)
+    made = _load_folder(folder, with_questions=True)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
 
 
@@ -74,12 +68,7 @@ def load_documents(folder: str | Path) -> Dataset:
     found = bundled_path("datasets", folder)
     inner = found / FOLDER
     if inner.is_dir() and (found / MANIFEST).is_file():
-        manifest, wrong = read_manifest(found)
-        documents, wrong_documents = read_documents(found, manifest.titles)
-        if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents):
-            raise DatasetError(mistakes)
-        there = [document for document in documents.values() if document]
-        return make_dataset(manifest.about, there, [], languages=manifest.languages)
+        return _load_folder(found, with_questions=False)
     at = inner if inner.is_dir() else found
     foreign: list[str] = []
     documents, wrong = read_document_folder(at, "", foreign=foreign)
@@ -88,6 +77,16 @@ def load_documents(folder: str | Path) -> Dataset:
     if wrong:
         raise DatasetError(wrong if inner.is_dir() else [_no_data_set(found), *wrong])
     return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
+
+
+def _load_folder(folder: Path, *, with_questions: bool) -> Dataset:
+    manifest, wrong = read_manifest(folder)
+    documents, wrong_documents = read_documents(folder, manifest.titles)
+    examples, wrong_questions = read_questions(folder, documents) if with_questions else ([], [])
+    if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
+        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
+    found = [document for document in documents.values() if document]
+    return make_dataset(manifest.about, found, examples, languages=manifest.languages)
 
 
 def load_documents_option(folder: str | Path) -> Dataset:

@@ -1,11 +1,20 @@
-"""Changes of documents are detected, and questions that they still answer are kept."""
+"""Changes of documents are detected, and edited copies of a collection overlap."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from random import Random
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.changes import DocumentChanges, changes, contents, still_answerable
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.overlap import BOUND, FEWEST, LEAST, OVERLAPPING, RUN, overlap, sample_of
 from ragsmith.types import Document, Example, Modality, Span
 
 
@@ -59,3 +68,91 @@ def test_a_question_without_its_evidence_is_left_out() -> None:
     for after in (gone, twice, BEFORE[1:]):
         assert still_answerable([example(SALT), example(WALL), example(SALT, WALL)], BEFORE, after) == (example(WALL),)
     assert still_answerable([example()], BEFORE, gone) == (example(),)
+
+
+@cache
+def documents(name: str) -> tuple[Document, ...]:
+    return load_dataset(name).documents
+
+
+def one_in(text: str) -> Document:
+    return Document("one", "One", text)
+
+
+def overlapping(one: tuple[Document, ...], other: tuple[Document, ...]) -> bool:
+    share = overlap(sample_of(one), sample_of(other))
+    assert share == overlap(sample_of(other), sample_of(one))
+    assert 0 <= share <= 1
+    return share >= OVERLAPPING
+
+
+@pytest.mark.parametrize("name", domains())
+def test_a_copy_overlaps_whatever_was_done_to_it(name: str) -> None:
+    whole = documents(name)
+    assert overlap(sample_of(whole), sample_of(whole)) == 1
+    assert overlapping(whole, (replace(whole[0], text=whole[0].text + "!"), *whole[1:]))
+    assert overlapping(whole, tuple(replace(one, text=f"x{one.text}") for one in whole))
+    assert overlapping(whole, whole[: len(whole) // 2])
+    assert overlapping(whole, whole[1::2])
+    assert overlapping(whole, tuple(replace(one, text=one.text.upper().replace(" ", "  ")) for one in whole))
+    renamed = tuple(replace(one, id=f"file {n}", title="") for n, one in enumerate(reversed(whole)))
+    assert sample_of(renamed) == sample_of(whole)
+
+
+def test_bundled_domains_do_not_overlap() -> None:
+    assert len(domains()) > 2
+    assert not [pair for pair in combinations(domains(), 2) if overlapping(*map(documents, pair))]
+
+
+def test_a_copy_within_another_collection_is_found() -> None:
+    one, other, *_ = domains()
+    assert overlapping(documents(one), documents(one) + documents(other))
+
+
+def test_of_a_short_collection_every_run_is_in_the_sample() -> None:
+    text = " ".join(f"word{n}" for n in range(30))
+    assert len(sample_of((one_in(text),))) == 30 - RUN + 1
+
+
+@pytest.mark.parametrize("count", [60, 3000, 30_000])
+def test_a_sample_are_the_runs_below_the_bound_but_the_smallest_of_few(count: int) -> None:
+    """Whichever document has them; and one run may not be taken for another, in a hundred million words."""
+    pieces = [one_in(" ".join(f"word{number}" for number in range(n, n + 60))) for n in range(0, count, 60)]
+    each = sorted(number for piece in pieces for number in sample_of((piece,)))  # of 56 runs, all
+    below = sum(number < BOUND for number in each)
+    assert sample_of(tuple(pieces)) == tuple(each[: max(LEAST, below)])
+    assert each[0] >= 0
+    assert 2**40 < each[-1] < 2**48
+
+
+@pytest.mark.parametrize("count", [200, 1000, 3000])
+def test_half_of_a_short_collection_overlaps(count: int) -> None:
+    for seed in range(10):
+        draw = Random(seed)
+        words = [f"word{draw.randrange(5000)}" for _ in range(count)]
+        whole = tuple(one_in(" ".join(words[n::10])) for n in range(10))
+        assert overlapping(whole, whole[:5])
+        assert overlapping(whole, whole[5:])
+
+
+def test_what_is_too_short_to_tell_overlaps_with_nothing() -> None:
+    for texts in ([], [""], ["word"], ["four words are few"], ["five words are just enough"], ["a b c d e f"]):
+        few = sample_of(tuple(one_in(text) for text in texts))
+        assert overlap(few, few) == 0
+        assert overlap(few, ()) == 0
+    assert overlap(sample_of((one_in("a b c d e f g"),)), sample_of((one_in("A, b; c (d) e f g"),))) == 1
+
+
+def test_a_run_does_not_cross_documents() -> None:
+    assert sample_of((one_in("a b c d"), one_in("e f g h"))) == ()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sets(st.integers(0, 20), min_size=1), min_size=2, max_size=2))
+def test_the_share_is_of_the_smaller_sample_as_far_as_both_are_complete(samples: list[set[int]]) -> None:
+    one, other = map(sorted, samples)
+    bound = min(one[-1], other[-1])
+    common = [number for number in one if number in other]
+    smaller = min(sum(number <= bound for number in sample) for sample in (one, other))
+    expected = len(common) / smaller if len(common) >= FEWEST else 0
+    assert overlap(one, other) == overlap(other, one) == expected
