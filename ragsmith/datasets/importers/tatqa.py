@@ -1,7 +1,7 @@
 """TAT-QA: questions over pages of financial reports, a table and the paragraphs around it (Zhu et al. 2021).
 
 A document is a page: its table in Markdown, then its paragraphs. The published file labels the paragraphs that answer
-a question, but no cells, so a table's rows are looked up (see `table_rows`).
+a question, but no cells, so a table's rows are looked up (see `rows`).
 """
 
 from __future__ import annotations
