@@ -143,7 +143,7 @@ class SettingChanges(TypedDict, total=False):
             "the winner are not counted; --max-calls and --max-cost limit everything. [default: the preset's]"
         ),
     ]
-    may_miss: Annotated[float | None, Flag("Maximum failure rate of a candidate. [default: 0.1]")]
+    max_failure_rate: Annotated[float | None, Flag("Maximum failure rate of a candidate. [default: 0.1]")]
     race: Annotated[
         bool | None,
         Flag("Drop a candidate early, once it is significantly worse.", ("--race/--no-race",)),

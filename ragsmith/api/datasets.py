@@ -25,8 +25,7 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import Budget, Limits, Spent, parse_spent
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.labelling.checking.check import Check, GateOptions, check, check_request
-from ragsmith.labelling.checking.page import check_page
+from ragsmith.labelling.checking.check import Check, GateOptions, check, check_page, check_request
 from ragsmith.labelling.drafting.asking import DraftingPlan, ModelDrafting
 from ragsmith.labelling.drafting.drafting import Drafted, draft_dataset
 from ragsmith.labelling.drafting.registry import METHODS

@@ -347,6 +347,6 @@ def _transferred(
         material = RunData(store, choose_run(store, target.name, target.run), {})
         keys = [*(row.evaluation for row in material.proposals), *record.told, *(one.key for one in record.removals)]
         searched = material.finishers(list(dict.fromkeys(keys)))
-    terms = Terms.of([found, own, *searched], fitness, record.settings.may_miss)
+    terms = Terms.of([found, own, *searched], fitness, record.settings.max_failure_rate)
     clusters = Clusters.of(target.setup.dataset, examples)
     return transferred(source.name, target.name, part, found, own, searched, terms, clusters)

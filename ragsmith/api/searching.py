@@ -176,7 +176,8 @@ def search(
     a cluster that this machine is a node of. ``workers`` are as many as it has cores unless given. What comes out is
     the same, byte for byte; see `docs/clusters.md`.
 
-    A candidate may fail on the share ``may_miss`` of the questions; those that fail for every candidate are set aside.
+    A candidate may fail on the share ``max_failure_rate`` of the questions; those that fail for every candidate are
+    set aside.
     Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
 
     ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is

@@ -14,7 +14,7 @@ from ragsmith.comparison.difference import Difference, difference, least_p, shif
 from ragsmith.comparison.questions import ALPHA, FEWEST_GROUPS, Clusters, adjusted
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.ranking import MAY_MISS, Terms, common
+from ragsmith.evaluation.ranking import MAX_FAILURE_RATE, Terms, common
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.pipelines.genes import label
 
@@ -119,12 +119,12 @@ def compare_two(
     *,
     look: int = 1,
     margin: float = MARGIN,
-    may_miss: float = MAY_MISS,
+    max_failure_rate: float = MAX_FAILURE_RATE,
     name: str = "other",
     of: str = "fitness",
 ) -> Comparison:
     """Compare two evaluations on the same questions, outside a run; ``name`` is that of the second."""
-    terms = Terms.of([first, second], fitness or Fitness(), may_miss)
+    terms = Terms.of([first, second], fitness or Fitness(), max_failure_rate)
     [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
     return found
 

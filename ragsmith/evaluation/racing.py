@@ -286,7 +286,7 @@ class Races:
         examples: Sequence[Example],
         racing: Racing | None,
         fitness: Fitness,
-        may_miss: float,
+        max_failure_rate: float,
         models_of: Callable[[Candidate], Models],
     ) -> None:
         self._evaluator = evaluator
@@ -295,7 +295,7 @@ class Races:
         self._questions = tuple(sorted(self._order))
         self._racing = racing
         self._fitness = fitness
-        self._may_miss = may_miss
+        self._max_failure_rate = max_failure_rate
         self._models_of = models_of
         self._state = RaceState(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
@@ -404,7 +404,7 @@ class Races:
             self._state.finish(self._partial_scores(evaluation, evaluation, terms))
 
     def _terms(self, evaluations: Iterable[Evaluation]) -> Terms:
-        return Terms.of([*self._finished, *evaluations], self._fitness, self._may_miss)
+        return Terms.of([*self._finished, *evaluations], self._fitness, self._max_failure_rate)
 
     def _partial_scores(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> PartialScores:
         """The partial scores of a candidate; a failed question counts as the lowest score.

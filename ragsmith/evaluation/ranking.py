@@ -18,7 +18,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
 from ragsmith.pipelines.genes import label
 
-MAY_MISS = 0.1
+MAX_FAILURE_RATE = 0.1
 """Default of the share of the counted questions that a candidate may fail on."""
 
 MOST_SET_ASIDE = 0.5
@@ -39,22 +39,24 @@ class Terms:
 
     ``counted`` are the questions that count; ``aside`` has the excluded ones, which no candidate finished, with their
     failures. A failure on a counted question is ranked as ``lowest``. A candidate that fails on more than the share
-    ``may_miss`` of them is incomplete and has no score.
+    ``max_failure_rate`` of them is incomplete and has no score.
     """
 
     counted: tuple[str, ...]
     aside: dict[str, Record]
-    may_miss: float
+    max_failure_rate: float
     lowest: float
     fitness: Fitness
 
     @classmethod
-    def of(cls, evaluations: Sequence[Evaluation], fitness: Fitness, may_miss: float = MAY_MISS) -> Terms:
+    def of(
+        cls, evaluations: Sequence[Evaluation], fitness: Fitness, max_failure_rate: float = MAX_FAILURE_RATE
+    ) -> Terms:
         """The terms for ``evaluations``, all of them on the same questions."""
         questions = evaluations[0].questions if evaluations else ()
         partial = [evaluation for evaluation in evaluations if evaluation.failures]
         if not partial:
-            return cls(questions, {}, may_miss, 0.0, fitness)
+            return cls(questions, {}, max_failure_rate, 0.0, fitness)
         finished = {question for evaluation in evaluations for question in evaluation.records}
         hopeless: dict[str, Record] = {}
         for evaluation in partial:
@@ -63,7 +65,7 @@ class Terms:
                     hopeless.setdefault(question, failure)
         aside = {question: hopeless[question] for question in questions if question in hopeless}
         lowest = min([0.0, *(value for evaluation in evaluations for value in evaluation.values("fitness", fitness))])
-        return cls(tuple(q for q in questions if q not in aside), aside, may_miss, lowest, fitness)
+        return cls(tuple(q for q in questions if q not in aside), aside, max_failure_rate, lowest, fitness)
 
     @property
     def decide(self) -> bool:
@@ -78,7 +80,7 @@ class Terms:
     def admit(self, evaluation: Evaluation) -> bool:
         """Whether a candidate finished enough questions."""
         # divided, not multiplied: 0.29 * 100 is a little less than 29
-        return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.may_miss
+        return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.max_failure_rate
 
     def score(self, evaluation: Evaluation) -> float | None:
         """The mean fitness with failures as the lowest score; None if the candidate is incomplete."""

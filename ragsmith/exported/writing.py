@@ -232,7 +232,7 @@ def _yaml(
         about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
-        about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}
+        about |= {"failed_answers": record.failed, "may_miss": settings.max_failure_rate, "set_aside": aside}
     ids = record.models
     if winner.candidate[GENES:] and (described := store.evaluation(winner.key)):
         ids = described.configuration["models"]

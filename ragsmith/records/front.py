@@ -119,7 +119,7 @@ def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float |
     number of pipelines. None if both finished too few questions.
     """
     both = common([other, winner])
-    if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.may_miss):
+    if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.max_failure_rate):
         return None
     ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
     return mean_at_most([ours[question] - theirs[question] for question in both])
@@ -141,7 +141,7 @@ def pick_pipeline(store: Store, run_key: str, record: RunRecord, pick: str) -> E
 
 def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:
     """The pipeline that ``pick`` names among those evaluated on all search questions."""
-    terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
+    terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.max_failure_rate)
     found = points(list(met.values()), terms, record.winner)
     if pick.isdecimal():
         if not 1 <= int(pick) <= len(found):

@@ -17,7 +17,7 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.evaluation.ranking import MAY_MISS
+from ragsmith.evaluation.ranking import MAX_FAILURE_RATE
 from ragsmith.evaluation.threads import ComputedWork
 from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.call_context import CallCounts
@@ -79,7 +79,7 @@ class RunSettings:
     """Whether to leave parts out of the chosen pipeline that do not pay."""
     control: str = "none"
     """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
-    may_miss: float = MAY_MISS
+    max_failure_rate: float = MAX_FAILURE_RATE
     """The share of questions that a candidate may fail on, without those that fail for every candidate."""
     objectives: tuple[str, ...] = WEIGHABLE[:1]
     """The objectives in the order of `WEIGHABLE`: quality decides the winner, all of them the Pareto front."""
@@ -106,8 +106,8 @@ class RunSettings:
         check_choice("verdict", self.verdict, VERDICTS)
         check_least("folds", self.folds, 2)
         check_choice("control", self.control, {"none": None, "random": None})
-        if not 0 <= self.may_miss < 1:
-            raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
+        if not 0 <= self.max_failure_rate < 1:
+            raise WrongOption("max_failure_rate", f"is {self.max_failure_rate}: give a share from 0 up to, but not, 1")
         most = math.inf if self.fitness.file else 1.0  # a function of one's own may give any numbers
         if not 0 < self.margin < most:
             below = "" if self.fitness.file else " and below 1"
@@ -405,6 +405,7 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         """The record for the store."""
         settings = {**asdict(self.settings), "fitness": self.settings.fitness.plain()}
+        settings["may_miss"] = settings.pop("max_failure_rate")  # as format 1 has it
         return {**asdict(self), "settings": settings}
 
     @classmethod
@@ -415,7 +416,9 @@ class RunRecord:
             UsageError: it is no record of a run.
         """
         try:
-            return restore(cls, stored, {Fitness: Fitness.read})
+            settings = {**stored["settings"]}
+            settings["max_failure_rate"] = settings.pop("may_miss")
+            return restore(cls, {**stored, "settings": settings}, {Fitness: Fitness.read})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"

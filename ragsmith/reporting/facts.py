@@ -240,7 +240,7 @@ def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[s
         if value is not None
     }
     found = {name: one.on(tuple(q for q in one.questions if q in labelled)) for name, one in tested.items()}
-    return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.may_miss)
+    return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.max_failure_rate)
 
 
 def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:

@@ -154,7 +154,7 @@ class RunData:
         return self._terms([*self.out_of_fold.values()] or tested)
 
     def _terms(self, evaluations: Iterable[Evaluation | None]) -> Terms:
-        return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.may_miss)
+        return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.max_failure_rate)
 
     def failed(self) -> list[Record]:
         """What failed of every pipeline of the run, in the order of their keys and of the questions."""

@@ -377,7 +377,7 @@ def simplified(report: RunReport) -> str:
 
 def failures_explained(report: RunReport) -> str:
     """What failures mean for a pipeline."""
-    most = numbers.share(report.about.record.settings.may_miss)
+    most = numbers.share(report.about.record.settings.max_failure_rate)
     return (
         f"{report.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
         f"aside, for all of them. On the others a pipeline may fail on up to {most}; one that fails on more has no "

@@ -101,11 +101,11 @@ def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
     if not any(map(terms.admit, proposed)):
         counted = len(terms.counted)
         fewest = min(proposed, key=terms.missed)
-        allow = "allow more failures with --may-miss"
+        allow = "allow more failures with --max-failure-rate"
         failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
         return (
-            f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
-            f"questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
+            f"each of the {len(proposed)} candidates failed on more than {100 * terms.max_failure_rate:g} % of "
+            f"{counted} questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
         )
     return ""
 

@@ -89,7 +89,7 @@ class RunContext:
     tested: list[Evaluation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.seen = SeenCandidates(self.settings.fitness, self.settings.may_miss)
+        self.seen = SeenCandidates(self.settings.fitness, self.settings.max_failure_rate)
         self.started = self.now()
 
     @cached_property

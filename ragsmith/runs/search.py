@@ -100,7 +100,7 @@ def _strategy(context: RunContext, name: str, max_evaluations: int | None, prior
 
 def _races(context: RunContext) -> Races:
     settings = context.settings
-    race = settings.racing, settings.fitness, settings.may_miss
+    race = settings.racing, settings.fitness, settings.max_failure_rate
     return Races(
         context.evaluator,
         context.search_order,

@@ -36,11 +36,11 @@ FEWEST_TO_COMPARE = 10
 class SeenCandidates:
     """The candidates that a run has evaluated on the search questions, and by key those that were pruned."""
 
-    def __init__(self, fitness: Fitness, may_miss: float) -> None:
+    def __init__(self, fitness: Fitness, max_failure_rate: float) -> None:
         self.evaluations: list[Evaluation] = []
         self.dropped: dict[str, Pruned] = {}
         self._finished: set[str] = set()
-        self._rules = fitness, may_miss
+        self._rules = fitness, max_failure_rate
 
     @property
     def terms(self) -> Terms:

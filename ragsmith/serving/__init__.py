@@ -4,14 +4,12 @@
     answering     ->  one pipeline, loaded once, and what one request gets from it
     workers       ->  the few threads that answer, those who wait for them, and those who are gone
     conversation  ->  the last question of several turns, such that it can be understood alone
-    quoting       ->  which words of a passage an answer says
-    refusals      ->  why a request is not answered, in the form of OpenAI's errors
-    guard         ->  what every request passes first: names, tokens, request ids, the log
-    reading       ->  the body of a request, within its limits
+    requests      ->  the body of a request, within its limits, and errors in the form of OpenAI's
+    middleware    ->  what every request passes first: names, tokens, request ids, the log
     chat          ->  OpenAI's chat completions
     app           ->  the routes, as an ASGI application
     feedback      ->  what people say of answers, kept as drafted questions
-    metrics, logs ->  what goes on, for programs
+    monitoring    ->  the log and the metrics, for programs
     server        ->  a server of its own, with `uvicorn`
     tools         ->  the same as tools of the Model Context Protocol
 

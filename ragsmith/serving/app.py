@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,14 +24,28 @@ from ragsmith.serving.answering import PipelineService, ServedAnswer, plain
 from ragsmith.serving.chat import MODEL, ChatRequest, Events, completion, event, model, models, read_chat
 from ragsmith.serving.feedback import DOWN, UP, FeedbackEntry, FeedbackFile, FileFull
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.logs import event as log
-from ragsmith.serving.metrics import Metrics
 from ragsmith.serving.middleware import THIS_MACHINE, Guard
+from ragsmith.serving.monitoring import Metrics
+from ragsmith.serving.monitoring import event as log
 from ragsmith.serving.page import page
-from ragsmith.serving.parsing import Body, plain_text, question_of, read_body, refuse_unknown, switch
-from ragsmith.serving.refusals import AGAIN_SECONDS, RequestRefused, broken, busy, failed, wrong
+from ragsmith.serving.requests import (
+    AGAIN_SECONDS,
+    Body,
+    RequestRefused,
+    broken,
+    busy,
+    enter,
+    failed,
+    late,
+    plain_text,
+    question_of,
+    read_body,
+    refuse_unknown,
+    switch,
+    wrong,
+)
 from ragsmith.serving.streaming import Streamed
-from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, WorkItem, arrival
+from ragsmith.serving.workers import CancellationToken, Workers, WorkItem, arrival
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
 
@@ -136,7 +150,7 @@ class ServingApp:
         refuse_unknown(body, ("question", "stages"))
         question, stages = question_of(body.get("question"), self.limits), switch(body, "stages")
         ask = partial(self.answerer.ask, question, stages=stages)
-        answered = await self._done(request, self._enter(("ask", question, stages), self._counted(ask)), began)
+        answered = await self._done(request, enter(self.workers, ("ask", question, stages), self._counted(ask)), began)
         usage = plain(answered.usage)
         id_ = request.state.request_id
         return JSONResponse({"id": id_, **plain(answered), "usage": usage, "feedback": self.feedback is not None})
@@ -144,13 +158,13 @@ class ServingApp:
     async def _retrieve(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
-        work = self._enter(("retrieve", question), partial(self.answerer.retrieve, question))
+        work = enter(self.workers, ("retrieve", question), partial(self.answerer.retrieve, question))
         return JSONResponse({"id": request.state.request_id, **plain(await self._done(request, work, began))})
 
     async def _explain(self, request: Request) -> Response:
         began = time.monotonic()
         question = await self._question(request)
-        work = self._enter(("explain", question), partial(self.answerer.explain, question))
+        work = enter(self.workers, ("explain", question), partial(self.answerer.explain, question))
         return JSONResponse({"request": request.state.request_id, **plain(await self._done(request, work, began))})
 
     async def _question(self, request: Request) -> str:
@@ -162,7 +176,7 @@ class ServingApp:
         began, created = time.monotonic(), int(time.time())
         asked = read_chat(await read_body(request, self.limits), self.limits)
         ask = partial(self.answerer.ask, asked.question, turns=asked.turns)
-        work = self._enter(("ask", asked.question, asked.turns), self._counted(ask))
+        work = enter(self.workers, ("ask", asked.question, asked.turns), self._counted(ask))
         id_ = request.state.request_id
         if asked.stream:
             stream = self._stream(work, asked, Events(id_, created), id_, began)
@@ -180,7 +194,7 @@ class ServingApp:
             while not arrived.is_set():
                 left = began + self.limits.seconds - time.monotonic()
                 if left <= 0:
-                    raise self._late()
+                    raise late(self.limits)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(arrived.wait(), min(left, self.limits.heartbeat_seconds))
                 if not arrived.is_set():
@@ -191,12 +205,6 @@ class ServingApp:
         except RequestRefused as refused:
             yield event(refused.body)
         yield Events.DONE
-
-    def _enter(self, key: Hashable, do: Callable[[CancellationToken], T]) -> WorkItem[T]:
-        try:
-            return self.workers.enter(key, do)
-        except QueueFull:
-            raise busy() from None
 
     def _counted(self, ask: Callable[[CancellationToken], ServedAnswer]) -> Callable[[CancellationToken], ServedAnswer]:
         def counting(stop: CancellationToken) -> ServedAnswer:
@@ -224,10 +232,7 @@ class ServingApp:
             self.workers.leave(work)
         if arrived.is_set():
             return _result(work, request.state.request_id)
-        raise RequestRefused(GONE, "the client went away", "gone", closes=True) if gone.done() else self._late()
-
-    def _late(self) -> RequestRefused:
-        return RequestRefused(504, f"there was no answer within {self.limits.seconds:g} seconds", "timeout")
+        raise RequestRefused(GONE, "the client went away", "gone", closes=True) if gone.done() else late(self.limits)
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.serving.answering import ServedAnswer, SourcePassage, plain
 from ragsmith.serving.conversation import ASSISTANT, USER, Turn
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.parsing import Body, plain_text, question_of, switch
-from ragsmith.serving.refusals import RequestRefused, wrong
+from ragsmith.serving.requests import Body, RequestRefused, plain_text, question_of, switch, wrong
 from ragsmith.text.jsonl import kind
 
 MODEL = "ragsmith"

@@ -20,9 +20,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragsmith.errors import UsageError
-from ragsmith.serving.logs import event
-from ragsmith.serving.metrics import Metrics
-from ragsmith.serving.refusals import RequestRefused, broken, large_head
+from ragsmith.serving.monitoring import Metrics, event
+from ragsmith.serving.requests import RequestRefused, broken, large_head
 from ragsmith.text.redaction import remember_secret
 
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")

@@ -12,8 +12,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.signals import SIGNALS
+from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.logs import event, speaking_json
 from ragsmith.serving.middleware import HEADERS, LARGEST_HEAD, OTHER, checked_token, request_id
-from ragsmith.serving.refusals import no_http
+from ragsmith.serving.monitoring import event, speaking_json
+from ragsmith.serving.requests import no_http
 from ragsmith.text.files import TextError, read_text
 
 KEEP_ALIVE_SECONDS = 15
@@ -155,15 +155,9 @@ class _SignalServer(uvicorn.Server):
         event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
         await super().shutdown(sockets=sockets)
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Signals end the serving; they are not raised again afterwards."""
-        before = {number: signal.signal(number, self._hear) for number in SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return signals_handled(self._hear)
 
     def _hear(self, number: int, frame: Any) -> None:
         if self.should_exit and number == signal.SIGINT and self._loop is not None:

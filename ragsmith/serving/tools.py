@@ -1,21 +1,169 @@
-"""The pipeline as tools of the Model Context Protocol, for agents: ask, retrieve and explain, over standard input."""
+"""The pipeline as tools of the Model Context Protocol, for agents: ask, retrieve and explain, over standard input.
+
+The library serves until its input ends, and drops what it is answering then. So a request to stop ends the input from
+here, and not before every request that was read has its reply.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
 
+from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
+from ragsmith.evaluation.signals import signals_handled
 from ragsmith.serving.answering import PipelineService, plain
 from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.parsing import question_of
-from ragsmith.serving.refusals import RequestRefused, busy, failed
-from ragsmith.serving.stdio import ToolServer
-from ragsmith.serving.workers import CancellationToken, QueueFull, Workers, arrival
+from ragsmith.serving.requests import RequestRefused, enter, failed, late, question_of
+from ragsmith.serving.workers import CancellationToken, Workers, arrival
+
+AT_ONCE = 1 << 16
+"""Bytes of the input that are read at a time."""
+
+
+class End(Enum):
+    """Why no line comes any more."""
+
+    OF_INPUT = auto()
+    ASKED = auto()
+
+
+class ToolServer(MCPServer):
+    """An MCP server whose `run_stdio_async` also ends when a signal comes, and then answers first what it has read.
+
+    ``pressed`` says whether Ctrl-C came while it was stopping, which ends it at once. The signals are heard in the main
+    thread, where alone they arrive.
+    """
+
+    pressed = False
+
+    async def run_stdio_async(self) -> None:
+        """Serve until the input ends, or a signal comes."""
+        loop, serving = asyncio.get_running_loop(), asyncio.current_task()
+        lines: asyncio.Queue[str | End] = asyncio.Queue()
+        unanswered = _Unanswered()
+        stopping = False
+
+        def hear(number: int, _: Any) -> None:
+            nonlocal stopping
+            if not stopping:
+                loop.call_soon_threadsafe(lines.put_nowait, End.ASKED)
+            elif number == signal.SIGINT and serving is not None:
+                self.pressed = True
+                loop.call_soon_threadsafe(serving.cancel)
+            stopping = True
+
+        with signals_handled(hear):
+            _read_into(lines, loop)
+            # it only goes through the lines: a file has more than is asked of it
+            incoming = cast("Any", unanswered.noting(lines))
+            try:
+                async with stdio_server(stdin=incoming) as (reading, writing):
+                    options = self._lowlevel_server.create_initialization_options()
+                    await self._lowlevel_server.run(reading, _Replies(writing, unanswered), options)
+            except asyncio.CancelledError:
+                if not self.pressed:
+                    raise
+
+
+class _Unanswered:
+    """The requests that were read and have no reply yet, by their ids."""
+
+    def __init__(self) -> None:
+        self._ids: set[str | int] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    async def noting(self, lines: asyncio.Queue[str | End]) -> AsyncIterator[str]:
+        """The lines that come; where a stop was asked for, the end comes when all that asked for a reply have one."""
+        while not isinstance(line := await lines.get(), End):
+            self._note(line)
+            yield line
+        if line is End.ASKED:
+            await self._none.wait()
+
+    def answered(self, id_: object) -> None:
+        """The request ``id_`` has its reply, or wants none any more."""
+        if isinstance(id_, str | int):
+            self._ids.discard(id_)
+        if not self._ids:
+            self._none.set()
+
+    def _note(self, line: str) -> None:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(said, dict):
+            return
+        id_, method, about = said.get("id"), said.get("method"), said.get("params")
+        if method == "notifications/cancelled" and isinstance(about, dict):
+            self.answered(about.get("requestId"))
+        elif isinstance(method, str) and isinstance(id_, str | int):
+            self._ids.add(id_)
+            self._none.clear()
+
+
+class _Replies:
+    """The stream that replies are written to; ``unanswered`` learns of those that were written."""
+
+    def __init__(self, inner: Any, unanswered: _Unanswered) -> None:
+        self._inner, self._unanswered = inner, unanswered
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._inner.send(item)
+        self._unanswered.answered(getattr(item.message, "id", None))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop) -> None:
+    """Read standard input in a thread that nobody waits for: it may hang in there until the process ends."""
+    handle = sys.stdin.fileno()
+
+    def tell(line: str | End) -> bool:
+        try:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+            return False
+        return True
+
+    def read() -> None:
+        rest = b""
+        while data := os.read(handle, AT_ONCE):
+            *whole, rest = (rest + data).split(b"\n")
+            if not all(tell(line.decode("utf-8", "replace")) for line in whole):
+                return
+        if rest:
+            tell(rest.decode("utf-8", "replace"))
+        tell(End.OF_INPUT)
+
+    threading.Thread(target=read, name="ragsmith-input", daemon=True).start()
+
 
 T = TypeVar("T")
 
@@ -34,7 +182,18 @@ def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) 
     async def done(question: str, key: str, do: Callable[[str, CancellationToken], T]) -> T:
         try:
             text = question_of(question, limits)
-            return await _done(workers, (key, text), partial(do, text), limits.seconds)
+            work = enter(workers, (key, text), partial(do, text))
+            try:
+                async with asyncio.timeout(limits.seconds):
+                    await arrival(work).wait()
+            except TimeoutError:
+                raise late(limits) from None
+            finally:
+                workers.leave(work)
+            result = work.future.result()
+            if isinstance(result, Exception):
+                raise failed(result)
+            return result
         except RequestRefused as refused:
             raise ToolError(refused.message) from None
 
@@ -57,21 +216,3 @@ def tool_server(answerer: PipelineService, limits: ServingLimits, version: str) 
         return {"answer": way.answer, "stages": plain(way.stations), "passages": plain(way.passages)}
 
     return server
-
-
-async def _done(workers: Workers, key: Hashable, do: Callable[[CancellationToken], T], seconds: float) -> T:
-    try:
-        work = workers.enter(key, do)
-    except QueueFull:
-        raise busy() from None
-    try:
-        async with asyncio.timeout(seconds):
-            await arrival(work).wait()
-    except TimeoutError:
-        raise RequestRefused(504, f"there was no answer within {seconds:g} seconds", "timeout") from None
-    finally:
-        workers.leave(work)
-    found = work.future.result()
-    if isinstance(found, Exception):
-        raise failed(found)
-    return found

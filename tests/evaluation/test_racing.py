@@ -16,7 +16,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import PartialScores, Races, RaceState, Racing, asks_to_rank, costly_kinds
-from ragsmith.evaluation.ranking import MAY_MISS
+from ragsmith.evaluation.ranking import MAX_FAILURE_RATE
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
@@ -260,7 +260,7 @@ def races(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Rac
         examples,
         Racing(),
         Fitness(),
-        MAY_MISS,
+        MAX_FAILURE_RATE,
         lambda candidate: models(language_model=CHAT),
     )
     rivals = [naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")]
@@ -332,7 +332,12 @@ def mixed(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Rac
     marked = Mixed(marks)
     examples = [Example(f"q{i:02}", "?", "!", "", ()) for i in range(30)]
     found = Races(
-        cast(Evaluator, marked), examples, Racing(), Fitness(), MAY_MISS, lambda candidate: models(language_model=CHAT)
+        cast(Evaluator, marked),
+        examples,
+        Racing(),
+        Fitness(),
+        MAX_FAILURE_RATE,
+        lambda candidate: models(language_model=CHAT),
     )
     found.add_finished(marked.evaluate([naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")], examples))
     return found, marked

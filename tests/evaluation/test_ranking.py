@@ -39,12 +39,12 @@ def without(scores: Scores, *places: int) -> list[float | None]:
     return [None if place in places else score for place, score in enumerate(scores)]
 
 
-def order(evaluations: Sequence[Evaluation], may_miss: float = 0.1) -> list[str]:
-    return [one.key for one in ranked(evaluations, Terms.of(evaluations, Fitness(), may_miss))]
+def order(evaluations: Sequence[Evaluation], max_failure_rate: float = 0.1) -> list[str]:
+    return [one.key for one in ranked(evaluations, Terms.of(evaluations, Fitness(), max_failure_rate))]
 
 
-def scores_of(evaluations: Sequence[Evaluation], may_miss: float = 0.1) -> Mapping[str, float | None]:
-    terms = Terms.of(evaluations, Fitness(), may_miss)
+def scores_of(evaluations: Sequence[Evaluation], max_failure_rate: float = 0.1) -> Mapping[str, float | None]:
+    terms = Terms.of(evaluations, Fitness(), max_failure_rate)
     return {one.key: terms.score(one) for one in evaluations}
 
 
@@ -81,8 +81,8 @@ def test_a_candidate_may_miss_its_share_and_no_more() -> None:
     rows = [evaluation("two", without([0.9] * 20, 1, 2)), evaluation("three", without([0.9] * 20, 1, 2, 3))]
     rows += [evaluation("none", [0.5] * 20)]
     assert order(rows) == ["two", "none"]
-    assert order(rows, may_miss=0.15) == ["two", "three", "none"]
-    assert order(rows, may_miss=0.0) == ["none"]
+    assert order(rows, max_failure_rate=0.15) == ["two", "three", "none"]
+    assert order(rows, max_failure_rate=0.0) == ["none"]
 
 
 def test_a_share_is_met_exactly_whatever_its_binary_fraction() -> None:
@@ -93,7 +93,7 @@ def test_a_share_is_met_exactly_whatever_its_binary_fraction() -> None:
         one = Evaluation("one", (make_gene("retrieval", "vector"),), questions, records, failures)
         terms = Terms(questions, {}, share / 100, 0.0, Fitness())
         assert terms.admit(one)
-        assert not replace(terms, may_miss=share / 100 - 0.001).admit(one)
+        assert not replace(terms, max_failure_rate=share / 100 - 0.001).admit(one)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import ragsmith
 from ragsmith.index.relations import EXTRACT_RELATIONS
-from ragsmith.labelling.drafting.checks.closed_book import CLOSED_BOOK
-from ragsmith.labelling.drafting.checks.round_trip import ROUND_TRIP
+from ragsmith.labelling.drafting.checks import CLOSED_BOOK, ROUND_TRIP
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.tasks import Input, Task

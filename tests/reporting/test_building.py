@@ -310,7 +310,7 @@ def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_ques
     explained = "  (n: questions that it finished; it is ranked as if each of its failures had scored 0.000)"
     put_toy(store)
     assert explained not in summary_lines(load_report(store, "toy"), columns=1000)
-    put_toy(store, run="later", started="2026-02-01T00:00:00+00:00", may_miss=0.1)
+    put_toy(store, run="later", started="2026-02-01T00:00:00+00:00", max_failure_rate=0.1)
     report = load_report(store, "toy")
     assert [row.key for row in report.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive", "toy: reranked"]
     row = report.ranking[-1]
@@ -345,7 +345,7 @@ def lose(store: Store, questions: list[str], *labels: str) -> None:
 
 
 def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store: Store) -> None:
-    put_toy(store, may_miss=0.25)
+    put_toy(store, max_failure_rate=0.25)
     lose(store, ["t0", "t1"], "bm25")
     report = load_report(store, "toy")
     assert {finalist.test.scores["fitness"].n for finalist in report.finalists} == {6}
@@ -354,7 +354,7 @@ def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store
 
 
 def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failures_at_the_lowest(store: Store) -> None:
-    put_toy(store, may_miss=0.25)
+    put_toy(store, max_failure_rate=0.25)
     clean = load_report(store, "toy")
     before = {c.name: c.difference for c in clean.comparisons}
     lose(store, ["t5", "t6"], "hybrid")

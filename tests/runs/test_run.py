@@ -315,7 +315,7 @@ def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again
     assert outcome.winner is None
     assert "candidates failed on more than 10 % of 18 questions, the one that failed least on 18" in outcome.no_winner
     assert "failures are like this one: defect, passage_filter.flaky: LookupError: no luck; take" in outcome.no_winner
-    assert outcome.no_winner.endswith("or allow more failures with --may-miss")
+    assert outcome.no_winner.endswith("or allow more failures with --max-failure-rate")
     assert recorded(store, outcome).no_winner == outcome.no_winner
     assert recorded(store, outcome).test == {}
     with pytest.raises(UsageError, match="this run has no winner: each of the"):
@@ -334,7 +334,7 @@ def test_a_run_ends_otherwise_where_another_run_made_good_what_had_failed(
     first = Run(tiny_setup, narrow, store, SETTINGS).go()
     assert recorded(store, first).no_winner
     flaky.clear()
-    other = Run(tiny_setup, narrow, store, replace(SETTINGS, may_miss=0.5)).go()
+    other = Run(tiny_setup, narrow, store, replace(SETTINGS, max_failure_rate=0.5)).go()
     again = Run(tiny_setup, narrow, store, SETTINGS).go()
     assert (again.key, again.computed, again.no_winner) == (first.key, 0, "")
     kept = recorded(store, again)
@@ -350,13 +350,13 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
 ) -> None:
     flaky.update(["ferry-1", "school-1"])
     filters = with_filters(space, "flaky", "similarity_threshold")
-    settings = replace(SETTINGS, may_miss=0.2, racing=None)
+    settings = replace(SETTINGS, max_failure_rate=0.2, racing=None)
     first = Run(tiny_setup, filters, store, settings).go()
     rows = proposals(store, first)
     assert any(store.results(evaluation)["ferry-1"].state == "failed" for *_, evaluation, _ in rows)
     asked = recorded(store, first).split.search
     met = {key: one for (key, questions), one in first.evaluations.items() if questions == asked}
-    terms = Terms.of(list(met.values()), settings.fitness, settings.may_miss)
+    terms = Terms.of(list(met.values()), settings.fitness, settings.max_failure_rate)
     known = {key: terms.score(one) for key, one in met.items()}
     assert all(value["fitness"] == known[evaluation] for *_, evaluation, value in rows)
     again = Run(tiny_setup, filters, store, settings).go()

@@ -45,8 +45,8 @@ def test_malformed_requests_are_refused(target: Target, kind: str) -> None:
     assert (row.wrong, row.requests) == ([], EACH)
 
 
-@pytest.mark.parametrize("abused", [abuse.path_tricks, abuse.header_injection])
-def test_tricks_lead_nowhere(target: Target, abused: Callable[[Target], Row]) -> None:
+@pytest.mark.parametrize("abused", [abuse.path_tricks, abuse.header_injection, abuse.large])
+def test_tricks_lead_nowhere_and_large_bodies_into_no_memory(target: Target, abused: Callable[[Target], Row]) -> None:
     assert abused(target).wrong == []
 
 

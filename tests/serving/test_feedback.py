@@ -116,17 +116,6 @@ def test_without_a_file_there_is_no_feedback(serving: Serving) -> None:
     assert sent(app, "POST", "/feedback", {"question": "x", "answer": "y", "thumb": "up"}).status == 404
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_said_and_the_server_goes_on(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
-    app = serving(feedback="/dev/full")
-    with caplog.at_level("INFO", logger="ragsmith.serving"):
-        got = sent(app, "POST", "/feedback", {"question": "x", "answer": "y", "thumb": "up"})
-    assert (got.status, got.json["error"]["code"]) == (507, "not_kept")
-    assert "no room" in got.json["error"]["message"]
-    assert "/dev/full" not in got.text
-    assert sent(app, "POST", "/ask", {"question": QUESTION}).status == 200
-
-
 def test_what_a_crash_cut_off_is_taken_off_and_the_file_has_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     feedback = FeedbackFile(path, 2000)

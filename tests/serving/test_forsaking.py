@@ -6,7 +6,6 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
 from asking import PATIENCE
 from fault_kinds import endpoint
 from served import Ruled, served
@@ -52,16 +51,4 @@ def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
         again = answerer.ask("Who steers the ferry?", CancellationToken())  # the passage was paid for, and is kept
         assert again.answer
         assert len(server.log) == 4
-        answerer.close()
-
-
-def test_a_stop_before_the_first_call_asks_nothing(tiny_setup: Experiment, pipeline: object, store: Store) -> None:
-    candidate: Candidate = pipeline(retrieval="bm25")  # type: ignore[operator]
-    with Ruled() as server:
-        answerer = PipelineService(Pipeline(candidate, served(tiny_setup, server.url)), store)
-        stop = CancellationToken()
-        stop.ask()
-        with pytest.raises(StageFailed):
-            answerer.ask("Who steers the ferry?", stop)
-        assert not server.log
         answerer.close()

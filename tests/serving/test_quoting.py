@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.serving.quoting import IN_A_ROW, quoted
+from ragsmith.serving.answering import IN_A_ROW, quoted
 
 WORDS = st.lists(st.sampled_from(["the", "ferry", "leaves", "Ferry,", "seven.", "The"]), max_size=30)
 

@@ -71,7 +71,7 @@ def put_toy(
     test: bool = True,
     started: str = "2026-01-01T10:00:00+00:00",
     done: bool = True,
-    may_miss: float = 0.05,
+    max_failure_rate: float = 0.05,
 ) -> None:
     """Keep the run under ``run``; with ``done`` false only its description and what it proposed, as after a kill.
 
@@ -94,7 +94,7 @@ def put_toy(
         store.put_evaluations([EvaluationRow(key, digest, {"pipeline": configuration(candidate(**genes[label]))})])
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
-    record = replace(_described(test), settings=RunSettings(may_miss=may_miss))
+    record = replace(_described(test), settings=RunSettings(max_failure_rate=max_failure_rate))
     store.put_run(run, digest, record.to_dict(), started=started)
     store.put_proposals(
         run,

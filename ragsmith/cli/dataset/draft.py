@@ -195,8 +195,7 @@ def review(
 
 
 def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
-    from ragsmith.labelling.reviewing.page.access_token import doorway
-    from ragsmith.labelling.reviewing.page.server import ReviewServer
+    from ragsmith.labelling.reviewing.page.server import ReviewServer, doorway
 
     with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
         note(f"review at  {server.url}")
@@ -242,8 +241,7 @@ def check(
 
     The gates are listed by  ragsmith dataset gates.
     """
-    from ragsmith.labelling.checking.page import check_page
-    from ragsmith.labelling.checking.wording import lines
+    from ragsmith.labelling.checking.check import check_page, lines
     from ragsmith.text.writing import write_file
 
     data = ragsmith.load_dataset(dataset)

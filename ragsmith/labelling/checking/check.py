@@ -1,17 +1,19 @@
-"""A data set through all gates, and what that says of it."""
+"""A data set through all gates, what that says of it in words, and the page of it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.errors import WrongOption
-from ragsmith.labelling.checking.finding import GateFinding, GateState
-from ragsmith.labelling.checking.gates import chosen_gates
+from ragsmith.labelling.checking.finding import GateFinding, GateState, number
+from ragsmith.labelling.checking.gates import GATES, chosen_gates
 from ragsmith.labelling.checking.registry import Gate
 from ragsmith.labelling.checking.view import View
+from ragsmith.reporting.rendering import rendered
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
 
@@ -119,3 +121,76 @@ def check_request(
     if chunk_size < SMALLEST_CHUNK:
         raise WrongOption("chunk_size", f"is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
     return chosen
+
+
+ORDER = (GateState.FAILED, GateState.WARNING, GateState.PASSED, GateState.NOT_JUDGED)
+
+
+def headline(check: Check) -> str:
+    """How the check ended, in one sentence."""
+    if not check.failed:
+        return f"No gate failed: {states(check)}."
+    *names, last = [finding.gate for finding in check.failed]
+    listed = f"{', '.join(names)} and {last}" if names else last
+    return f"{len(check.failed)} gate{'s' if names else ''} failed, {listed}: {states(check)}."
+
+
+def states(check: Check) -> str:
+    """How many gates ended in which state."""
+    count = Counter(finding.state for finding in check.findings)
+    return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in ORDER if count[state])
+
+
+def about(check: Check) -> str:
+    """What was looked at."""
+    said = f"{check.documents:,} documents, {check.chunks:,} chunks, {check.questions:,} questions"
+    if check.drafted:
+        said += f", {check.drafted:,} of them drafted by a program"
+    if check.ranked < check.questions:
+        said += f"; pipelines were ranked on {check.ranked:,}"
+    return said
+
+
+def lines(check: Check) -> list[str]:
+    """The check in lines of text: every gate, and then what to do."""
+    longest = max(len(finding.gate) for finding in check.findings)
+    found = [f"{check.dataset}: {about(check)}"]
+    for finding in check.findings:
+        found.append(f"  {finding.state.value:<10}  {finding.gate:<{longest}}  {finding.sentence}")
+    found.append(headline(check))
+    for finding in check.findings:
+        if finding.advice:
+            found.append(f"{finding.gate} {_ended(finding)}: {finding.advice}")
+    return found
+
+
+def shown(finding: GateFinding) -> str:
+    """The figure of a finding and its limit; nothing where it was not judged."""
+    if finding.figure is None or finding.limit is None:
+        return ""
+    return f"{number(finding.figure)} ({finding.limit})"
+
+
+def _ended(finding: GateFinding) -> str:
+    return "failed" if finding.state is GateState.FAILED else "warns"
+
+
+def _plural(state: GateState, count: int) -> str:
+    return "warnings" if state is GateState.WARNING and count > 1 else state.value
+
+
+LISTED = 30
+"""Offenders of a gate that are listed; ``--json`` has them all."""
+
+
+def check_page(check: Check) -> str:
+    """The check as one page that fetches nothing and has no script."""
+    return rendered(
+        "check.html.j2",
+        check=check,
+        headline=headline(check),
+        about=about(check),
+        gates=GATES,
+        shown=shown,
+        listed=LISTED,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -83,6 +84,28 @@ class GateFinding:
             "advice": self.advice,
             "offenders": [{"id": offender.id, "why": offender.why} for offender in self.offenders],
         }
+
+
+def judged(
+    sentence: str,
+    figure: float,
+    limit: Limit,
+    advice: str,
+    offenders: Iterable[Offender] = (),
+    charts: tuple[Chart, ...] = (),
+    *,
+    passed: bool | None = None,
+    listed: bool = False,
+) -> GateFinding:
+    """A finding that fails, with ``advice``, unless it ``passed``, which is by default where ``limit`` holds.
+
+    The ``offenders`` of a gate that passed are left out unless ``listed``.
+    """
+    if limit.holds(figure) if passed is None else passed:
+        return GateFinding(
+            GateState.PASSED, sentence, figure, limit, offenders=tuple(offenders) if listed else (), charts=charts
+        )
+    return GateFinding(GateState.FAILED, sentence, figure, limit, advice, tuple(offenders), charts)
 
 
 def not_judged(why: str) -> GateFinding:

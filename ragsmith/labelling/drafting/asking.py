@@ -20,11 +20,18 @@ from ragsmith.evaluation.threads import close
 from ragsmith.gateway.asking import ATTEMPTS
 from ragsmith.gateway.failures import IN_VAIN
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.labelling.drafting.checks import closed_book, round_trip
-from ragsmith.labelling.drafting.draft import Draft, RejectedDraft
+from ragsmith.labelling.drafting.checks import (
+    CLOSED_BOOK,
+    CLOSED_BOOK_NAME,
+    ROUND_TRIP,
+    ROUND_TRIP_NAME,
+    closed_book_problem,
+    rival_passages,
+    round_trip_problem,
+)
+from ragsmith.labelling.drafting.draft import Draft, RejectedDraft, quote_of
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.material import DraftingCorpus
-from ragsmith.labelling.drafting.quotes import quote_of
 from ragsmith.labelling.drafting.registry import DraftingMethod
 from ragsmith.labelling.drafting.replies import MOST, DraftReply
 from ragsmith.models.calls import ChatModel
@@ -186,22 +193,20 @@ class ModelDrafting:
         """Each of ``drafts``, or what refused it; None for one that could not be checked, see ``failures``."""
         found: list[Draft | RejectedDraft | None] = list(drafts)
         places = [place for place, draft in enumerate(drafts) if draft.answerable]
-        asked = [(closed_book.CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
+        asked = [(CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
         known = self._all(asked)
         for place, answer in zip(places, known, strict=True):
-            found[place] = _judged(drafts[place], closed_book.NAME, answer, closed_book.problem)
-        shown = {
-            p: s for p, one in enumerate(found) if isinstance(one, Draft) and (s := round_trip.shown_for(one, material))
-        }
+            found[place] = _judged(drafts[place], CLOSED_BOOK_NAME, answer, closed_book_problem)
+        shown = {p: s for p, one in enumerate(found) if isinstance(one, Draft) and (s := rival_passages(one, material))}
         about = [(drafts[p].question, tuple(chunk.text for chunk in its)) for p, its in shown.items()]
-        again = [(round_trip.ROUND_TRIP, {"question": q, "texts": texts}, q) for q, texts in about]
+        again = [(ROUND_TRIP, {"question": q, "texts": texts}, q) for q, texts in about]
         found_there = self._all(again)
         for (place, its), reply in zip(shown.items(), found_there, strict=True):
             found[place] = _judged(
                 drafts[place],
-                round_trip.NAME,
+                ROUND_TRIP_NAME,
                 reply,
-                lambda draft, said, its=its: round_trip.problem(draft, its, said),  # type: ignore[misc]
+                lambda draft, said, its=its: round_trip_problem(draft, its, said),  # type: ignore[misc]
             )
         return found
 

@@ -1,7 +1,7 @@
 """A filter says what is wrong with a draft, or nothing: it sees the draft, the documents, and the questions so far.
 
 A draft is refused by the first of `FILTERS` that finds something. Its quotations have been located before
-(`ragsmith.labelling.drafting.quotes`).
+(`ragsmith.labelling.drafting.draft`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ragsmith.digest import digest
-from ragsmith.labelling.drafting.material import MOST_LINKED, DraftingCorpus, names_in
-from ragsmith.labelling.drafting.passages import SHORTEST
+from ragsmith.labelling.drafting.material import MOST_LINKED, SHORTEST, DraftingCorpus, names_in
 from ragsmith.types import Chunk
 
 SHORTEST_TITLE = 8

@@ -70,11 +70,10 @@ class FolderDisk:
         replace_file(data, self.folder / name)
 
     def mark(self, name: str) -> tuple[int, ...]:
-        """A value that is another once the file has changed."""
-        try:
-            status = (self.folder / name).stat()
-        except FileNotFoundError:
+        """A value that changes with the file; nothing where there is none."""
+        if not (self.folder / name).exists():
             return ()
+        status = (self.folder / name).stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
@@ -189,8 +188,7 @@ class Journal:
     def __init__(self, disk: FolderDisk) -> None:
         self.disk = disk
         self.entries: list[JournalEntry] = []
-        self.questions = Lines(QUESTIONS)
-        self.rejected = Lines(REJECTED)
+        self.files = {name: Lines(name) for name in (QUESTIONS, REJECTED)}
         self._open: list[JournalEntry] = []  # decisions that the files may not show yet
         self._marks: dict[str, tuple[int, ...]] = {}
         data = disk.read(JOURNAL)
@@ -215,12 +213,10 @@ class Journal:
         Raises:
             DatasetError: a file has lines that cannot be read.
         """
-        if (mark := self.disk.mark(QUESTIONS)) != self._marks.get(QUESTIONS):
-            self.questions = Lines.read(QUESTIONS, self.disk.read(QUESTIONS))
-            self._marks[QUESTIONS] = mark
-        if (mark := self.disk.mark(REJECTED)) != self._marks.get(REJECTED):
-            self.rejected = Lines.read(REJECTED, self.disk.read(REJECTED))
-            self._marks[REJECTED] = mark
+        for name in self.files:
+            if (mark := self.disk.mark(name)) != self._marks.get(name):
+                self.files[name] = Lines.read(name, self.disk.read(name))
+                self._marks[name] = mark
         with suppress(OSError):
             self._finish()
 
@@ -253,7 +249,7 @@ class Journal:
             return
         for last in {entry.id: entry for entry in self._open}.values():
             known = [row for entry in self._open if entry.id == last.id for row in (entry.before, entry.after)]
-            if any(lines.get(last.id) in known for lines in (self.questions, self.rejected)):
+            if any(lines.get(last.id) in known for lines in self.files.values()):
                 self._apply(last)
         self._open = []
         with suppress(OSError):  # then they are looked at once more, and found applied
@@ -261,11 +257,9 @@ class Journal:
 
     def _apply(self, entry: JournalEntry) -> None:
         """Let the files show an entry; where a row goes from one to the other it is never in neither."""
-        there, gone = (
-            (self.rejected, self.questions)
-            if entry.state is DecisionState.REJECTED
-            else (self.questions, self.rejected)
-        )
+        there, gone = self.files.values()
+        if entry.state is DecisionState.REJECTED:
+            there, gone = gone, there
         if there.get(entry.id) != entry.after:
             self._replace(there.name, there.with_row(entry.id, entry.after))
         if gone.get(entry.id) is not None:
@@ -273,11 +267,7 @@ class Journal:
 
     def _replace(self, name: str, data: bytes) -> None:
         self.disk.replace(name, data)
-        read = Lines.read(name, data)
-        if name == QUESTIONS:
-            self.questions = read
-        else:
-            self.rejected = read
+        self.files[name] = Lines.read(name, data)
         self._marks[name] = self.disk.mark(name)
 
 

@@ -36,7 +36,7 @@ from ragsmith.labelling.reviewing.decisions import (
     seen,
     state_of,
 )
-from ragsmith.labelling.reviewing.journal import FolderDisk, Journal, JournalEntry, unfinished
+from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished
 from ragsmith.labelling.reviewing.passages import ReviewPassage, passages
 from ragsmith.labelling.reviewing.uncertainty import Uncertainty, UncertaintyModel
 from ragsmith.text.files import shown
@@ -264,8 +264,8 @@ class Review:
 
     def _drafts(self) -> Iterator[ReviewedDraft]:
         begun = unfinished(self._journal.entries)
-        rejected = self._journal.rejected
-        for row in self._journal.questions.rows:
+        rejected = self._journal.files[REJECTED]
+        for row in self._journal.files[QUESTIONS].rows:
             if is_drafted(row) and rejected.get(str(row["id"])) is None:
                 yield self._made(row, state_of(row), begun)
         for row in rejected.rows:
@@ -330,7 +330,7 @@ class Review:
 
     def _answered(self) -> bool:
         """Whether the questions that can have an answer have one."""
-        rows = [row for row in self._journal.questions.rows if row.get("answerable", True) is not False]
+        rows = [row for row in self._journal.files[QUESTIONS].rows if row.get("answerable", True) is not False]
         return any("answer" in row for row in rows) or not rows
 
 

@@ -14,9 +14,8 @@ import pytest
 import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
-from ragsmith.labelling.checking.belonging import Belonging
 from ragsmith.labelling.checking.finding import GateState
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import Belonging, View
 from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 Command = Callable[..., Any]

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from ragsmith.comparison.difference import detectable, needed
 from ragsmith.comparison.difference import variance as clustered
 from ragsmith.datasets.relevance import Relevance
-from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
-from ragsmith.labelling.checking.gates.position import binomial_tail
-from ragsmith.labelling.checking.gates.titles import recall_of_units, recall_over_ties
+from ragsmith.labelling.checking.gates.shortcuts import (
+    MEDIUM_H,
+    binomial_tail,
+    recall_of_units,
+    recall_over_ties,
+    shifted,
+)
 from ragsmith.measures.rankings import recall_at
 from ragsmith.reporting.charts import histogram
 

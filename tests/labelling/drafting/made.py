@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ragsmith.labelling.drafting.asking import ModelDrafting
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
 from ragsmith.labelling.drafting.material import DraftingCorpus
-from ragsmith.types import Document, Modality, Span
+from ragsmith.types import Chunk, Document, Modality, Span
 
 HARBOUR = """# Harbour rules
 
@@ -73,3 +76,18 @@ def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = 
     start = text.index(quote)
     made_of = {"type": "factual", "method": "tests", "passage": Span(doc, start, start + len(quote)), **changes}
     return Draft(question, answer, (DraftQuote(doc, quote, start),), **made_of)  # type: ignore[arg-type]
+
+
+class Scripted(ModelDrafting):
+    """A model that drafts what a function makes of the passages; each draft is good."""
+
+    def __init__(self, drafts: Callable[[list[Chunk]], Iterable[Draft]]) -> None:
+        self.failures = []
+        self.paused = ""
+        self._drafts = drafts
+
+    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
+        return lambda passages, material: iter(self._drafts(list(passages)))
+
+    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
+        return list(drafts)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made import Scripted
 
 from ragsmith.errors import DatasetError, WrongOption
-from ragsmith.labelling.drafting.asking import ModelDrafting
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote
 from ragsmith.labelling.drafting.drafting import draft_dataset
-from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.reviewing.decisions import Edit, Reject
 from ragsmith.labelling.reviewing.review import Review
 from ragsmith.types import Chunk, Span
@@ -37,31 +36,15 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class Scripted(ModelDrafting):
-    """Drafts from a queue; each is good. ``meanwhile`` happens before the first is handed over."""
-
-    def __init__(self, drafts: Iterable[Draft], meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.failures = []
-        self.paused = ""
-        self._drafts = list(drafts)
-        self._meanwhile = meanwhile
-
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
-        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
-            self._meanwhile()
-            yield from self._drafts
-
-        return drafting
-
-    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
-        return list(drafts)
-
-
 def scripted(*drafts: tuple[str, str, str], meanwhile: Callable[[], object] = lambda: None) -> Scripted:
-    """Drafts of (question, answer, quotation), all of the one passage."""
+    """Drafts of (question, answer, quotation), all of the one passage; ``meanwhile`` happens before the first."""
     passage = Span("ferry", 0, len(FERRY))
-    made = [Draft(q, a, (DraftQuote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
-    return Scripted(made, meanwhile)
+
+    def made(passages: list[Chunk]) -> list[Draft]:
+        meanwhile()
+        return [Draft(q, a, (DraftQuote("ferry", quote),), "factual", "scripted", passage) for q, a, quote in drafts]
+
+    return Scripted(made)
 
 
 CROSSING = ("How long is the crossing by ferry?", "Forty minutes.", "takes forty minutes in calm weather")
@@ -120,7 +103,7 @@ def test_one_unanswerable_question_does_not_stand_for_all(folder: Path) -> None:
     asks = [f"For what sum does the {who} cross the river at night?" for who in ("baker", "weaver", "tailor")]
     passage = Span("ferry", 0, len(FERRY))
     none = [Draft(ask, "Unknown.", (), "unanswerable", "scripted", passage, answerable=False) for ask in asks]
-    refused = draft_dataset(folder, Scripted(none), questions=20)
+    refused = draft_dataset(folder, Scripted(lambda _: none), questions=20)
     assert (refused.known, refused.made) == (0, {"scripted": 3})
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import Scripted
 
-from ragsmith.labelling.drafting.asking import ModelDrafting
-from ragsmith.labelling.drafting.draft import Draft, DraftQuote, RejectedDraft
-from ragsmith.labelling.drafting.drafting import draft_dataset
+from ragsmith.labelling.drafting.draft import Draft, DraftQuote, quote_of
+from ragsmith.labelling.drafting.drafting import chosen, draft_dataset
 from ragsmith.labelling.drafting.material import DraftingCorpus
-from ragsmith.labelling.drafting.quotes import quote_of
-from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.types import Chunk, Document
 
 paragraph = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=200)
@@ -28,26 +26,16 @@ asked_for = st.tuples(st.integers(0, 3), st.integers(0, 900), st.integers(5, 60)
 asks = st.lists(asked_for, max_size=12)
 
 
-class Slices(ModelDrafting):
+def slices(asked: Sequence[tuple[int, int, int, str, bool]]) -> Scripted:
     """Drafts that quote slices of passages, a few of them misquoted."""
 
-    def __init__(self, asked: Sequence[tuple[int, int, int, str, bool]]) -> None:
-        self.failures = []
-        self.paused = ""
-        self._asked = asked
+    def made(passages: list[Chunk]) -> Iterator[Draft]:
+        for number, start, length, question, exact in asked if passages else ():
+            passage = passages[number % len(passages)]
+            said = passage.text[start % len(passage.text) :][:length] + "?!" * (not exact)
+            yield Draft(question, "Two hours.", (quote_of(passage, said),), "factual", "slices", passage.span)
 
-    def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
-        def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
-            its = list(passages)
-            for number, start, length, question, exact in self._asked if its else ():
-                passage = its[number % len(its)]
-                said = passage.text[start % len(passage.text) :][:length] + "?!" * (not exact)
-                yield Draft(question, "Two hours.", (quote_of(passage, said),), "factual", "slices", passage.span)
-
-        return drafting
-
-    def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
-        return list(drafts)
+    return Scripted(made)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -63,9 +51,9 @@ def test_evidence_is_exact_and_counts_add_up(contents: list[str], asked: Any, qu
         (folder / "dataset.yaml").write_text("name: made\nlanguage: en\n")
         for number, content in enumerate(contents):
             (folder / "documents" / f"doc{number}.md").write_text(content, encoding="utf-8", newline="")
-        first = draft_dataset(folder, Slices(asked), questions=questions)
+        first = draft_dataset(folder, slices(asked), questions=questions)
         kept, refused = rows(folder / "questions.jsonl"), rows(folder / "rejected.jsonl")
-        again = draft_dataset(folder, Slices(asked), questions=questions + 5)
+        again = draft_dataset(folder, slices(asked), questions=questions + 5)
     for row in kept:
         for entry in row["evidence"]:
             whole = contents[int(entry["doc"].removeprefix("doc"))]

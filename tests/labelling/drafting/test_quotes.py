@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.labelling.drafting.quotes import place_in, quote_of
+from ragsmith.labelling.drafting.draft import place_in, quote_of
 from ragsmith.types import Chunk
 
 BEFORE = "Another passage. "

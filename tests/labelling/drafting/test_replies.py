@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.labelling.drafting.checks import closed_book, round_trip
+from ragsmith.labelling.drafting import checks
 from ragsmith.labelling.drafting.registry import METHODS
 from ragsmith.labelling.drafting.replies import MOST, DraftReply
 
@@ -24,8 +24,8 @@ LONG = "one two three four five six seven eight nine ten eleven twelve thirteen"
 Parse = Callable[[str], Any]
 DRAFTING = {method.name: method for method in METHODS}
 PARSERS: dict[str, Parse] = {method.name: method.parse for method in METHODS} | {
-    closed_book.NAME: closed_book.parse,
-    round_trip.NAME: round_trip.parse,
+    checks.CLOSED_BOOK_NAME: checks.parse_closed_book,
+    checks.ROUND_TRIP_NAME: checks.parse_round_trip,
 }
 
 
@@ -39,9 +39,9 @@ def valid_item(name: str, question: str = "How long is it?", answer: str = LONG,
 
 def valid(name: str) -> str:
     """A reply that can be read."""
-    if name == closed_book.NAME:
+    if name == checks.CLOSED_BOOK_NAME:
         return '{"known": true, "answer": "A week."}'
-    if name == round_trip.NAME:
+    if name == checks.ROUND_TRIP_NAME:
         return '{"text": 2, "words": "It takes a week."}'
     return json.dumps({"questions": [valid_item(name)]})
 
@@ -56,11 +56,11 @@ def read(name: str, reply: str) -> Any:
 
 def is_right(name: str, found: Any) -> bool:
     """Whether what was read is something that drafting can go on with, whatever the reply was."""
-    if name == closed_book.NAME:
+    if name == checks.CLOSED_BOOK_NAME:
         return isinstance(found, str)
-    if name == round_trip.NAME:
+    if name == checks.ROUND_TRIP_NAME:
         number, words = found
-        return 0 <= number <= round_trip.SHOWN and bool(words.strip()) == (number > 0)
+        return 0 <= number <= checks.SHOWN and bool(words.strip()) == (number > 0)
     answerable = DRAFTING[name].answerable
     return len(found) <= MOST and all(
         isinstance(one, DraftReply)

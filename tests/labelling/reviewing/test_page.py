@@ -21,8 +21,7 @@ from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
 from ragsmith.errors import UsageError
 from ragsmith.labelling.reviewing.journal import FolderDisk
-from ragsmith.labelling.reviewing.page.server import ReviewServer, page
-from ragsmith.labelling.reviewing.page.values import full
+from ragsmith.labelling.reviewing.page.server import ReviewServer, full, page
 from ragsmith.labelling.reviewing.review import Review
 
 JSON = {"Content-Type": "application/json"}
@@ -235,16 +234,26 @@ def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
     assert review.passages(draft, 50)[0].whole
 
 
-class NoSpace(FolderDisk):
-    """A folder in which no line has space."""
+class FullDisk(FolderDisk):
+    """A folder in which a file has no space while it is ``full``, nor a line unless ``lines`` have."""
+
+    full = True
+    lines = False
 
     def append(self, name: str, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if self.full and not self.lines:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().append(name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().replace(name, data)
 
 
 def test_a_full_disk_decides_nothing_and_is_said(server: ReviewServer, browser: Browser, folder: Path) -> None:
     disk = server.review._journal.disk
-    server.review._journal.disk = NoSpace(folder)
+    server.review._journal.disk = FullDisk(folder)
     status, reply = browser.decide("draft-001", "accept")
     assert (status, "No space left" in reply["error"]) == (507, True)
     server.review._journal.disk = disk
@@ -318,20 +327,10 @@ def test_killed_at_any_moment_it_has_what_it_confirmed(
     assert [id_ for id_ in confirmed if rows_of(folder)[id_]["origin"].get("reviewed") == "accepted"] == confirmed
 
 
-class FullDisk(FolderDisk):
-    """A folder in which a line has space, and a file has not while it is ``full``."""
-
-    full = True
-
-    def replace(self, name: str, data: bytes) -> None:
-        if self.full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        super().replace(name, data)
-
-
 def test_a_decision_that_is_kept_on_a_full_disk_is_not_said_to_be_lost(tmp_path: Path) -> None:
     folder = drafted_dataset(tmp_path / "yard")
     disk = FullDisk(folder)
+    disk.lines = True
     with ReviewServer(Review(folder, "yard", Review.open(folder).documents, disk), "ada") as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         browser = Browser(server.url)

@@ -1,4 +1,4 @@
-"""The gates: one file each, in the order in which they are asked. Data first, then shortcuts, then what it can show.
+"""The gates, in the order in which they are asked: data first, then shortcuts, then what it can show.
 
 A file of one's own registers one in the same way::
 
@@ -10,19 +10,9 @@ A file of one's own registers one in the same way::
 """
 
 from ragsmith.labelling.checking.gates import (  # noqa: F401  # isort: skip
-    spans,
-    duplicates,
-    copies,
-    position,
-    length,
-    titles,
-    overlap,
-    closed_book,
-    yes_no,
-    bm25,
-    spread,
-    leakage,
-    questions,
+    evidence,
+    shortcuts,
+    discrimination,
 )
 from collections.abc import Sequence
 

@@ -7,16 +7,17 @@ its own name point here is refused), and a request that changes anything must be
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import json
 import os
 import secrets
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,14 +33,15 @@ from ragsmith.labelling.reviewing.decisions import (
     Edit,
     Reject,
     UneditableDraft,
+    origin_of,
 )
 from ragsmith.labelling.reviewing.journal import Unapplied
-from ragsmith.labelling.reviewing.page.values import Values, brief, full
-from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, reviewer_name
+from ragsmith.labelling.reviewing.passages import ReviewPassage
+from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, ReviewedDraft, reviewer_name
+from ragsmith.reporting.inline import inline_page
 from ragsmith.text.files import MIB, TextError, shown
 from ragsmith.text.jsonl import parse_json
 
-HERE = Path(__file__).resolve().parent
 ADDRESS = "127.0.0.1"
 MOST_BYTES = MIB
 """What a request may send."""
@@ -93,18 +95,8 @@ class ReviewServer(ThreadingHTTPServer):
 @cache
 def page() -> tuple[bytes, str]:
     """The page, and the Content-Security-Policy that allows its script and its style and nothing else."""
-    script, style = ((HERE / name).read_text(encoding="utf-8").strip() for name in ("page.js", "page.css"))
-    text = (HERE / "page.html").read_text(encoding="utf-8")
-    text = text.replace("/* style */", style).replace("/* script */", script)
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+    text, policy = inline_page(Path(__file__).parent)
     return text.encode(), policy
-
-
-def _digest(source: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
 class _PageRefusal(UsageError):
@@ -126,45 +118,37 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer what only looks."""
-        looks: dict[str, Callable[[dict[str, str]], Values]] = {"state": self._state, "draft": self._draft}
-        try:
-            name, asked = self._place()
-            if name == "":
-                self._send(HTTPStatus.OK, *page())
-                return
-            if name not in looks:
-                raise _PageRefusal(HTTPStatus.NOT_FOUND, "there is nothing here")
-        except _PageRefusal as refused:
-            self._say(refused.status, {"error": str(refused)})
-            return
-        self._answer(lambda: looks[name](asked))
+        self._handle({"": lambda _: {}, "state": self._state, "draft": self._draft})
 
     def do_POST(self) -> None:
         """Answer what changes something."""
-        changes: dict[str, Callable[[Body], Values]] = {
-            "decide": self._decide,
-            "reopen": self._reopen,
-            "begin": self._begin,
-            "finish": lambda _: {},
-        }
-        self._read = False
+        self._handle(
+            {"decide": self._decide, "reopen": self._reopen, "begin": self._begin, "finish": lambda _: {}}, posted=True
+        )
+
+    def _handle(self, actions: Mapping[str, Callable[[Body], Values]], *, posted: bool = False) -> None:
+        self._read = not posted
         try:
-            name, _ = self._place()
-            if name not in changes:
+            name, given = self._place()
+            if name not in actions:
                 raise _PageRefusal(HTTPStatus.NOT_FOUND, "there is nothing here")
-            body = self._body()
+            body: Body = self._body() if posted else given
         except _PageRefusal as refused:
-            self._skip_body()
+            if posted:
+                self._skip_body()
             self._say(refused.status, {"error": str(refused)})
             return
-        self._answer(lambda: changes[name](body))
+        if not name:
+            self._send(HTTPStatus.OK, *page())
+            return
+        self._answer(lambda: actions[name](body))
         if name == "finish":  # once it is answered: the process ends soon after, and its threads with it
             self.server.finish()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the class calls it
         """Nothing is said of requests: their addresses have the token."""
 
-    def _state(self, _: Mapping[str, str]) -> Values:
+    def _state(self, _: Body) -> Values:
         review = self.server.review
         return {
             "name": review.name,
@@ -173,12 +157,12 @@ class _Handler(BaseHTTPRequestHandler):
             "drafts": [brief(draft) for draft in review.drafts],
         }
 
-    def _draft(self, asked: Mapping[str, str]) -> Values:
-        more = asked.get("more", "0")
+    def _draft(self, asked: Body) -> Values:
+        more = str(asked.get("more", "0"))
         if not more.isdecimal() or len(more) > 4:
             raise UsageError(f"more={shown(more)} is not how often more is wanted")
         review = self.server.review
-        return full(review, review.draft(asked.get("id", "")), int(more))
+        return full(review, review.draft(str(asked.get("id", ""))), int(more))
 
     def _decide(self, body: Body) -> Values:
         id_, looked_at = _draft_named(body)
@@ -310,3 +294,81 @@ def _kept_or_quoted(item: object) -> int | DecisionQuote:
     if not (isinstance(doc, str) and isinstance(text, str) and (start is None or type(start) is int)):
         raise UsageError("evidence must be positions to keep, or objects with doc, text and start")
     return DecisionQuote(doc, text, start)
+
+
+Values = dict[str, object]
+
+
+def brief(draft: ReviewedDraft) -> Values:
+    """A draft as a line of the list."""
+    return {
+        "id": draft.id,
+        "question": draft.question,
+        "answer": draft.answer,
+        "type": draft.type,
+        "method": str(origin_of(draft.row).get("method", "unknown")),
+        "answerable": draft.row.get("answerable", True) is not False,
+        "state": draft.state.value,
+        "reviewer": draft.reviewer,
+        "reason": draft.reason,
+        "doubt": round(draft.doubt.value, 3),
+        "why": list(draft.doubt.why),
+        "begun": draft.begun is not None,
+        "seen": draft.seen,
+    }
+
+
+def full(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
+    """A draft with everything that is needed to decide about it."""
+    spans = review.spans(draft)
+    placed = [number for number, span in enumerate(spans) if span is not None]  # marks count those that stand somewhere
+    shown = review.passages(draft, more)
+    evidence = [
+        {
+            "entry": number,
+            "doc": entry.get("doc"),
+            "text": entry.get("text"),
+            "start": span.start if span else None,
+            "part": {key: value for key, value in entry.items() if key not in ("doc", "start", "end", "text")},
+            "found": span is not None,
+        }
+        for number, (entry, span) in enumerate(zip(draft.evidence, spans, strict=True))
+    ]
+    begun = draft.begun
+    return {
+        **brief(draft),
+        "evidence": evidence,
+        "passages": [_passage(passage, placed) for passage in shown],
+        "more": more,
+        "whole": all(passage.whole for passage in shown),
+        "typed": {**begun.after, "stale": begun.before.get("seen") != draft.seen} if begun else None,
+    }
+
+
+def _passage(passage: ReviewPassage, placed: list[int]) -> Values:
+    return {
+        "doc": passage.doc,
+        "title": passage.title,
+        "start": passage.start,
+        "end": passage.end,
+        "whole": passage.whole,
+        "pieces": [
+            {"start": piece.start, "text": piece.text, "marks": [placed[mark] for mark in piece.marks]}
+            for piece in passage.pieces
+        ],
+    }
+
+
+@contextmanager
+def doorway(url: str) -> Iterator[str]:
+    """Give the address of a file that leads to ``url`` and that nobody else can read; it is gone at the end."""
+    handle, name = tempfile.mkstemp(prefix="ragsmith-review-", suffix=".html")  # with permissions 0600
+    path = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(
+                f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(url)}"><title>Review</title>\n'
+            )
+        yield path.as_uri()
+    finally:
+        path.unlink(missing_ok=True)

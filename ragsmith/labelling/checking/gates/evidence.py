@@ -1,0 +1,201 @@
+"""Gates of the data: evidence points at text, and questions and evidence are marked once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+
+from ragsmith.datasets.relevance import overlap
+from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
+from ragsmith.labelling.checking.registry import gate
+from ragsmith.labelling.checking.view import View
+from ragsmith.text.words import normalise_answer, words
+from ragsmith.types import Example, Span
+
+MOST_CUT = Limit(high=0.05)
+COARSE = 0.2
+
+
+@gate("Does the evidence point at the text that it means?")
+def spans(view: View) -> GateFinding:
+    """Fail where a span points nowhere, or where more than 5 % of the spans begin or end inside a word.
+
+    A person or a program that marks a passage marks whole words. Offsets that were counted in another text (before an
+    edit, in bytes, with other line ends) still point somewhere, but mostly into words: with words of five letters two
+    places in three lie inside one. So a few cut words are a matter of taste (a unit behind its number, a part of a
+    compound), and many are a file whose offsets have moved. 5 % is far below what any shift makes. Only letters of
+    alphabets with capitals are looked at, as other scripts may write words without a space.
+
+    A warning says that gold is coarse: more than a fifth of the questions have a span that no chunk covers by half.
+    """
+    found = [(example, span) for example in view.given.examples for span in example.evidence]
+    if not found:
+        return not_judged("no question has evidence, so retrieval cannot be scored: mark the passages that answer")
+    lost = [example.id for example in view.dataset.examples if example.evidence and not view.relevant(example)]
+    sound = [(example, span) for example in view.dataset.examples for span in example.evidence]
+    cut = [(example, span) for example, span in sound if _cuts(view.documents[span.doc].text, span)]
+    offenders = (
+        *view.broken,
+        *(Offender(one, "all its evidence lies in headings, which are in no chunk") for one in lost),
+        *(Offender(example.id, _shown(view.documents[span.doc].text, span)) for example, span in cut),
+    )
+    figure = (len(view.broken) + len(cut)) / len(found)
+    said = f"{len(view.broken)} of {len(found)} spans point at no text, {len(cut)} begin or end inside a word"
+    if lost:
+        said += f", and all evidence of {len(lost)} questions lies in headings, which are in no chunk"
+    if view.broken or lost or not MOST_CUT.holds(figure):
+        advice = "offsets have moved: find the passages again; `ragsmith dataset validate` says where each text stands"
+        if not view.broken and MOST_CUT.holds(figure):
+            advice = "mark the text below the headings"
+        return GateFinding(GateState.FAILED, said, figure, MOST_CUT, advice, offenders)
+    coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
+    if len(coarse) > COARSE * len(view.located):
+        said += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
+        advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
+        long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
+        return GateFinding(GateState.WARNING, said, figure, MOST_CUT, advice, (*offenders, *long))
+    return GateFinding(GateState.PASSED, said, figure, MOST_CUT, offenders=offenders)
+
+
+def _cuts(text: str, span: Span) -> bool:
+    return any(0 < at < len(text) and _letter(text[at - 1]) and _letter(text[at]) for at in (span.start, span.end))
+
+
+def _letter(character: str) -> bool:
+    return character.lower() != character.upper()
+
+
+def _shown(text: str, span: Span) -> str:
+    around = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 12]
+    begin, end = text[span.start : span.start + 20], text[max(span.start, span.end - 20) : span.end]
+    return " ".join(f"cuts a word of {span.doc!r}: {around[0]}[{begin} ... {end}]{around[1]}".split())
+
+
+ALIKE = 0.8
+"""Jaccard coefficient of two questions' words from which on they are the same question."""
+
+MOST_REPEATED = Limit(high=0.05)
+
+
+@gate("Is each question asked once?", paper="arXiv 2107.06499")
+def duplicates(view: View) -> GateFinding:
+    """Fail where more than 5 % of the questions repeat an earlier one.
+
+    Two questions are one if they have the same wording, or if the sets of their words have a Jaccard coefficient of 0.8
+    or more (the threshold of Lee et al. 2022, "Deduplicating training data makes language models better") and they
+    share gold, or their answer. The same wording with other gold counts, too: such a question has two right answers,
+    and none of them is marked in full.
+
+    A repeated question is no second observation, but every interval and test takes it for one: a share r of repeats
+    narrows intervals by about r, as the variance of the mean is 1 + 2r times what it seems. At 5 % that is less than
+    what is rounded off where intervals are shown.
+    """
+    examples = view.given.examples
+    if not examples:
+        return not_judged("there are no questions")
+    repeats = list(_repeats(view, examples))
+    figure = len(repeats) / len(examples)
+    said = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
+    advice = "keep one of each, or make the wording say which document it asks of"
+    return judged(said, figure, MOST_REPEATED, advice, repeats, listed=True)
+
+
+def _repeats(view: View, examples: tuple[Example, ...]) -> Iterator[Offender]:
+    """Each question that repeats an earlier one, and that one.
+
+    Only the rarest words of a question are looked up: two sets of n words with a Jaccard coefficient of 0.8 share one
+    of the n - 0.8 n + 1 rarest (prefix filtering, Chaudhuri et al. 2006).
+    """
+    asked = [frozenset(view.terms(example.question)) for example in examples]
+    count = Counter(term for terms in asked for term in terms)
+    first: dict[str, Example] = {}
+    holding: defaultdict[str, list[int]] = defaultdict(list)
+    for place, (example, terms) in enumerate(zip(examples, asked, strict=True)):
+        wording = " ".join(example.question.casefold().split())
+        rarest = sorted(terms, key=lambda term: (count[term], term))[: len(terms) - ceil(ALIKE * len(terms)) + 1]
+        if wording in first:
+            yield Offender(example.id, f"is worded as {first[wording].id} is")
+        else:
+            near = sorted({other for term in rarest for other in holding[term]})
+            same = (o for o in near if _jaccard(terms, asked[o]) >= ALIKE and _same(example, examples[o]))
+            if (found := next(same, None)) is not None:
+                yield Offender(example.id, f"asks what {examples[found].id} asks: {example.question}")
+        first.setdefault(wording, example)
+        for term in rarest:
+            holding[term].append(place)
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def _same(one: Example, other: Example) -> bool:
+    """Whether two questions share gold, or their answer where there is none."""
+    if one.evidence and other.evidence:
+        return any(overlap(a, b) for a in one.evidence for b in other.evidence)
+    return bool(one.answer) and normalise_answer(one.answer) == normalise_answer(other.answer)
+
+
+SHINGLE = 5
+"""Words in a row that are compared."""
+
+FEWEST_WORDS = 8
+"""Words of a span below which it may well stand elsewhere by chance."""
+
+CONTAINED = 0.8
+"""Share of a span's shingles from which on a chunk holds a copy of it."""
+
+MOST_COPIED = Limit(high=0.05)
+
+Shingle = tuple[str, ...]
+
+
+@gate(
+    "Is every copy of the evidence marked?",
+    paper="Zobel (1998), How reliable are the results of large-scale information retrieval experiments?",
+)
+def copies(view: View) -> GateFinding:
+    """Fail where the evidence of more than 5 % of the questions stands in a chunk that is not marked, too.
+
+    Whoever finds the other copy is right, and is scored as wrong: relevant text that nobody judged (Zobel 1998; for
+    sparse labels Arabzadeh et al. 2022), of the kind that a program can see. A chunk holds a copy if it contains four
+    fifths of the runs of five words of a span (Broder's containment, 1997). With 5 % of the questions the largest
+    difference between two pipelines that copies can feign is 0.05, and only if each finds another copy for every one
+    of them.
+    """
+    asked = [
+        (example, [found for span in example.evidence if (found := shingles(view.text(span)))])
+        for example in view.located
+    ]
+    compared = [(example, sets) for example, sets in asked if sets]
+    if not compared:
+        return not_judged(f"no evidence has {FEWEST_WORDS} words or more, so that a copy could be told from chance")
+    wanted = {one for _, sets in compared for found in sets for one in found}
+    holding: defaultdict[Shingle, list[int]] = defaultdict(list)
+    for place, chunk in enumerate(view.chunks):
+        for one in shingles(chunk.text) & wanted:
+            holding[one].append(place)
+    offenders = []
+    for example, sets in compared:
+        relevant = view.relevant(example)
+        elsewhere = [c for found in sets for c in _containing(found, holding) if view.chunks[c].id not in relevant]
+        if elsewhere:
+            offenders.append(Offender(example.id, f"its evidence stands in {view.chunks[elsewhere[0]].id}, too"))
+    figure = len(offenders) / len(compared)
+    said = f"the evidence of {len(offenders)} of {len(compared)} questions stands in a chunk that is not marked, too"
+    advice = "take out the copies of documents, or mark each copy as evidence"
+    return judged(said, figure, MOST_COPIED, advice, offenders, listed=True)
+
+
+def shingles(text: str) -> frozenset[Shingle]:
+    """The runs of five words of a text; none of a text with fewer than eight."""
+    listed = words(text)
+    if len(listed) < FEWEST_WORDS:
+        return frozenset()
+    return frozenset(tuple(listed[at : at + SHINGLE]) for at in range(len(listed) - SHINGLE + 1))
+
+
+def _containing(found: frozenset[Shingle], holding: Mapping[Shingle, list[int]]) -> Sequence[int]:
+    count = Counter(place for one in found for place in holding.get(one, ()))
+    return sorted(place for place, shared in count.items() if shared >= CONTAINED * len(found))
