@@ -29,8 +29,7 @@ from stored import put_call
 
 from ragsmith.errors import Notice, StoreError, UsageError
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
-from ragsmith.integrations.optuna_tables import study_tables
+from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run, study_tables
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
