@@ -414,7 +414,7 @@ class Races:
         exact, sampled = np.full((2, len(self._order)), math.nan)
         known = ranked or answered
         for place, question in enumerate(self._order):
-            if question in terms.aside:
+            if question in terms.excluded:
                 continue
             retrieval = self._share(known, question)
             if retrieval is not None:

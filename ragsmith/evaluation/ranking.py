@@ -21,7 +21,7 @@ from ragsmith.pipelines.genes import label
 MAX_FAILURE_RATE = 0.1
 """Default of the share of the counted questions that a candidate may fail on."""
 
-MOST_SET_ASIDE = 0.5
+MAX_EXCLUDED = 0.5
 """The share of excluded questions beyond which the rest decides nothing."""
 
 LEVEL = 0.05
@@ -37,13 +37,13 @@ untested.
 class Terms:
     """The terms on which evaluations on the same questions are compared.
 
-    ``counted`` are the questions that count; ``aside`` has the excluded ones, which no candidate finished, with their
-    failures. A failure on a counted question is ranked as ``lowest``. A candidate that fails on more than the share
+    ``counted`` are the questions that count; ``excluded`` has those that no candidate finished, with their failures.
+    A failure on a counted question is ranked as ``lowest``. A candidate that fails on more than the share
     ``max_failure_rate`` of them is incomplete and has no score.
     """
 
     counted: tuple[str, ...]
-    aside: dict[str, Record]
+    excluded: dict[str, Record]
     max_failure_rate: float
     lowest: float
     fitness: Fitness
@@ -63,15 +63,15 @@ class Terms:
             for question, failure in evaluation.failures.items():
                 if question not in finished:
                     hopeless.setdefault(question, failure)
-        aside = {question: hopeless[question] for question in questions if question in hopeless}
+        excluded = {question: hopeless[question] for question in questions if question in hopeless}
         lowest = min([0.0, *(value for evaluation in evaluations for value in evaluation.values("fitness", fitness))])
-        return cls(tuple(q for q in questions if q not in aside), aside, max_failure_rate, lowest, fitness)
+        return cls(tuple(q for q in questions if q not in excluded), excluded, max_failure_rate, lowest, fitness)
 
     @property
     def decide(self) -> bool:
         """Whether enough questions are left to choose a winner."""
-        questions = len(self.counted) + len(self.aside)
-        return len(self.counted) > 0 and len(self.aside) <= MOST_SET_ASIDE * questions
+        questions = len(self.counted) + len(self.excluded)
+        return len(self.counted) > 0 and len(self.excluded) <= MAX_EXCLUDED * questions
 
     def missed(self, evaluation: Evaluation) -> int:
         """The number of counted questions on which a candidate has no record."""
@@ -84,7 +84,7 @@ class Terms:
 
     def score(self, evaluation: Evaluation) -> float | None:
         """The mean fitness with failures as the lowest score; None if the candidate is incomplete."""
-        if evaluation.complete and not self.aside:
+        if evaluation.complete and not self.excluded:
             return evaluation.mean("fitness", self.fitness)
         if not self.admit(evaluation):
             return None

@@ -231,8 +231,12 @@ def _yaml(
     if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
         about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
     if record.failed:
-        aside = {question: str(why) for question, why in record.aside.items()}
-        about |= {"failed_answers": record.failed, "may_miss": settings.max_failure_rate, "set_aside": aside}
+        excluded = {question: str(why) for question, why in record.excluded.items()}
+        about |= {
+            "failed_answers": record.failed,
+            "max_failure_rate": settings.max_failure_rate,
+            "excluded_questions": excluded,
+        }
     ids = record.models
     if winner.candidate[GENES:] and (described := store.evaluation(winner.key)):
         ids = described.configuration["models"]

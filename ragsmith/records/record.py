@@ -316,7 +316,7 @@ class RunRecord:
     - ``leader``, ``estimated``: the highest mean, and the highest estimate if there is a prior
     - ``removals``: the steps from the chosen one of these to ``winner``; ``no_winner``: why there is none
     - ``test``: evaluations on the test questions by role; ``look``: their use; ``folds``: the searches of a crossfit
-    - ``aside``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
+    - ``excluded``: the failures of questions that failed for every pipeline; ``failed``: the number of failed answers
     - ``unfinished``: evaluations that an error interrupted
     """
 
@@ -337,7 +337,7 @@ class RunRecord:
     imports: tuple[Recorded, ...] = ()
     vector_store: str = AUTO
     no_winner: str = ""
-    aside: Mapping[str, ExcludedQuestion] = field(default_factory=dict)
+    excluded: Mapping[str, ExcludedQuestion] = field(default_factory=dict)
     failed: int = 0
     unfinished: tuple[str, ...] = ()
     dropped: Mapping[str, Pruned] = field(default_factory=dict)
@@ -405,7 +405,6 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         """The record for the store."""
         settings = {**asdict(self.settings), "fitness": self.settings.fitness.plain()}
-        settings["may_miss"] = settings.pop("max_failure_rate")  # as format 1 has it
         return {**asdict(self), "settings": settings}
 
     @classmethod
@@ -416,9 +415,7 @@ class RunRecord:
             UsageError: it is no record of a run.
         """
         try:
-            settings = {**stored["settings"]}
-            settings["max_failure_rate"] = settings.pop("may_miss")
-            return restore(cls, {**stored, "settings": settings}, {Fitness: Fitness.read})
+            return restore(cls, stored, {Fitness: Fitness.read})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"

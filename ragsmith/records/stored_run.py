@@ -46,7 +46,7 @@ class StoredRun:
     def read_all(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
         """All evaluations of the run; None if an answer is missing, or had failed."""
         record = self._record
-        if record.failed or record.aside or record.unfinished or not self.lists_all:
+        if record.failed or record.excluded or record.unfinished or not self.lists_all:
             return None
         found = self.read(frozenset(self.keys))
         if record.winner and (record.winner, self.searched) not in found:

@@ -88,7 +88,7 @@ def build_report(run: RunData) -> RunReport:
         answered=_answered(run, roles),
         failures=facts.failures(run.failed()),
         models=facts.models(record.models),
-        aside=facts.aside(run),
+        excluded=facts.excluded(run),
         lowest=terms.lowest,
         leads=_leads(run, shown, drawn),
         judged=facts.judged(run),

@@ -81,14 +81,14 @@ def failures(failed: Iterable[Record]) -> tuple[FailureGroup, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
 
 
-def aside(run: RunData) -> tuple[ExcludedRow, ...]:
+def excluded(run: RunData) -> tuple[ExcludedRow, ...]:
     """The questions that failed for every pipeline, those of the search first."""
     parts: tuple[tuple[Literal["search", "test"], Terms], ...] = (
         ("search", run.terms),
         ("test", run.terms_of_test),
     )
     return tuple(
-        ExcludedRow(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.aside.items()
+        ExcludedRow(q, part, ExcludedQuestion.of(why)) for part, terms in parts for q, why in terms.excluded.items()
     )
 
 

@@ -139,13 +139,13 @@ class RunData:
     def terms(self) -> Terms:
         """On which terms the pipelines of the run are compared on the search questions.
 
-        What a run set aside when it chose its winner stays aside, whatever other runs finish later.
+        What a run excluded when it chose its winner stays excluded, whatever other runs finish later.
         """
         found = self._terms([self.on_search(key) for key in self.keys])
         if self.record.winner is None:
             return found
-        aside = {question: asdict(why) for question, why in self.record.aside.items() if question in self.search}
-        return replace(found, aside=aside, counted=tuple(q for q in self.search if q not in aside))
+        excluded = {question: asdict(why) for question, why in self.record.excluded.items() if question in self.search}
+        return replace(found, excluded=excluded, counted=tuple(q for q in self.search if q not in excluded))
 
     @cached_property
     def terms_of_test(self) -> Terms:

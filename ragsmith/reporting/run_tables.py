@@ -468,9 +468,9 @@ def failures(report: RunReport) -> Table:
 
 def excluded(report: RunReport) -> Table:
     """The questions that failed for every pipeline."""
-    rows = [(one.question, one.split, one.why.stage, one.why.kind, one.why.error) for one in report.aside]
+    rows = [(one.question, one.split, one.why.stage, one.why.kind, one.why.error) for one in report.excluded]
     columns = (*texts("Question", "Split", "Stage", "Class"), *prose("First message"))
-    return Table("Questions set aside: every pipeline failed on them", columns, rows)
+    return Table("Questions set excluded: every pipeline failed on them", columns, rows)
 
 
 def calls(report: RunReport) -> Table:

@@ -209,7 +209,7 @@ def failures(report: RunReport) -> Iterator[Block]:
     """What failed, and what that means."""
     if report.failures:
         yield wording.failures_explained(report)
-        if report.aside:
+        if report.excluded:
             yield run_tables.excluded(report)
         yield run_tables.failures(report)
 

@@ -33,7 +33,7 @@ LISTED = 5
 """Pipelines that are listed."""
 
 NAMED = 10
-"""Questions that were set aside which are named; the report has them all."""
+"""Questions that were excluded which are named; the report has them all."""
 
 MADE_UP = ("recommended", "single")
 """Rivals whose title does not say which pipeline they are; what is said of the cheapest does."""
@@ -182,11 +182,11 @@ def _failed(report: RunReport) -> list[str]:
     if not report.failed:
         return []
     lines = ["", f"{report.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
-    if report.aside:
-        lines.append(f"set aside, as every pipeline failed on them: {len(report.aside)} of the questions")
-        lines += [f"  {one.question} ({one.split}), {one.why}" for one in report.aside[:NAMED]]
-        if len(report.aside) > NAMED:
-            lines.append(f"  and {len(report.aside) - NAMED} more")
+    if report.excluded:
+        lines.append(f"excluded, as every pipeline failed on them: {len(report.excluded)} of the questions")
+        lines += [f"  {one.question} ({one.split}), {one.why}" for one in report.excluded[:NAMED]]
+        if len(report.excluded) > NAMED:
+            lines.append(f"  and {len(report.excluded) - NAMED} more")
     return lines
 
 

@@ -471,7 +471,7 @@ class RunReport:
     answered: tuple[AnsweredQuestion, ...]
     failures: tuple[FailureGroup, ...]
     models: tuple[ModelUsed, ...]
-    aside: tuple[ExcludedRow, ...] = ()
+    excluded: tuple[ExcludedRow, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
     judged: JudgeChecked | None = None

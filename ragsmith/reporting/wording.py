@@ -379,8 +379,8 @@ def failures_explained(report: RunReport) -> str:
     """What failures mean for a pipeline."""
     most = numbers.share(report.about.record.settings.max_failure_rate)
     return (
-        f"{report.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
-        f"aside, for all of them. On the others a pipeline may fail on up to {most}; one that fails on more has no "
+        f"{report.failed:,} answers failed. A failed question is no score. A question on which every pipeline "
+        f"failed is excluded. On the others a pipeline may fail on up to {most}; one that fails on more has no "
         "score and cannot win."
     )
 

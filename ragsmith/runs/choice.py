@@ -93,16 +93,16 @@ def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
     if not proposed:
         return "no candidate was evaluated: raise --max-evaluations or --time-limit"
     if not terms.decide:
-        asked = len(terms.aside) + len(terms.counted)
+        asked = len(terms.excluded) + len(terms.counted)
         return (
-            f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
-            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}"
+            f"{len(terms.excluded)} of {asked} search questions failed for every pipeline, and too few are "
+            f"left to choose by; the first is {next(iter(terms.excluded))}; {_mostly(terms.excluded.values())}"
         )
     if not any(map(terms.admit, proposed)):
         counted = len(terms.counted)
         fewest = min(proposed, key=terms.missed)
         allow = "allow more failures with --max-failure-rate"
-        failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
+        failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.excluded]
         return (
             f"each of the {len(proposed)} candidates failed on more than {100 * terms.max_failure_rate:g} % of "
             f"{counted} questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"

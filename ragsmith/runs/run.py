@@ -293,11 +293,11 @@ class Run:
     def _update_statistics(self, work: ComputedWork | None) -> None:
         """Record the work done, and what was pruned or failed."""
         context, evaluator = self._context, self._evaluator
-        excluded = context.seen.terms.aside | context.seen.terms_of(context.tested).aside
+        excluded = context.seen.terms.excluded | context.seen.terms_of(context.tested).excluded
         context.update(
             dropped=context.seen.dropped,
             account=RunStatistics.of(evaluator.computed, evaluator.reused, work, self._budget.spent),
-            aside={question: ExcludedQuestion.of(failure) for question, failure in excluded.items()},
+            excluded={question: ExcludedQuestion.of(failure) for question, failure in excluded.items()},
             failed=sum(len(evaluation.failures) for evaluation in evaluator.evaluations.values()),
             unfinished=evaluator.unfinished,
         )

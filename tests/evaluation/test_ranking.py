@@ -51,22 +51,22 @@ def scores_of(evaluations: Sequence[Evaluation], max_failure_rate: float = 0.1) 
 def test_a_question_that_all_failed_on_counts_for_none_of_them() -> None:
     both = [evaluation("good", without([0.8] * 20, 3, 4)), evaluation("bad", without([0.2] * 20, 3, 4, 5))]
     terms = Terms.of(both, Fitness())
-    assert list(terms.aside) == ["q03", "q04"]
-    assert terms.aside["q03"] == FAILURE
+    assert list(terms.excluded) == ["q03", "q04"]
+    assert terms.excluded["q03"] == FAILURE
     assert len(terms.counted) == 18
     assert terms.score(both[0]) == pytest.approx(0.8)
     assert [terms.missed(one) for one in both] == [0, 1]
-    late = evaluation("late", [*[0.8] * 3, 0.0, 0.0, *[0.8] * 15])  # it finished what had been set aside before
+    late = evaluation("late", [*[0.8] * 3, 0.0, 0.0, *[0.8] * 15])  # it finished what had been excluded before
     assert terms.score(late) == pytest.approx(0.8)
 
 
-def test_one_that_was_finished_by_anybody_is_not_set_aside() -> None:
+def test_a_question_that_any_candidate_finished_is_not_excluded() -> None:
     rows = [
         evaluation("a", without([0.8] * 20, 3)),
         evaluation("b", without([0.7] * 20, 3)),
         evaluation("c", [0.1] * 20),
     ]
-    assert Terms.of(rows, Fitness()).aside == {}
+    assert Terms.of(rows, Fitness()).excluded == {}
     assert scores_of(rows)["a"] == pytest.approx(0.8 * 19 / 20)
 
 

@@ -367,13 +367,13 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
     assert found["naive"].p > 2**-5  # type: ignore[union-attr]  # that of 6 differences of one sign
 
 
-def test_test_questions_that_all_finalists_failed_on_are_set_aside_by_name(store: Store) -> None:
+def test_test_questions_that_all_finalists_failed_on_are_excluded_by_name(store: Store) -> None:
     put_toy(store)
     lose(store, ["t3"], "hybrid", "naive", "bm25", "hybrid reranked")
     report = load_report(store, "toy")
-    [aside] = report.aside
-    assert (aside.question, aside.split) == ("t3", "test")
-    assert str(aside.why) == "refused content, generation.answer: RefusedContent: not this one"
+    [excluded] = report.excluded
+    assert (excluded.question, excluded.split) == ("t3", "test")
+    assert str(excluded.why) == "refused content, generation.answer: RefusedContent: not this one"
     assert {comparison.difference.n for comparison in report.comparisons} == {7}  # type: ignore[union-attr]
     said = "\n".join(summary_lines(report, columns=1000))
     assert "t3 (test), refused content, generation.answer: RefusedContent: not this one" in said

@@ -77,10 +77,10 @@ def asked(setup: Experiment) -> dict[str, str]:
     return {example.id: example.question for example in sorted(split(setup.dataset).search, key=lambda e: e.id)}
 
 
-def aside(store: Store) -> Mapping[str, ExcludedQuestion]:
+def excluded(store: Store) -> Mapping[str, ExcludedQuestion]:
     """The questions that failed for every pipeline of the one run."""
     [run] = store.runs()
-    return RunRecord.from_dict(run.value).aside
+    return RunRecord.from_dict(run.value).excluded
 
 
 # --- faults that pass ------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     workers = 1 if api == "embeddings" else 8  # alone, a question is embedded in a batch of its own
     outcome = searched(setup, one, store, workers=workers)
     for_all = api == "chat"  # BM25 alone asks neither of the others, and answers
-    assert (set(aside(store)), outcome.winner is None) == ((set(kinds), False) if for_all else (set(), True))
+    assert (set(excluded(store)), outcome.winner is None) == ((set(kinds), False) if for_all else (set(), True))
     found, failed = left(store), failures(store)
     assert {question for _, question in failed} == set(kinds)
     for (_, question), error in failed.items():
@@ -299,7 +299,7 @@ def test_a_failure_is_in_the_report_with_the_coverage(
     folder = tmp_path / "reports" / "island"
     written = (folder / "winner.yaml").read_text()
     assert "technique: hyde" not in written
-    assert re.search(r"failed_answers: \d+\n  may_miss: 0.1\n  set_aside: {}", written)
+    assert re.search(r"failed_answers: \d+\n  max_failure_rate: 0.1\n  excluded_questions: {}", written)
     report = (folder / "report.md").read_text()
     assert "| 1 | **bm25 + top_k(k=2)** |" in report
     assert "| 18 = 18 + 0 |" in report
@@ -307,7 +307,7 @@ def test_a_failure_is_in_the_report_with_the_coverage(
     assert re.search(r"query_expansion.hyde.*RefusedContent.*HTTP 400 \(too odd\)", report)
 
 
-def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide(
+def test_a_question_on_which_all_fail_is_excluded_by_name_and_the_others_decide(
     server: Ruled,
     search_arguments: Callable[..., list[object]],
     tiny_setup: Experiment,
@@ -324,11 +324,11 @@ def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide
     ended = ragsmith(*command, "--quiet")
     assert ended.code == 0, ended.err
     named = next(question for question, asked_as in asked(tiny_setup).items() if asked_as == text)
-    assert "set aside, as every pipeline failed on them: 1 of the questions" in ended.out
+    assert "excluded, as every pipeline failed on them: 1 of the questions" in ended.out
     assert re.search(rf" {named} \(search\), .*HTTP 400 \(too odd\)", " ".join(ended.out.split()))
     [winner] = tmp_path.rglob("winner.yaml")
     exported = yaml.safe_load(winner.read_text())
-    assert list(exported["run"]["set_aside"]) == exported["expected"]["search"]["failed"] == [named]
+    assert list(exported["run"]["excluded_questions"]) == exported["expected"]["search"]["failed"] == [named]
     assert exported["expected"]["search"]["questions"] == 17
     assert named in (winner.parent / "report.md").read_text()
     server.rule = lambda request: None
