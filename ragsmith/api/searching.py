@@ -177,7 +177,8 @@ def search(
     the same, byte for byte; see `docs/clusters.md`.
 
     A candidate may fail on the share ``max_failure_rate`` of the questions; those that fail for every candidate are
-    excluded. Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
+    excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the result says
+    why.
 
     ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is
     written without a winner, too, and where a provider is down or the budget spent. A data set that
