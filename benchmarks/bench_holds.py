@@ -62,7 +62,7 @@ from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat,
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.groups import by_document, by_main_document
+from ragsmith.datasets.groups import group_by_document, group_by_main_document
 from ragsmith.datasets.overlap import sample_of
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
@@ -207,7 +207,7 @@ class Target:
     def divisions(self, wanted: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """Different search and test sides, as columns; fewer than ``wanted`` where no more are found."""
         restricted = make_dataset({"name": self.name}, self.dataset.documents, self.examples)
-        largest = max(len(group.examples) for group in by_document(self.examples))
+        largest = max(len(group.examples) for group in group_by_document(self.examples))
         found: set[tuple[str, ...]] = set()
         for seed in range(10 * wanted):
             drawn = split_apart(restricted, seed=seed, draws=1) if 2 * largest > len(self.examples) else None
@@ -223,9 +223,9 @@ class Target:
     @cached_property
     def clusters(self) -> NDArray[np.int64]:
         """A number for the group of each question."""
-        groups = by_document(self.examples)
+        groups = group_by_document(self.examples)
         if 2 * max(len(group.examples) for group in groups) > len(self.examples):
-            groups = by_main_document(self.examples)
+            groups = group_by_main_document(self.examples)
         of = {example.id: number for number, group in enumerate(groups) for example in group.examples}
         return np.array([of.get(question, -1) for question in self.questions])
 

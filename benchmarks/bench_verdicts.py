@@ -370,7 +370,7 @@ Groups = Sequence[Sequence[float]]
 
 def by_question(result: Result, name: str) -> dict[str, float]:
     """Fitness of the pipeline ``name`` of a run, on each test question."""
-    rows = result.domain.answered
+    rows = result.run_report.answered
     return {
         one.question: one.measures["fitness"]
         for one in rows
@@ -420,7 +420,7 @@ def simulated(groups: Groups, worlds: int, seed: int) -> float | None:
 def detectable_in(name: str, cache: str, worlds: int) -> list[tuple[str, float | None, float | None]]:
     """Search a domain, and print and return what its test could show, by rival: predicted, and simulated."""
     result = ragsmith.search(name, cache=cache)
-    tested = set(result.domain.about.record.tested)
+    tested = set(result.run_report.about.record.tested)
     clusters = Clusters.of(result.setup.dataset, [one for one in result.setup.dataset.examples if one.id in tested])
     won, found = by_question(result, "winner"), []
     for rival, title in RIVALS.items():

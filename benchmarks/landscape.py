@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from published import read
 
 from ragsmith.datasets.bundled import bundled_path
-from ragsmith.datasets.groups import units
+from ragsmith.datasets.groups import iter_groupings
 from ragsmith.datasets.splits import split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import SpaceError, StageFailed, UsageError
@@ -291,7 +291,7 @@ def put_together(
     part = {e.id: name for name in ("search", "test", "unused") for e in getattr(divided, name)}
     of_unit = [
         {example.id: number for number, group in enumerate(groups) for example in group.examples}
-        for groups in units(dataset, dataset.examples)
+        for groups in iter_groupings(dataset, dataset.examples)
     ]
     parts = np.array([part[question] for question in paths])
     search = parts == "search"

@@ -80,14 +80,14 @@ KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "tex
 """The plain types that a parameter of a technique, or an option of a model, may have, in words."""
 
 
-def is_of(kind: type, value: object) -> bool:
+def is_instance_of(kind: type, value: object) -> bool:
     """Whether ``value`` is of one of `KINDS`: a whole number is a number as well, and true or false is neither."""
     return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
 
 
 def expected(kind: type, within: Sequence[Range], value: object) -> str | None:
     """What a value of one of `KINDS` must be, such as "a number from 0 to 1", where ``value`` is not; else None."""
-    if is_of(kind, value) and (not isinstance(value, (int, float)) or all(value in one for one in within)):
+    if is_instance_of(kind, value) and (not isinstance(value, (int, float)) or all(value in one for one in within)):
         return None
     return " ".join([KINDS[kind], *map(str, within)])
 

@@ -71,7 +71,7 @@ def test_every_mistake_is_listed_with_its_line(tmp_path: Path) -> None:
         "line 3: the split is 'train': it is dev or test",
         "line 4: 'split' is missing",
         "line 4: 'ndcg_10' is 'high': a measure is a number, or nothing",
-        "line 5: a list stands here instead of a JSON object; write {...}",
+        "line 5: expected a JSON object, found a list; write {...}",
         "line 6: 'system' is blank; write it",
         "line 6: 'ndcg_10' is a boolean: a measure is a number, or nothing",
         "line 7: 'ndcg_10' is inf: a measure is a finite number, or nothing",

@@ -76,7 +76,7 @@ def section(results: Mapping[str, Result], models: str) -> Section:
 
 
 def _of(result: Result) -> dict[str, Any]:
-    domain, dataset = result.domain, result.setup.dataset
+    domain, dataset = result.run_report, result.setup.dataset
     tested = set(domain.about.record.tested)
     clusters = Clusters.of(dataset, [example for example in dataset.examples if example.id in tested])
     pipelines = {}
@@ -107,7 +107,7 @@ def _of(result: Result) -> dict[str, Any]:
 
 def _difference(result: Result, name: str) -> dict[str, Any] | None:
     """The winner less a rival on the test questions; what is the same pipeline is level with it."""
-    domain = result.domain
+    domain = result.run_report
     same = domain.same.get(name, name)
     if same == "winner":
         return {"mean": 0.0, "error": 0.0, "same": True}

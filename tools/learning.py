@@ -10,7 +10,7 @@ import numpy as np
 from effect_model import design_of, learned_from, sampling_noise
 from weights import learn_weights
 
-from ragsmith.datasets.groups import by_main_document, units
+from ragsmith.datasets.groups import group_by_main_document, iter_groupings
 from ragsmith.datasets.overlap import sample_of as sample_of_documents
 from ragsmith.effects.beliefs import Array, student_95
 from ragsmith.effects.corpus import corpus_of
@@ -178,7 +178,7 @@ def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]
     most of a question's gold.
     """
     at = {example.id: place for place, example in enumerate(ordered(questions))}
-    ways = (*units(dataset, questions), by_main_document(questions))
+    ways = (*iter_groupings(dataset, questions), group_by_main_document(questions))
     parts = next((parts for parts in ways if len(parts) >= FEWEST_GROUPS), ways[-1])
     return [[at[example.id] for example in group.examples] for group in parts]
 

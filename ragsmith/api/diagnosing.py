@@ -1,4 +1,4 @@
-"""`explain`, `intervene`, `ablate` and `transfer`: why a pipeline answers as it does, and what its parts are worth."""
+"""`explain`, `intervene`, `ablate` and `transfer`: diagnosis of answers, and the effects of the parts of a pipeline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ragsmith.api.arguments import CacheArguments, WorkArguments
 from ragsmith.api.resources import CACHE, Resources
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import names
-from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
-from ragsmith.diagnosis.estimates import Transferred, keep_transfer, transferred
-from ragsmith.diagnosis.explaining import QuestionExplanation, asked, explained
-from ragsmith.diagnosis.interventions import FINDING, Ceiling, answers_of
-from ragsmith.diagnosis.interventions import intervene as work_out
+from ragsmith.diagnosis.ablation import Ablation, compute_ablation, list_ablation_candidates
+from ragsmith.diagnosis.estimates import TransferEstimate, estimate_transfer, store_transfer
+from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question, find_question
+from ragsmith.diagnosis.interventions import FINDING, Ceiling, count_answers
+from ragsmith.diagnosis.interventions import intervene as evaluate_interventions
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import stored_evaluation
@@ -44,30 +44,31 @@ def explain(
     dataset: Dataset | str | Path | None = None,
     **given: Unpack[CacheArguments],
 ) -> QuestionExplanation:
-    """Follow a question through an exported pipeline: what each stage made of it, and the first thing that went wrong.
+    """Trace a question through an exported pipeline: the output of each stage, and the first cause of a wrong answer.
 
     >>> way = ragsmith.explain("winner.yaml", "law-024")
     >>> [station.family for station in way.stations][:3]
     ['pre_embedding', 'query_expansion', 'reranking']
 
-    ``question`` is the id of one of the data set, or its text, whatever its case and last punctuation. Any other
-    text is
-    followed without gold and without a cause, and the ``note`` says so. The other arguments are those of
+    ``question`` is the id or the text of a question of the data set; case and final punctuation are ignored. Any other
+    text is traced without gold labels and without a cause, as the ``note`` then says. The other arguments are those of
     `ragsmith.ask`.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used, or the question is blank or a
-            single word that is no id of the data set.
+        UsageError: the file, its documents or a model cannot be used, or the question is blank, or is
+            a single word that is not an id of the data set.
         StageFailed: a stage of the pipeline failed on this question.
     """
     if not question.strip():
         raise UsageError("the question is blank")
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
-    with resources.remembering(loaded) as able:
-        engine = able.setup.engine(gateway=able.engine.gateway)  # nothing is remembered of another question
-        engine.share_collection(able.engine)
-        return explained(engine, able.setup, able.candidate, asked(able.setup, question), able.fitness)
+    with resources.remembering(loaded) as cached:
+        engine = cached.setup.engine(gateway=cached.engine.gateway)  # a new engine has no results of other questions
+        engine.share_collection(cached.engine)
+        return explain_question(
+            engine, cached.setup, cached.candidate, find_question(cached.setup, question), cached.fitness
+        )
 
 
 def intervene(
@@ -77,15 +78,16 @@ def intervene(
     on_plan: Callable[[int], bool] | None = None,
     **given: Unpack[WorkArguments],
 ) -> dict[str, tuple[Ceiling, ...]]:
-    """Say what ``winner``, which is ``pipeline``, and ``naive`` RAG would answer if the right passages had been kept.
+    """Estimate how ``pipeline`` (``winner``) and ``naive`` RAG would score with perfect retrieval.
 
-    Mean R, G and F on the search and the test questions that have gold, each as it is, with the gold put in, with the
-    noise taken out, and with gold alone, which is the ceiling of the generator. It asks for up to three answers a
-    question and pipeline: ``on_plan`` gets their number, and nothing is done if it returns False. What comes of it is
-    kept in ``cache``, and `report` shows it with the run.
+    The estimates are the mean R, G and F on the search and test questions with gold passages: with the retrieved
+    passages, with the gold ones added, without the irrelevant ones, and with gold passages alone, which is the ceiling
+    of the generator. At most three answers per question and pipeline are generated: ``on_plan`` is called with their
+    number, and nothing is done if it returns False. The result is stored in ``cache``, and `report` shows it with the
+    run.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used, or nothing is generated.
+        UsageError: the file, its documents or a model cannot be used, or the pipeline generates no answers.
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
@@ -93,11 +95,15 @@ def intervene(
         raise UsageError("this pipeline was tuned for retrieval alone: there is no generator to intervene for")
     setup = loaded.setup
     candidates = {"winner": loaded.candidate, "naive": baseline("naive")}
-    if on_plan and not on_plan(answers_of(setup, len(candidates))):
+    if on_plan and not on_plan(count_answers(setup, len(candidates))):
         return {}
     with resources.store() as store, Evaluator(setup, store, resources.workers or setup.workers) as evaluator:
         found = dict(
-            zip(candidates, work_out(evaluator, setup, list(candidates.values()), loaded.fitness), strict=True)
+            zip(
+                candidates,
+                evaluate_interventions(evaluator, setup, list(candidates.values()), loaded.fitness),
+                strict=True,
+            )
         )
         for name, candidate in candidates.items():
             value = {"means": [asdict(one) for one in found[name]], "fitness": loaded.fitness.identity}
@@ -106,15 +112,15 @@ def intervene(
 
 
 ABLATION_PARTS = ("search", "test", "all")
-"""The questions that a pipeline may be taken apart on."""
+"""The sets of questions on which an ablation can be run."""
 
 
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
-    """What taking a pipeline apart asks for: ``pipelines`` on ``questions`` questions, some of which are ``known``.
+    """The size of an ablation: ``pipelines`` on ``questions`` questions each; ``known`` of them are in the cache.
 
-    What learns on these questions counts as not known before it has. ``searched`` says whether a search on this data
-    set chose the pipeline.
+    A pipeline that is fitted on these questions counts as unknown until it is fitted. ``searched`` is whether a search
+    on this data set selected the pipeline.
     """
 
     dataset: str
@@ -127,7 +133,7 @@ class AblationPlan:
 
     @property
     def answers(self) -> int:
-        """Answers that are still to be made, at most."""
+        """The maximum number of answers that are not cached."""
         return (self.pipelines - self.known) * self.questions
 
 
@@ -145,20 +151,20 @@ def ablate(
     on_progress: Callable[[int, int], None] | None = None,
     **given: Unpack[WorkArguments],
 ) -> Ablation | None:
-    """Say what each part of ``pipeline`` is worth: without it, and together with the others against each alone.
+    """Estimate the effect of each part of ``pipeline``: by removing it, and by comparing it alone with all together.
 
     >>> found = ragsmith.ablate("winner.yaml", space="quick")
     >>> [(part.option, part.instead, part.worth["fitness"].shown) for part in found.outs][-1]
     ('hybrid', 'vector', True)
 
-    With ``swaps`` each other option of ``space`` replaces it in turn, with ``pairs`` each two parts alone are
-    evaluated, too, and with ``latency`` everything is timed. With ``signals`` each learned ranking goes without each of
-    its signals in turn; one that was fitted only on the data set that it was fitted on. The space is the one that the
-    pipeline was found in, where it is bundled, or else `default`. It is done on the search questions of its data set,
-    or of another ``dataset``: the test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache``
-    has is not computed again, and what comes of it is kept there: `report` shows it with the run.
+    With ``swaps`` each part is also replaced by each other option of ``space``, with ``pairs`` all pairs of parts are
+    evaluated, and with ``latency`` all pipelines are timed. With ``signals`` each signal of each learned ranking is
+    removed in turn; a fitted ranking is only examined on the data set that it was fitted on. The default space is the
+    one that the pipeline was found in, if it is bundled, else `default`. Questions are the search questions of the
+    pipeline's data set, or of ``dataset``; test questions are used only if ``part`` is ``test`` or ``all``. Results in
+    ``cache`` are reused, and new ones are stored there: `report` shows them with the run.
 
-    ``on_plan`` gets the plan first; nothing is done, and None returned, if it returns False.
+    ``on_plan`` is called with the plan first; if it returns False, nothing is done and None is returned.
 
     Raises:
         UsageError: the file, its documents, the space or a model cannot be used.
@@ -168,22 +174,24 @@ def ablate(
     setup, fitness, winner = loaded.setup, loaded.fitness, with_general(loaded.setup, without_general(loaded.candidate))
     data = setup.dataset
     if not data.examples:
-        raise UsageError(f"{data.name!r} has no questions to compare by: name a data set that has with --dataset")
-    at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
+        raise UsageError(f"{data.name!r} has no questions to compare by: give one that has some with --dataset")
+    on_own_dataset = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     if part not in ABLATION_PARTS:
         raise WrongOption("part", f"is {part!r}: give {', '.join(ABLATION_PARTS[:-1])} or {ABLATION_PARTS[-1]}")
-    asked = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
+    examples = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
     if part == "test":
-        loaded.refuse_test("the pipeline", instead="leave --part out, or take it apart")
+        loaded.refuse_test("the pipeline", instead="leave --part out, or run its ablation")
     if not setup.split.test and not loaded.saw_all:  # too small to split
-        part, asked = "all", data.examples
-    questions = ordered(asked)
-    home = loaded.space if loaded.space in names("search_spaces") else "default"
-    found = space if isinstance(space, Space) else load_space(space or home)
+        part, examples = "all", data.examples
+    questions = ordered(examples)
+    default_space = loaded.space if loaded.space in names("search_spaces") else "default"
+    found = space if isinstance(space, Space) else load_space(space or default_space)
     found = searchable(setup, found.of_families(), ranks=fitness.ranks)
     others = [
         with_general(setup, one)
-        for one in wanted(winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=at_home)
+        for one in list_ablation_candidates(
+            winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=on_own_dataset
+        )
     ]
     with resources.store() as store:
         ids = tuple(example.id for example in questions)
@@ -201,7 +209,7 @@ def ablate(
                 machine = on_this_machine(timed, setup.variants).measured_on
                 seconds_of = Latencies(evaluator, store, machine, setup.order).of
             terms = Terms.of([first, *rest], fitness)
-            apart = ablation_of(
+            ablation = compute_ablation(
                 first,
                 rest,
                 found,
@@ -210,17 +218,17 @@ def ablate(
                 clusters=Clusters.of(data, questions),
                 part=part,
                 seconds_of=seconds_of,
-                refit=at_home,
+                refit=on_own_dataset,
             )
-            return apart.keep(store, data.digest)
+            return ablation.keep(store, data.digest)
 
 
 TRANSFER_PARTS = ("search", "test")
 
 
 @dataclass(frozen=True, slots=True)
-class _Home:
-    """A data set, its latest search, and the winner of that."""
+class _SearchedDataset:
+    """A data set, its latest search and the winner of that search."""
 
     name: str
     run: str
@@ -229,24 +237,26 @@ class _Home:
     winner: Candidate
 
     @classmethod
-    def of(cls, store: Store, dataset: Dataset | str | Path) -> _Home:
+    def of(cls, store: Store, dataset: Dataset | str | Path) -> _SearchedDataset:
         key, setup = run_setup(store, dataset)
         run = store.run(key)
         record = RunRecord.from_dict(run.value if run else None)
         described = store.evaluation(record.winner or "")
         if described is None:
-            raise UsageError(f"the cache has lost the winner on {setup.dataset.name!r}: the same search makes it again")
+            raise UsageError(f"the cache no longer has the winner on {setup.dataset.name!r}: repeat the search")
         candidate = without_general(read_configuration(described.configuration["pipeline"]))
         return cls(setup.dataset.name, key, record, setup.scoring(record.settings.fitness), candidate)
 
-    def takes(self, other: _Home) -> Experiment:
-        """This data set, cut and asked as the winner of ``other`` was found, and marked as here."""
-        its = other.setup.of(other.winner)
-        if (its.cut, its.models) == (self.setup.cut, self.setup.models):
-            return self.setup
-        own = self.setup
-        size, overlap = its.chunk_size, its.chunk_overlap
-        return replace(own, models=its.models, marked_by=own, chunk_size=size, chunk_overlap=overlap)
+    def setup_for(self, other: _SearchedDataset) -> Experiment:
+        """Return the experiment on this data set with the chunking and models of the winner of ``other``.
+
+        Answers are scored by the judge of this data set.
+        """
+        source, target = other.setup.of(other.winner), self.setup
+        if (source.cut, source.models) == (target.cut, target.models):
+            return target
+        size, overlap = source.chunk_size, source.chunk_overlap
+        return replace(target, models=source.models, marked_by=target, chunk_size=size, chunk_overlap=overlap)
 
 
 def transfer(
@@ -257,53 +267,52 @@ def transfer(
     cache: Store | str | Path = CACHE,
     on_plan: Callable[[int, int], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> list[Transferred]:
-    """Evaluate the winner of the latest search on each of ``datasets`` on all others, and keep what comes of it.
+) -> list[TransferEstimate]:
+    """Evaluate the winner of the latest search on each of ``datasets`` on all others, and store the results.
 
-    It is done on the ``search`` questions, unless ``part`` says ``test``: then the test questions of each data set are
-    answered by pipelines from elsewhere, too, and nothing is tested. What a winner learned at home it keeps, and is
-    asked with the models and chunks that it was found with. What ``cache`` has is not computed again; `report` shows
-    it on the page across data sets. ``on_plan`` gets the number of pairs and the maximum number of answers first;
-    nothing is done if it returns False.
+    The winners answer the ``search`` questions of each data set, or its test questions if ``part`` is ``test``; no
+    hypothesis is tested. A winner keeps its fitted parameters, and the models and chunking that it was found with.
+    Results in ``cache`` are reused; `report` shows them on the page across data sets. ``on_plan`` is called with the
+    number of pairs and the maximum number of answers first; nothing is done if it returns False.
 
     Raises:
-        UsageError: there are fewer than two data sets, or all are the same one, or one has no search with a winner in
-            the cache, or no test questions where these are asked for.
+        UsageError: there are fewer than two distinct data sets, or one has no search with a winner in the cache, or
+            ``part`` is ``test`` and one has no test questions.
     """
     resources = Resources(workers=workers, cache=cache)
     if part not in TRANSFER_PARTS:
         raise WrongOption("part", f"is {part!r}: give {' or '.join(TRANSFER_PARTS)}")
     if len(datasets) < 2:
-        raise UsageError("a winner is taken from one data set to another: name two data sets or more")
+        raise UsageError("a transfer evaluates a winner on another data set: give at least two data sets")
     found = []
-    with resources.store(read_only=True) as store:  # a cache that is not there is not made
-        found_at = (_Home.of(store, dataset) for dataset in datasets)
+    with resources.store(read_only=True) as store:  # does not create a missing cache
+        found_at = (_SearchedDataset.of(store, dataset) for dataset in datasets)
         homes = list({home.run: home for home in found_at}.values())
     if len(homes) < 2:
         raise UsageError(
-            f"{' and '.join(dict.fromkeys(map(str, datasets)))}: that is one data set, {homes[0].name!r}, "
-            f"{len(datasets)} times, and a winner is taken from one data set to another: name two that differ"
+            f"{' and '.join(dict.fromkeys(map(str, datasets)))}: these are one data set, {homes[0].name!r}, "
+            f"{len(datasets)} times, and a transfer evaluates a winner on another data set: give two different ones"
         )
     if part == "test":
         _refuse_untested(homes)
     with resources.store() as store:
         pairs = [(source, target) for target in homes for source in homes if source.run != target.run]
-        if on_plan is not None and not on_plan(len(pairs), _answers(store, pairs, part)):
+        if on_plan is not None and not on_plan(len(pairs), _count_new_answers(store, pairs, part)):
             return []
         for source, target in pairs:
-            one = _transferred(store, source, target, part, workers, on_progress)
+            one = _evaluate_transfer(store, source, target, part, workers, on_progress)
             if one is not None:
-                keep_transfer(store, one, source.run, target.run, target.setup.dataset.digest)
+                store_transfer(store, one, source.run, target.run, target.setup.dataset.digest)
                 found.append(one)
     return found
 
 
-def _refuse_untested(homes: Sequence[_Home]) -> None:
-    """Raise UsageError where a data set has no test questions, as all are used up, or there were too few."""
+def _refuse_untested(homes: Sequence[_SearchedDataset]) -> None:
+    """Raise UsageError if a data set has no test questions, because a crossfit used them or there were too few."""
     why = [
         f"{home.name!r} has no test questions "
         + (
-            "(its search was a crossfit, and all were used to choose the winner that is at home)"
+            "(its search was a crossfit, which selected the winner on all questions)"
             if home.record.settings.verdict == CROSSFIT
             else f"({home.record.split.rule})"
         )
@@ -311,31 +320,31 @@ def _refuse_untested(homes: Sequence[_Home]) -> None:
         if not home.record.split.test
     ]
     if why:
-        raise UsageError(f"{'; '.join(why)}: leave --part out, which asks search questions")
+        raise UsageError(f"{'; '.join(why)}: leave --part out to use the search questions")
 
 
-def _answers(store: Store, pairs: Sequence[tuple[_Home, _Home]], part: str) -> int:
-    """How many answers are still to be made."""
+def _count_new_answers(store: Store, pairs: Sequence[tuple[_SearchedDataset, _SearchedDataset]], part: str) -> int:
+    """Return the number of answers that are not cached."""
     total = 0
     for source, target in pairs:
-        with Evaluator(target.takes(source), store, 1, ranks=target.record.settings.fitness.ranks) as evaluator:
-            asked = set(getattr(target.record.split, part))
-            total += len(asked - store.results(evaluator.key(source.winner[:GENES])).keys())
+        with Evaluator(target.setup_for(source), store, 1, ranks=target.record.settings.fitness.ranks) as evaluator:
+            ids = set(getattr(target.record.split, part))
+            total += len(ids - store.results(evaluator.key(source.winner[:GENES])).keys())
     return total
 
 
-def _transferred(
+def _evaluate_transfer(
     store: Store,
-    source: _Home,
-    target: _Home,
+    source: _SearchedDataset,
+    target: _SearchedDataset,
     part: str,
     workers: int | None,
     on_progress: Callable[[int, int], None] | None,
-) -> Transferred | None:
-    record, setup = target.record, target.takes(source)
+) -> TransferEstimate | None:
+    record, setup = target.record, target.setup_for(source)
     fitness = record.settings.fitness
-    asked = set(getattr(record.split, part))
-    examples = ordered([example for example in target.setup.dataset.examples if example.id in asked])
+    ids = set(getattr(record.split, part))
+    examples = ordered([example for example in target.setup.dataset.examples if example.id in ids])
     if not examples or record.winner is None:
         return None
     own = stored_evaluation(store, record.winner, [example.id for example in examples])
@@ -344,9 +353,9 @@ def _transferred(
         [found] = evaluator.evaluate([source.winner[:GENES]], examples)
     searched = []
     if part == "search":
-        material = RunData(store, choose_run(store, target.name, target.run), {})
-        keys = [*(row.evaluation for row in material.proposals), *record.told, *(one.key for one in record.removals)]
-        searched = material.finishers(list(dict.fromkeys(keys)))
+        run_data = RunData(store, choose_run(store, target.name, target.run), {})
+        keys = [*(row.evaluation for row in run_data.proposals), *record.told, *(one.key for one in record.removals)]
+        searched = run_data.finishers(list(dict.fromkeys(keys)))
     terms = Terms.of([found, own, *searched], fitness, record.settings.max_failure_rate)
     clusters = Clusters.of(target.setup.dataset, examples)
-    return transferred(source.name, target.name, part, found, own, searched, terms, clusters)
+    return estimate_transfer(source.name, target.name, part, found, own, searched, terms, clusters)

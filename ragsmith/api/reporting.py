@@ -180,7 +180,7 @@ def _together(
     """The page across what was ``found``, where that is of two data sets or more."""
     if len(found) < 2:
         return (), None
-    read = [one.domain for one in found]
+    read = [one.run_report for one in found]
     with open_store(cache, read_only=True) as store:
         together = across(read, kept_transfers(store, [domain.about.run for domain in read]))
     return (() if reports is None else write_across(Path(reports), read, together)), together

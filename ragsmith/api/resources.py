@@ -162,7 +162,7 @@ _KNOWN = {WORDLLAMA: frozenset({ENGLISH})}
 say so itself, since its code is part of its id, by which vectors are stored."""
 
 
-def say_what_is_not_covered(setup: Experiment) -> None:
+def warn_unsupported_languages(setup: Experiment) -> None:
     """Say with a `Notice` which languages of the documents an embedder does not know, where it says what it knows.
 
     An embedder of one's own does so with ``languages``, a set of codes.
@@ -185,14 +185,14 @@ def _listed(languages: Iterable[str]) -> str:
     return ", ".join(sorted(map(name_of, languages)))
 
 
-def space_of(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
+def resolve_space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
     """A space as it was given; unless it was, that of the preset; and without what ``without`` names."""
     if not isinstance(space, Space):
         space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
     return space.leaving_out(without or ())
 
 
-def refuse_twice(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
+def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
     """Raise UsageError where the space searches over what is given."""
     given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
     if isinstance(models, ModelNames):

@@ -1,6 +1,6 @@
-"""What a search found, to look at from Python: a ranking, a verdict, test scores, questions, and the winner itself.
+"""The result of a search in Python: ranking, verdict, test scores, answers by question, and the winner.
 
-Everything is taken from the report of the run, which is worked out when something of it is first asked for.
+All values come from the report of the run, which is computed on first access.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SHOWN_ROWS = 10
-"""Pipelines that a notebook shows."""
+"""Maximum number of pipelines in the HTML representation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
-    """The verdict of a run: in a sentence or two, and each comparison on the test questions with its numbers."""
+class VerdictSummary:
+    """The verdict of a run in one or two sentences, and the comparisons on the test questions."""
 
     words: str
     comparisons: tuple[Comparison, ...]
@@ -55,8 +55,8 @@ class Conclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A chart as SVG, which a notebook shows; it is as wide as there is room for it."""
+class SvgChart:
+    """An SVG chart, which a notebook displays at the available width."""
 
     svg: str
 
@@ -65,7 +65,7 @@ class Picture:
 
 
 class Result:
-    """What `ragsmith.search` found.
+    """The result of `ragsmith.search`.
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> print(f"{found.front[-1].usage['calls']:.0f} call a question: {found.front[-1].label}")
@@ -75,10 +75,10 @@ class Result:
     >>> len(found.records("naive")) == len(found.to_pandas("records"))
     True
 
-    ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` then says at which: the same search again goes
-    on. ``computed`` and ``reused`` count answers, ``calls_made`` the calls of all models in this search; ``spent`` is
-    what was sent to servers, over all resumes. ``damaged`` names rows of the cache that had to be computed again.
-    ``files`` are those that were written of it so far. ``no_winner`` says why there is none, where that is so.
+    ``state`` is ``finished``, or ``interrupted`` if a limit was reached, which ``why`` names; the same call resumes the
+    search. ``computed`` and ``reused`` count answers, ``calls_made`` the calls of all models in this search; ``spent``
+    counts requests to servers, over all resumes. ``damaged`` lists rows of the cache that had to be recomputed.
+    ``files`` lists the files written so far. ``no_winner`` is the reason if there is no winner, else "".
     """
 
     def __init__(
@@ -102,79 +102,79 @@ class Result:
     def ranking(self) -> tuple[PipelineRow, ...]:
         """The pipelines that answered enough of the search questions, the winner first, then by fitness.
 
-        A pipeline may fail on some of them, and is ranked as if each failure had scored the lowest there is. Pipelines
-        that found and answered the same share a row. The first ten have intervals.
+        A failed question counts with the lowest possible score. Pipelines with the same passages and answers share a
+        row. The first ten have intervals.
         """
-        return self.domain.ranking
+        return self.run_report.ranking
 
     @property
-    def verdict(self) -> Conclusion:
-        """Whether the winner is really better, by the questions that the search never saw."""
-        return Conclusion(headline(self.domain), self.domain.comparisons)
+    def verdict(self) -> VerdictSummary:
+        """The comparison of the winner with the baselines on test questions, which the search did not use."""
+        return VerdictSummary(headline(self.run_report), self.run_report.comparisons)
 
     @property
     def test(self) -> tuple[Finalist, ...]:
-        """The winner and what it has to beat, each on the search questions and on the test questions."""
-        return self.domain.finalists
+        """The winner and the baselines, each on the search questions and on the test questions."""
+        return self.run_report.finalists
 
     @property
     def front(self) -> tuple[PipelineRow, ...]:
-        """The pipelines of the ranking that no other is as good as in everything that the search weighed; best first.
+        """The Pareto front of the ranking under the objectives of the search, best fitness first.
 
-        That is fitness and model calls a question, unless there were objectives. The last is the cheapest worth having.
+        The default objectives are fitness and model calls per question. The last pipeline is the cheapest of the front.
         """
-        return self.domain.front
+        return self.run_report.front
 
     @cached_property
     def winner(self) -> Pipeline:
-        """The best pipeline on the search questions, which can be asked at once.
+        """The best pipeline on the search questions, ready to answer questions.
 
         Raises:
-            UsageError: there is none, and ``no_winner`` says why.
+            UsageError: there is no winner; ``no_winner`` is the reason.
         """
-        material = self._run
-        winner, fitness = self._outcome.winner, material.fitness
+        run_data = self._run
+        winner, fitness = self._outcome.winner, run_data.fitness
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
-        home, test = self.setup, material.on_test(winner.key)
-        if saw_all := material.record.settings.verdict == CROSSFIT:
+        home, test = self.setup, run_data.on_test(winner.key)
+        if saw_all := run_data.record.settings.verdict == CROSSFIT:
             home = replace(home, divided=undivided(home.dataset))
         setup = home.of(winner.candidate)
-        ids = None if winner.candidate[GENES:] else material.record.models
+        ids = None if winner.candidate[GENES:] else run_data.record.models
         return Pipeline(
             winner.candidate[:GENES],
             setup,
             fitness=fitness,
-            expected=expected_scores(material.on_search(winner.key), test, fitness),
+            expected=expected_scores(run_data.on_search(winner.key), test, fitness),
             model_ids=ids,
             reference=Reference.from_evaluation(setup, test, fitness, ids) if test else None,
             saw_all=saw_all,
         )
 
     def records(self, pipeline: str | PipelineRow = "winner") -> tuple[AnsweredQuestion, ...]:
-        """What a pipeline did question by question.
+        """The answers and scores of a pipeline by question.
 
-        It is named ``winner``, ``naive``, ``bm25`` or ``random``, or is a row of the ranking.
+        ``pipeline`` is ``winner``, ``naive``, ``bm25`` or ``random``, or a row of the ranking.
 
         Raises:
             UsageError: this run has no such pipeline.
         """
-        material = self._run
+        run_data = self._run
         name = pipeline.label if isinstance(pipeline, PipelineRow) else pipeline
         key = pipeline.key if isinstance(pipeline, PipelineRow) else self._named.get(pipeline, pipeline)
-        if material.on_search(key) is None:
+        if run_data.on_search(key) is None:
             raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
-        return tuple(answered(material, name, key))
+        return tuple(answered(run_data, name, key))
 
     @property
     def _named(self) -> dict[str, str]:
-        """Pipelines that have a name, and their keys."""
-        domain = self.domain
+        """The keys of the named pipelines."""
+        domain = self.run_report
         rows = {"winner": domain.winner, **domain.baselines, "random": domain.random}
         return {name: row.key for name in TITLES if (row := rows.get(name))}
 
     def to_pandas(self, table: str = "ranking") -> DataFrame:
-        """A table as a data frame: ``ranking``, ``front``, ``test``, or ``records``, the winner question by question.
+        """A table as a data frame: ``ranking``, ``front``, ``test``, or ``records``, the winner by question.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -185,9 +185,9 @@ class Result:
         except ImportError as error:
             raise MissingExtra("pandas", "pandas") from error
         tables: dict[str, Iterable[dict[str, Any]]] = {
-            "ranking": ({"place": place, **_flat(row)} for place, row in enumerate(self.ranking, 1)),
-            "front": map(_flat, self.front),
-            "test": ({"name": finalist.title, **_flat(finalist.test)} for finalist in self.test),
+            "ranking": ({"place": place, **_to_cells(row)} for place, row in enumerate(self.ranking, 1)),
+            "front": map(_to_cells, self.front),
+            "test": ({"name": finalist.title, **_to_cells(finalist.test)} for finalist in self.test),
             "records": ({**asdict(record), **record.measures} for record in self.records()),
         }
         if table not in tables:
@@ -195,17 +195,17 @@ class Result:
         found = DataFrame(list(tables[table]))
         return found.drop(columns="measures") if table == "records" else found
 
-    def plot(self, path: str | Path | None = None) -> Picture:
-        """The best fitness against pipelines evaluated, as a notebook shows it.
+    def plot(self, path: str | Path | None = None) -> SvgChart:
+        """Plot the best fitness against the number of evaluated pipelines.
 
-        ``path`` names a file to write it to, ``.svg``, or a page in HTML; either needs nothing else to be looked at.
+        The chart is also written to ``path``, as SVG if its suffix is ``.svg``, else as a self-contained HTML page.
         """
-        chart, title = convergence(self.domain), f"Search on {self.domain.about.dataset}"
-        picture = Picture(chart_svg(chart))
+        chart, title = convergence(self.run_report), f"Search on {self.run_report.about.dataset}"
+        image = SvgChart(chart_svg(chart))
         if path is not None:
-            alone = Path(path).suffix == ".svg"
-            Path(path).write_text(picture.svg if alone else chart_page(title, chart), encoding="utf-8")
-        return picture
+            is_svg = Path(path).suffix == ".svg"
+            Path(path).write_text(image.svg if is_svg else chart_page(title, chart), encoding="utf-8")
+        return image
 
     def export(self, path: str | Path) -> Path:
         """Write the winner to a YAML file, for ``ragsmith ask`` and `Pipeline.load`, and return its path."""
@@ -215,39 +215,38 @@ class Result:
         return written
 
     def report(self, folder: str | Path) -> tuple[Path, ...]:
-        """Write the report into a folder of ``folder`` that is named after the data set, and return its files."""
-        written = write_reports(Path(folder), (self.domain,))
+        """Write the report to a subfolder of ``folder`` named after the data set, and return its files."""
+        written = write_reports(Path(folder), (self.run_report,))
         self.files += written
         return written
 
     @cached_property
-    def domain(self) -> RunReport:
-        """Everything that the report says."""
+    def run_report(self) -> RunReport:
+        """The content of the report."""
         return build_report(self._run)
 
     @cached_property
     def _run(self) -> RunData:
-        """The run as it is stored; what the search has met already is not read again."""
+        """The stored run; evaluations that are in memory are not read again."""
         with open_store(self._cache, read_only=True) as store:
             about = choose_run(store, self.setup.dataset.name, self.key)
             return RunData(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
 
     @property
     def summary(self) -> str:
-        """Ranking, baselines and verdict in a few lines of text."""
-        return "\n".join(summary_lines(self.domain))
+        """The ranking, the baselines and the verdict as text."""
+        return "\n".join(summary_lines(self.run_report))
 
     def __str__(self) -> str:
         return self.summary
 
     def __repr__(self) -> str:
-        if (
-            "domain" not in self.__dict__
-        ):  # a debugger that shows it must neither wait for the report nor need the cache
+        # a debugger must neither wait for the report nor need the cache
+        if "run_report" not in self.__dict__:
             return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
-        about, words = self.domain.about, headline(self.domain)
-        best = f", the best {self.domain.winner.label!r}" if self.domain.winner else ""
-        return f"<Result: {self.domain.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
+        about, words = self.run_report.about, headline(self.run_report)
+        best = f", the best {self.run_report.winner.label!r}" if self.run_report.winner else ""
+        return f"<Result: {self.run_report.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
 
     def _repr_html_(self) -> str:
         head = ["", "pipeline", "fitness, 95 % interval", "retrieval", "generation", "calls a question"]
@@ -257,8 +256,8 @@ class Result:
         return f"<p>{verdict}</p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _flat(row: PipelineRow) -> dict[str, Any]:
-    """A pipeline as one row of a table: its means, intervals where there are some, model calls, and its genes."""
+def _to_cells(row: PipelineRow) -> dict[str, Any]:
+    """Return a pipeline as a row of a table: its means, their intervals if known, model calls, and genes."""
     cells: dict[str, Any] = {"pipeline": row.label}
     if row.ranked_by is not None:
         cells |= {"ranked_by": row.ranked_by, "scored": row.coverage.scored, "failed": row.coverage.failed}

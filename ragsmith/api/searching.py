@@ -14,9 +14,9 @@ from ragsmith.api.arguments import SearchArguments, SettingChanges
 from ragsmith.api.resources import (
     Resources,
     read_given_prices,
-    refuse_twice,
-    say_what_is_not_covered,
-    space_of,
+    reject_fixed_dimensions,
+    resolve_space,
+    warn_unsupported_languages,
 )
 from ragsmith.api.result import Result
 from ragsmith.datasets.bundled import names
@@ -273,7 +273,7 @@ def _prepared(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Pre
     """What a search or its plan goes by, all loaded and checked."""
     resources, found, chosen, known, chunk_size, faithfulness = _read(arguments)
     setup = resources.setup(dataset, chunk_size, faithfulness).searching(found.settings)
-    say_what_is_not_covered(setup)
+    warn_unsupported_languages(setup)
     return resources, found, _priced(chosen, setup, known), setup, known
 
 
@@ -284,12 +284,12 @@ def _read(
     given = dict[str, Any](arguments)
     resources = Resources.taken_from(given)
     preset = given.pop("preset", None)
-    found = space_of(
+    found = resolve_space(
         given.pop("space", None), preset, given.pop("without", None)
     )  # it may import measures of a fitness
     prices, chunk_size, faithfulness = (given.pop(name, None) for name in ("prices", "chunk_size", "faithfulness"))
     chosen = settings_of(given.pop("settings", None), preset, given)
-    refuse_twice(found, chunk_size, resources.models)
+    reject_fixed_dimensions(found, chunk_size, resources.models)
     return resources, found, chosen, read_given_prices(prices), chunk_size, faithfulness
 
 

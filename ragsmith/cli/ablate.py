@@ -29,7 +29,7 @@ from ragsmith.text import numbers
 if TYPE_CHECKING:
     from ragsmith.api.diagnosing import AblationPlan
     from ragsmith.diagnosis.ablation import Ablation
-    from ragsmith.diagnosis.estimates import Transferred
+    from ragsmith.diagnosis.estimates import TransferEstimate
     from ragsmith.records.audit import Audit
     from ragsmith.text.table import Table
 
@@ -205,7 +205,7 @@ def transfer(
     show_result(as_json, plain, lambda: _say_transfers(found, part) if found else None)
 
 
-def _say_transfers(found: Sequence[Transferred], part: str) -> None:
+def _say_transfers(found: Sequence[TransferEstimate], part: str) -> None:
     head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
     for one in found:

@@ -1,4 +1,4 @@
-"""``ragsmith ask | evaluate | verify``, and ``ragsmith index``: an exported pipeline at work, and its index."""
+"""``ragsmith ask | evaluate | verify``, and ``ragsmith index``: use an exported pipeline, and maintain its index."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDocuments = Annotated[
-    Path | None, typer.Option("--documents", help="A folder of documents to ask instead, without questions.")
+    Path | None, typer.Option("--documents", help="Answer from this folder of documents instead.")
 ]
-OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
+OtherDataset = Annotated[
+    str | None, typer.Option("--dataset", help="Another data set than the one it was exported on.")
+]
 
 
 @app.command()
@@ -38,7 +40,7 @@ def ask(
     dataset: OtherDataset = None,
     documents: OtherDocuments = None,
     indexed: Annotated[
-        bool, typer.Option("--indexed", help="Ask the documents that `ragsmith index` holds for it instead.")
+        bool, typer.Option("--indexed", help="Answer from the index that `ragsmith index` built for it.")
     ] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
@@ -54,21 +56,23 @@ def ask(
 
 
 def _note_changes(changes: DocumentChanges | None) -> None:
-    """Say how the documents differ from those that the pipeline was found on."""
+    """Print how the documents differ from those that the pipeline was found on."""
     if changes is None:
-        note("the documents that the pipeline was found on are not there any more, so how these differ is not known")
+        note("the documents that the pipeline was found on no longer exist, so that changes to them are unknown")
     elif changes:
         note(f"against the documents that the pipeline was found on: {changes}")
 
 
 def _say_reply(reply: Reply) -> None:
-    """Print the answer and what it rests on; or, if the pipeline declined, the passages that come closest."""
+    """Print the answer and its sources; or, if the pipeline declined, the closest passages."""
     cited = [source for source in reply.sources if source.cited]
     if reply.declined:
         closest = ". Closest:" if reply.sources else ", and nothing in them comes close."
         say(f"The documents do not seem to answer this{closest}")
     else:
-        say_lines(*reply.answer.splitlines(), "", "rests on" if cited else "was shown, and cites none of")
+        say_lines(
+            *reply.answer.splitlines(), "", "sources" if cited else "retrieved passages, of which the answer cites none"
+        )
     for source in reply.sources if reply.declined or not cited else cited:
         place = f"{source.doc} [{source.start}:{source.end}]  {source.title}"
         say_lines("", place, *(f"  | {line}" for line in source.text.splitlines()))
@@ -83,14 +87,14 @@ def evaluate(
     documents: Annotated[
         Path | None,
         typer.Option(
-            "--documents", help="A folder of documents: scores before and after, where evidence is still there."
+            "--documents", help="A folder of changed documents: compare the scores before and after the changes."
         ),
     ] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     workers: WorkersOption = None,
     latency: Annotated[
-        bool, typer.Option("--latency", help="Also time every question, by station; models are asked anew.")
+        bool, typer.Option("--latency", help="Also time every question by stage; model calls are repeated.")
     ] = False,
     prices: PricesOption = None,
     as_json: JsonOption = False,
@@ -128,8 +132,8 @@ def _say_scores(found: PipelineScores) -> None:
         say_lines(*(f"{question} failed in {why['stage']}: {why['error']}" for question, why in failures), "")
     if found.flattered:
         say_lines(
-            "there are no test questions: it is the winner of a crossfit, which was chosen on all of these, so that",
-            "they flatter it; the report has the verdict of the folds",
+            "there are no test questions: the pipeline is the winner of a crossfit, which selected it on all of these",
+            "questions, so that its scores are biased upwards; the report has the verdict of the folds",
             "",
         )
     if found.latency:
@@ -157,7 +161,7 @@ def verify(
     """Run a pipeline again and compare with the scores it was exported with."""
     found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
     for role, (then, now) in found.changed_models.items():
-        note(f"the {role.replace('_', ' ')} is not what it was: {then} then, {now} now")
+        note(f"the {role.replace('_', ' ')} has changed since the export: from {then} to {now}")
     plain = {"verified": not found.differences, **asdict(found)}
     del plain["questions"]
     show_result(as_json, plain, lambda: _say_verified(found))
@@ -187,14 +191,15 @@ def build(
     *,
     pipeline: PipelineArgument,
     documents: Annotated[
-        Path | None, typer.Option("--documents", help="A folder of documents. [default: those it was found on]")
+        Path | None,
+        typer.Option("--documents", help="A folder of documents. [default: those that the pipeline was found on]"),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Give up documents that the index holds besides.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Remove all other documents from the index.")] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Build the index on the pipeline's documents, or on those in a folder; ask it with  ragsmith ask --indexed."""
+    """Build the index on the pipeline's documents, or on those in a folder; query it with  ragsmith ask --indexed."""
     built = ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.arguments(), cache=cache)
     show_result(as_json, asdict(built), lambda: _say_index(built))
 
@@ -209,7 +214,7 @@ def add(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Add documents; those of the same names are replaced. Only their texts are read and embedded."""
+    """Add documents, and replace those of the same name. Only their texts are read and embedded."""
     built = ragsmith.add_to_index(pipeline, paths, **models.arguments(), cache=cache)
     show_result(as_json, asdict(built), lambda: _say_index(built))
 
@@ -224,7 +229,7 @@ def remove(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove documents, by identifier: a file's name without its ending, for text; the files are left alone."""
+    """Remove documents, by identifier: for text, the file name without its suffix. Files are not deleted."""
     left = ragsmith.remove_from_index(pipeline, documents, **models.arguments(), cache=cache)
     show_result(as_json, asdict(left), lambda: _say_index(left))
 
@@ -235,7 +240,7 @@ def status(
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is kept beside the cache, and what the index of a pipeline holds."""
+    """Show the stored indexes, and the content of the index of a pipeline."""
     found = ragsmith.index_status(pipeline, cache=cache)
     show_result(as_json, asdict(found), lambda: _say_status(found))
 
@@ -243,7 +248,7 @@ def status(
 def _say_status(found: IndexStatus) -> None:
     if found.index:
         _say_index(found.index)
-    say(f"kept in {found.folder}, of all pipelines")
+    say(f"stored in {found.folder} for all pipelines")
     rows = [[kept.kind, str(kept.volumes), f"{kept.size / 2**20:,.1f}"] for kept in found.kept]
     table(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
 
@@ -251,7 +256,7 @@ def _say_status(found: IndexStatus) -> None:
 def _say_index(index: Indexed) -> None:
     say_lines(
         f"{index.documents:,} documents, {index.chunks:,} chunks",
-        "how they differ from what the pipeline was found on is not known: those documents are not there any more"
+        "changes against the documents that the pipeline was found on are unknown: those no longer exist"
         if index.changes is None
-        else f"against what the pipeline was found on: {index.changes}",
+        else f"changes against the documents that the pipeline was found on: {index.changes}",
     )

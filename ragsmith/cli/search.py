@@ -191,7 +191,7 @@ def _say_each(found: Searched, seconds: float) -> None:
 
     results = found.found.values()
     unfinished = {**dict.fromkeys(found.failed, "failed"), **dict.fromkeys(found.waiting, "waiting")}
-    summary = summary_table([one.domain for one in results], unfinished)
+    summary = summary_table([one.run_report for one in results], unfinished)
     say_table(summary)
     pooled = [describe_pooled(rival) or None for rival in found.across.tested] if found.across else []
     say_folded(f"({summary.caption})", *pooled)
@@ -234,7 +234,7 @@ def _is_winner(path: Path) -> bool:
 
 
 def _say_result(found: Result, seconds: float, base_url: str | None) -> None:
-    made = found.domain.about.record.settings.fitness.made
+    made = found.run_report.about.record.settings.fitness.made
     say_lines(
         *found.summary.splitlines(),
         "",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.datasets.groups import units, wording
+from ragsmith.datasets.groups import iter_groupings, normalize_wording
 from ragsmith.digest import digest
 from ragsmith.types import Dataset, Example
 
@@ -51,7 +51,7 @@ class Clusters:
         """
         documents = len({span.doc for example in examples for span in example.evidence})
         found = cls()
-        for unit, groups in zip(UNITS, units(dataset, examples), strict=False):
+        for unit, groups in zip(UNITS, iter_groupings(dataset, examples), strict=False):
             members = sorted(tuple(sorted(example.id for example in group.examples)) for group in groups)
             found = cls(tuple(members), unit, documents)
             if len(members) >= FEWEST_GROUPS:
@@ -109,7 +109,7 @@ def digests(dataset: Dataset, examples: Sequence[Example]) -> dict[str, str]:
 
     def content(example: Example) -> str:
         evidence = sorted({texts[span.doc][span.start : span.end] for span in example.evidence})
-        return digest("question", wording(example), example.answer, evidence)
+        return digest("question", normalize_wording(example), example.answer, evidence)
 
     return {example.id: content(example) for example in examples}
 

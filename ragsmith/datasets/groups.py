@@ -16,10 +16,10 @@ from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
 from ragsmith.digest import digest
 from ragsmith.types import Dataset, Document, Example, Span
 
-GAP = DEFAULT_SIZE
+MAX_GAP = DEFAULT_SIZE
 """Distance in characters of near evidence: as large as a chunk of the default size."""
 
-BLOCK = 2_000
+BLOCK_SIZE = 2_000
 """Characters of a block; longer sections have several blocks."""
 
 
@@ -31,35 +31,35 @@ class Group:
     examples: tuple[Example, ...]
 
 
-def units(dataset: Dataset, examples: Sequence[Example]) -> Iterator[list[Group]]:
+def iter_groupings(dataset: Dataset, examples: Sequence[Example]) -> Iterator[list[Group]]:
     """Yield the groups by document, by neighbourhood and by section."""
-    yield by_document(examples)
-    yield by_neighbourhood(dataset, examples)
-    yield by_section(dataset, examples)
+    yield group_by_document(examples)
+    yield group_by_neighbourhood(dataset, examples)
+    yield group_by_section(dataset, examples)
 
 
-def by_document(examples: Sequence[Example]) -> list[Group]:
-    """Group questions that share a gold document, and so on from question to question."""
+def group_by_document(examples: Sequence[Example]) -> list[Group]:
+    """Group questions that share gold documents, directly or through other questions."""
     return _components(examples, [[span.doc for span in example.evidence] for example in examples])
 
 
-def by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = GAP) -> list[Group]:
-    """Group questions with gold in one section block or within ``gap`` characters, and so on from one to the next."""
-    pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(neighbours(examples, gap))]
+def group_by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = MAX_GAP) -> list[Group]:
+    """Group questions with gold in one section block or within ``gap`` characters, directly or through others."""
+    pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(find_neighbours(examples, gap))]
     return _components(examples, [[*blocks, *of] for blocks, of in zip(_blocks(dataset, examples), pairs, strict=True)])
 
 
-def by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
-    """Group questions with gold in one section block, and so on from question to question."""
+def group_by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
+    """Group questions with gold in one section block, directly or through other questions."""
     return _components(examples, _blocks(dataset, examples))
 
 
-def by_main_document(examples: Sequence[Example]) -> list[Group]:
+def group_by_main_document(examples: Sequence[Example]) -> list[Group]:
     """Group questions by the document with most of their evidence; groups may share other documents."""
     return _components(examples, [[_main_document(example)] for example in examples])
 
 
-def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
+def find_neighbours(examples: Sequence[Example], gap: int = MAX_GAP) -> list[set[int]]:
     """Return for each question the indices of others with evidence within ``gap`` characters in the same document."""
     by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for i, example in enumerate(examples):
@@ -78,13 +78,13 @@ def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
     return near
 
 
-def wording(example: Example) -> str:
+def normalize_wording(example: Example) -> str:
     """Return the case-folded words of a question."""
     return " ".join(example.question.casefold().split())
 
 
-def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]]) -> list[Group]:
-    """Return the connected components of questions with common ``things`` or wording."""
+def _components(examples: Sequence[Example], links: Sequence[Iterable[Hashable]]) -> list[Group]:
+    """Return the connected components of questions with common ``links`` or wording."""
     parent = list(range(len(examples)))
 
     def root(i: int) -> int:
@@ -94,9 +94,9 @@ def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]
         return i
 
     first: dict[Hashable, int] = {}
-    for i, (example, had) in enumerate(zip(examples, things, strict=True)):
-        for thing in (("question", wording(example)), *had):
-            parent[root(i)] = root(first.setdefault(thing, i))
+    for i, (example, linked) in enumerate(zip(examples, links, strict=True)):
+        for link in (("question", normalize_wording(example)), *linked):
+            parent[root(i)] = root(first.setdefault(link, i))
     members: dict[int, list[Example]] = {}
     for i, example in enumerate(examples):
         members.setdefault(root(i), []).append(example)
@@ -114,7 +114,10 @@ def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable
     """Return the blocks of sections that the evidence of each question overlaps."""
     used = {span.doc for example in examples for span in example.evidence}
     starts = {document.id: _starts(document) for document in dataset.documents if document.id in used}
-    return [[block for span in example.evidence for block in _touched(span, starts[span.doc])] for example in examples]
+    return [
+        [block for span in example.evidence for block in _overlapped_blocks(span, starts[span.doc])]
+        for example in examples
+    ]
 
 
 @bounded_cache(1024, key="a document")
@@ -123,13 +126,13 @@ def _starts(document: Document) -> Sequence[int]:
     return tuple(section_starts(document))
 
 
-def _touched(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
+def _overlapped_blocks(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
     """Yield every block that a span overlaps; overlapping spans always share one."""
     at = span.start
     while at < span.end:
         number = bisect_right(starts, at)
         begin = starts[number - 1] if number else 0
-        block = (at - begin) // BLOCK
+        block = (at - begin) // BLOCK_SIZE
         yield span.doc, begin, block
         following = starts[number] if number < len(starts) else span.end
-        at = min(following, begin + (block + 1) * BLOCK)
+        at = min(following, begin + (block + 1) * BLOCK_SIZE)

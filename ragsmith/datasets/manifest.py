@@ -56,7 +56,7 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     except YamlError as error:
         return Manifest(), [str(error)]
     if not isinstance(tree.data, dict):
-        return Manifest(), [f"{FILE}:{tree.line()}: {kind(tree.data)} stands here instead of keys; write 'name: ...'"]
+        return Manifest(), [f"{FILE}:{tree.line()}: expected keys, found {kind(tree.data)}; write 'name: ...'"]
     about: dict[str, str] = {}
     said: dict[str, dict[str, str]] = {key: {} for key in OF_DOCUMENTS}
     lines_of: dict[tuple[str, str], str] = {}

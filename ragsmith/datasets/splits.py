@@ -20,15 +20,15 @@ from itertools import chain
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, cut_documents
 from ragsmith.datasets.groups import (
-    BLOCK,
-    GAP,
+    BLOCK_SIZE,
+    MAX_GAP,
     Group,
-    by_document,
-    by_neighbourhood,
-    by_section,
-    neighbours,
-    units,
-    wording,
+    find_neighbours,
+    group_by_document,
+    group_by_neighbourhood,
+    group_by_section,
+    iter_groupings,
+    normalize_wording,
 )
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.digest import digest
@@ -48,7 +48,8 @@ GIVEN = "given"
 BY_DOCUMENT = "by document: questions that share a gold document stay together"
 BY_SECTION = (
     "by section: the documents cannot be separated, so questions with gold in the same section or the same"
-    f" {BLOCK:,} characters stay together, and those with gold within {GAP} characters of both sides are left out"
+    f" {BLOCK_SIZE:,} characters stay together, and those with gold within {MAX_GAP} characters of both sides are"
+    " left out"
 )
 BY_ORIGIN = "by origin: the search sees questions that a machine drafted, and those that people wrote are the test"
 BY_FOLD = "by crossfit: each question is tested once, by a search that saw neither it nor gold near it"
@@ -83,7 +84,7 @@ class Leaks:
     test: int
     shared: int
     near: int
-    gap: int = GAP
+    gap: int = MAX_GAP
 
     def __str__(self) -> str:
         if not self.near:
@@ -94,7 +95,7 @@ class Leaks:
         )
 
 
-def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP) -> Split:
+def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = MAX_GAP) -> Split:
     """Split the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
     A split given in the data set is used. Else, if some questions were drafted by a model and enough were written by
@@ -112,9 +113,9 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
         return Split(examples, (), TOO_SMALL)
     if by_origin := _split_by_origin(examples, gap):
         return _split_from_ids(examples, *by_origin, BY_ORIGIN)
-    if found := _draw(by_document(examples), test_share, seed, draws):
+    if found := _draw(group_by_document(examples), test_share, seed, draws):
         return _split_from_ids(examples, found, frozenset(), BY_DOCUMENT)
-    if found := _draw(by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
+    if found := _draw(group_by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
         return _split_from_ids(examples, found, frozenset(), _by_section(gap))
     apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
     return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else UNSPLITTABLE)
@@ -126,12 +127,12 @@ def _split_by_origin(examples: Sequence[Example], gap: int) -> tuple[frozenset[s
     None if too few of either remain.
     """
     written = frozenset(place for place, example in enumerate(examples) if not example.drafted)
-    near = frozenset(chain(*(found for place, found in enumerate(neighbours(examples, gap)) if place in written)))
-    asked = {wording(examples[place]) for place in written}
+    near = frozenset(chain(*(found for place, found in enumerate(find_neighbours(examples, gap)) if place in written)))
+    asked = {normalize_wording(examples[place]) for place in written}
     unused = frozenset(
         example.id
         for place, example in enumerate(examples)
-        if example.drafted and (place in near or wording(example) in asked)
+        if example.drafted and (place in near or normalize_wording(example) in asked)
     )
     searched = len(examples) - len(written) - len(unused)
     if len(written) < MIN_TEST or searched < MIN_QUESTIONS - MIN_TEST:
@@ -140,7 +141,7 @@ def _split_by_origin(examples: Sequence[Example], gap: int) -> tuple[frozenset[s
 
 
 def split_apart(
-    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP
+    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = MAX_GAP
 ) -> Split | None:
     """Split questions that share evidence by leaving a few out; None if those are too many."""
     found = _SectionSplitter(dataset, test_share, gap).best(seed, draws)
@@ -148,18 +149,18 @@ def split_apart(
 
 
 def _by_section(gap: int) -> str:
-    return BY_SECTION.replace(f"within {GAP} characters", f"within {gap} characters")
+    return BY_SECTION.replace(f"within {MAX_GAP} characters", f"within {gap} characters")
 
 
 def leaks(
-    dataset: Dataset, divided: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = GAP
+    dataset: Dataset, divided: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = MAX_GAP
 ) -> Leaks:
     """Count the test questions of a split that depend on search questions; ``cuts`` are chunk sizes and overlaps."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
     near = {
         i: searched
-        for i, found in enumerate(neighbours(together, gap))
+        for i, found in enumerate(find_neighbours(together, gap))
         if i >= first and (searched := [j for j in found if j < first])
     }
     # only evidence that is near can share a chunk: other documents need no chunks
@@ -180,14 +181,14 @@ def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Ex
     of two at most. By section, evidence of two folds may be within 900 characters.
     """
     parts: list[list[Example]] = []
-    for groups in units(dataset, examples):
+    for groups in iter_groupings(dataset, examples):
         parts = _deal_groups(groups, n)
         if _is_even(parts, n):
             break
     return parts
 
 
-def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) -> list[Split]:
+def crossfit(dataset: Dataset, n: int, *, gap: int = MAX_GAP, draws: int = DRAWS) -> list[Split]:
     """Return splits that together test every question once: ``n`` at most, none if the questions do not allow it.
 
     Each search has the questions of the other folds, without those that have evidence within ``gap`` characters of its
@@ -201,7 +202,7 @@ def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) ->
     if len(tested) < MIN_QUESTIONS:
         return []
     near = {example.id: found for example, found in zip(examples, _related(examples, gap), strict=True)}
-    groups = by_section(dataset, tested)
+    groups = group_by_section(dataset, tested)
     for count in range(n, 1, -1):
         candidates = [folds(dataset, tested, count), *(_consecutive_parts(groups, count, i) for i in range(draws))]
         made = [[_fold_split(part, examples, near) for part in parts] for parts in candidates if _is_even(parts, count)]
@@ -226,10 +227,11 @@ def _related(examples: Sequence[Example], gap: int) -> list[set[str]]:
     """Return for each question the ids of those with evidence within ``gap`` characters or the same wording."""
     same: defaultdict[str, set[str]] = defaultdict(set)
     for example in examples:
-        same[wording(example)].add(example.id)
-    near = neighbours(examples, gap)
+        same[normalize_wording(example)].add(example.id)
+    near = find_neighbours(examples, gap)
     return [
-        {examples[place].id for place in found} | same[wording(one)] for one, found in zip(examples, near, strict=True)
+        {examples[place].id for place in found} | same[normalize_wording(one)]
+        for one, found in zip(examples, near, strict=True)
     ]
 
 
@@ -358,9 +360,9 @@ class _SectionSplitter:
 
     def __init__(self, dataset: Dataset, share: float, gap: int) -> None:
         self._examples = sorted(dataset.examples, key=lambda example: digest([example.question, example.answer]))
-        self._near = neighbours(self._examples, gap)
+        self._near = find_neighbours(self._examples, gap)
         places = {example.id: i for i, example in enumerate(self._examples)}
-        groups = sorted(by_section(dataset, dataset.examples), key=lambda group: group.key)
+        groups = sorted(group_by_section(dataset, dataset.examples), key=lambda group: group.key)
         self._units = [frozenset(places[example.id] for example in group.examples) for group in groups]
         self._around = [frozenset(chain(*(self._near[i] for i in unit))) - unit for unit in self._units]
         self._unit_of = {i: number for number, unit in enumerate(self._units) for i in unit}

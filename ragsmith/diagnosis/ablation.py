@@ -219,7 +219,7 @@ def changes(
     ]
 
 
-def wanted(
+def list_ablation_candidates(
     winner: Candidate,
     space: Space,
     *,
@@ -255,7 +255,7 @@ def lacking(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> lis
     return missing
 
 
-def ablation_of(
+def compute_ablation(
     winner: Evaluation,
     others: Iterable[Evaluation],
     space: Space,

@@ -24,7 +24,7 @@ from ragsmith.gateway.asking import render_prompt
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import CUT
-from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
+from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
@@ -311,5 +311,5 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     _, was_cut = render_prompt(task, inputs, window)
     if not was_cut:
         return None
-    left = task.cut_to(dict(inputs), (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)["context"]
+    left = task.cut_to(dict(inputs), (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)["context"]
     return until(prompt.passages, blocks(str(left).removesuffix(CUT)))

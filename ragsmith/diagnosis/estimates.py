@@ -259,7 +259,7 @@ FINDING = "transfer"
 
 
 @dataclass(frozen=True, slots=True)
-class Transferred:
+class TransferEstimate:
     """The winner of the search on ``source`` on questions of ``target``, its search or test questions by ``part``.
 
     ``fitness`` and ``calls`` are its means there, and ``behind`` is what the target's own winner is ahead of it,
@@ -286,7 +286,7 @@ class Transferred:
         return self.own - self.fitness if self.behind is None else self.behind.mean
 
 
-def transferred(
+def estimate_transfer(
     source: str,
     target: str,
     part: str,
@@ -295,7 +295,7 @@ def transferred(
     searched: Sequence[Evaluation],
     terms: Terms,
     clusters: Clusters,
-) -> Transferred | None:
+) -> TransferEstimate | None:
     """What became of a winner elsewhere, ``own`` being the winner there and ``searched`` what it won against, if asked.
 
     None where it failed on more questions than it may.
@@ -311,7 +311,7 @@ def transferred(
         score = terms.score(found)
         ahead = [one for one in listed if (its := terms.score(one)) is not None and score is not None and its > score]
         place, of = len(ahead) + 1, len(listed) + 1
-    return Transferred(
+    return TransferEstimate(
         source,
         target,
         part,
@@ -327,17 +327,19 @@ def transferred(
     )
 
 
-def keep_transfer(store: Store, found: Transferred, source: str, target: str, dataset: str) -> None:
+def store_transfer(store: Store, found: TransferEstimate, source: str, target: str, dataset: str) -> None:
     """Keep a transfer from the run ``source`` to ``target``, which is on the data set of the digest ``dataset``."""
     store.put_finding(FINDING, _key(source, target, found.part), dataset, asdict(found))
 
 
-def kept_transfers(store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "test")) -> list[Transferred]:
+def kept_transfers(
+    store: Store, runs: Iterable[str], parts: Sequence[str] = ("search", "test")
+) -> list[TransferEstimate]:
     """What the store has of transfers among ``runs``, in their order."""
     listed = list(runs)
     keys = [_key(one, other, part) for part in parts for one in listed for other in listed if one != other]
     found = store.findings(FINDING, keys)
-    return [restore(Transferred, found[key]) for key in keys if key in found]
+    return [restore(TransferEstimate, found[key]) for key in keys if key in found]
 
 
 def _key(source: str, target: str, part: str) -> str:

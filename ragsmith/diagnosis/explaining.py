@@ -97,7 +97,7 @@ class QuestionExplanation:
     note: str = ""
 
 
-def explained(
+def explain_question(
     engine: Engine, setup: Experiment, candidate: Candidate, example: Example, fitness: Fitness
 ) -> QuestionExplanation:
     """Run ``candidate`` on ``example`` and follow it; one without an id is any question.
@@ -263,7 +263,7 @@ def _found(
     )
 
 
-def asked(setup: Experiment, question: str) -> Example:
+def find_question(setup: Experiment, question: str) -> Example:
     """The question of the data set that ``question`` is the id or the text of; else one without id and gold.
 
     Texts are the same whatever their case, spaces and last punctuation.

@@ -160,7 +160,7 @@ def _means(
     )
 
 
-def answers_of(setup: Experiment, pipelines: int) -> int:
+def count_answers(setup: Experiment, pipelines: int) -> int:
     """How many answers interventions ask for at most, besides those that are known: one for each change."""
     questions = [one for part in (setup.split.search, setup.split.test) for one in part if one.evidence and one.answer]
     return pipelines * len(CHANGES) * len(questions)

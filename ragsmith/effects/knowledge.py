@@ -26,7 +26,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.general_weights import GeneralWeights, shipped
-from ragsmith.plugins import is_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.files import MIB, TextError, read_text
@@ -301,7 +301,7 @@ def _variances(plain: Mapping[str, Any]) -> EffectVariances:
 
 def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
     """So many finite numbers; anything else raises ValueError."""
-    if len(values) != count or not all(is_of(float, value) for value in values):
+    if len(values) != count or not all(is_instance_of(float, value) for value in values):
         raise ValueError(f"{count} numbers are needed")
     return tuple(float(value) for value in values)
 

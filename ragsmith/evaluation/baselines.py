@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from ragsmith.evaluation.evaluation import Evaluation
-from ragsmith.pipelines.genes import CUTTING, ROLES, Candidate, Gene, make_gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 
@@ -19,7 +19,7 @@ BASELINES: dict[str, dict[str, str]] = {
 
 
 SHOWS_IN: Mapping[str, str] = {
-    **dict.fromkeys(("pre_embedding", "retrieval", *CUTTING, *ROLES), "query_expansion"),
+    **dict.fromkeys(("pre_embedding", "retrieval", *CHUNK_SETTINGS, *ROLES), "query_expansion"),
     "cross_encoder": "reranking",
     "language_model": "generation",
 }

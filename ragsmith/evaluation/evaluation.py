@@ -14,7 +14,7 @@ from ragsmith.caches import register_cache
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.gateway.memo import EvictionPolicy, MemoEntry
-from ragsmith.pipelines.genes import CUTTING, Candidate, read_configuration
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, Candidate, read_configuration
 
 if TYPE_CHECKING:
     from ragsmith.store.store import ResultRow, Store
@@ -99,7 +99,7 @@ class Evaluation:
         """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
         state = blake2b(digest_size=16)
         for gene in self.candidate:
-            if gene.technique.family in CUTTING:  # chunks of another size may have the same names
+            if gene.technique.family in CHUNK_SETTINGS:  # chunks of another size may have the same names
                 state.update(f"{gene.technique.family} {gene}\n".encode())
         for question, record in sorted(self.records.items()):
             state.update("\0".join([question, *record["retrieved"], "", record.get("answer", ""), "\n"]).encode())

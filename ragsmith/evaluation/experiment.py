@@ -16,7 +16,7 @@ from typing import Any
 from ragsmith.building import log_progress
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.datasets.splits import Split, folds, split, stratified
 from ragsmith.digest import fingerprint
@@ -36,7 +36,7 @@ from ragsmith.models.names import model_name_from
 from ragsmith.models.roles import MARKING, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import CUTTING, GENES, ROLES, Candidate, Gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, GENES, ROLES, Candidate, Gene
 from ragsmith.techniques.listwise import General
 from ragsmith.types import Dataset, Example
 
@@ -74,7 +74,7 @@ class Experiment:
     faithfulness: bool | None = None
     given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
     chunk_overlap: int = field(default=0, kw_only=True)
-    gap: int = field(default=GAP, kw_only=True)
+    gap: int = field(default=MAX_GAP, kw_only=True)
     searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
     marked_by: Experiment | None = field(default=None, kw_only=True)
     of_rankings: bool = field(default=False, kw_only=True)
@@ -137,7 +137,7 @@ class Experiment:
     def cuts(self) -> list[tuple[int, int]]:
         """Every size and overlap of chunks that is searched, or the one that is not."""
         values = {genes[0].technique.family: [gene.parameters["value"] for gene in genes] for genes in self.searched}
-        return list(product(*(values.get(name, [getattr(self, name)]) for name in CUTTING)))
+        return list(product(*(values.get(name, [getattr(self, name)]) for name in CHUNK_SETTINGS)))
 
     @cached_property
     def corpus(self) -> Corpus:

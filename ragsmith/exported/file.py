@@ -14,7 +14,7 @@ from typing import Any
 
 from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
-from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import CROSSFIT
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, SpaceError, UsageError
@@ -25,7 +25,7 @@ from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
 from ragsmith.pipelines.genes import Candidate, read_configuration
-from ragsmith.plugins import is_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.user_code import import_recorded
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
@@ -96,7 +96,7 @@ class ExportedFile:
         self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]
     ) -> Experiment:
         """The experiment of the pipeline, with the models ``names`` and the marking ones, if these are others."""
-        gap = self._characters((), "gap", GAP, 1)
+        gap = self._characters((), "gap", MAX_GAP, 1)
         made = Experiment(
             data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap
         )
@@ -122,7 +122,7 @@ class ExportedFile:
 
     def _characters(self, at: tuple[str, ...], name: str, default: int, least: int) -> int:
         number: int = self._tree.mapping(at).get(name, default)
-        if not is_of(int, number) or number < least:
+        if not is_instance_of(int, number) or number < least:
             positive = "a positive whole number" if least else "a whole number from 0"
             raise self._tree.error((*at, name), f"{name} must be {positive}, not {number!r}")
         return number
@@ -153,7 +153,7 @@ class ExportedFile:
             if not isinstance(failed, list) or not all(isinstance(question, str) for question in failed):
                 raise self._tree.error(("expected", part, "failed"), "failed must list the ids of questions")
             for name, score in scores.items():
-                if name != "failed" and not is_of(float, score):
+                if name != "failed" and not is_instance_of(float, score):
                     raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 

@@ -14,7 +14,7 @@ import yaml
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.experiment import Experiment
@@ -63,7 +63,7 @@ def export_yaml(
         "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         **_cut(setup),
-        **({"gap": setup.gap} if setup.gap != GAP else {}),
+        **({"gap": setup.gap} if setup.gap != MAX_GAP else {}),
         **({"imports": imports} if imports else {}),
         **({} if vectors_at == AUTO else {"vector_store": to_relative_address(folder, vectors_at)}),
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},

@@ -17,7 +17,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.unit_vectors import normalize_rows, warn_normalized
-from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
+from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN, Usage
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def render_prompt(task: Task[Any], inputs: Mapping[str, Input], window: int | No
     if window is None:
         return task.render(given), False
     try:
-        cut = task.cut_to(given, (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)
+        cut = task.cut_to(given, (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)
     except ValueError as error:
         raise ModelError(f"{error}: name a model with a larger context window") from error
     return task.render(cut), cut != given

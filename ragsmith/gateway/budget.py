@@ -19,7 +19,7 @@ from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError
 from ragsmith.models.usage import Usage, tokens_at_most
-from ragsmith.plugins import is_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
@@ -171,7 +171,7 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
         if not price:
             raise tree.error((model,), form)
         for name, value in price.items():
-            if not is_of(float, value) or value < 0:
+            if not is_instance_of(float, value) or value < 0:
                 raise tree.error((model, name), f"{name} must be a number from 0 up, not {value!r}")
         known[model] = Price(**{name: float(value) for name, value in price.items()})
     return Prices(known)

@@ -16,7 +16,7 @@ from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
 from ragsmith.gateway.claims import BatchedStore, CallStore
-from ragsmith.gateway.failures import Asker, FailedCall, Failures
+from ragsmith.gateway.failures import FailedCall, Failures, RequestTarget
 from ragsmith.gateway.memo import EvictionPolicy, Memo, Weighed
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
@@ -147,7 +147,7 @@ class CallContext:
 
     def fetch(
         self,
-        asker: Asker,
+        target: RequestTarget,
         kind: str,
         texts: Sequence[str],
         compute: Callable[[Sequence[str]], Sequence[V | ModelError]],
@@ -159,23 +159,25 @@ class CallContext:
 
         A text without a result has an error in its place, which is stored as well. ``encode`` makes JSON of a result.
         """
-        keys = [result_key(asker.role, asker.model, text, kind) for text in texts]
+        keys = [result_key(target.role, target.model, text, kind) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         found: dict[str, V | ModelError | StoredCall] = {**self.store.get_calls(text_of)} if self.store else {}
         missing = [key for key in text_of if key not in found]
 
         def make(part: Sequence[str]) -> dict[str, V | ModelError]:
-            failed = self.failures.known(kind, part)
+            failed = self.failures.find_failed(kind, part)
             for failure in failed.values():
-                self.failures.recalled(asker, kind, failure)
+                self.failures.count_known_failure(target, kind, failure)
             wanted = [key for key in part if key not in failed]
             made = dict(zip(wanted, compute([text_of[key] for key in wanted]) if wanted else (), strict=True))
             good = {key: value for key, value in made.items() if not isinstance(value, ModelError)}
-            self.count(asker.role, made=len(good))
+            self.count(target.role, made=len(good))
             if self.store and good:
-                self.store.put_calls([StoredCall(key, asker.model, kind, encode(v)) for key, v in good.items()])
+                self.store.put_calls([StoredCall(key, target.model, kind, encode(v)) for key, v in good.items()])
             errors = {key: value for key, value in made.items() if isinstance(value, ModelError)}
-            self.failures.keep([FailedCall.from_error(e, key, asker.model, kind) for key, e in errors.items()])
+            self.failures.record_failures(
+                [FailedCall.from_error(e, key, target.model, kind) for key, e in errors.items()]
+            )
             errors |= {key: failure.error() for key, failure in failed.items()}
             for key in errors if self.store else ():
                 self.store.release(key)  # type: ignore[union-attr]
@@ -184,7 +186,7 @@ class CallContext:
         parts = [missing[i : i + most] for i in range(0, len(missing), most)]
         for shared in self.in_parallel(lambda part: self.share(part, make), parts):
             found |= shared
-        self.count(asker.role, stored=sum(isinstance(value, StoredCall) for value in found.values()))
+        self.count(target.role, stored=sum(isinstance(value, StoredCall) for value in found.values()))
         return [decode(v.value) if isinstance(v, StoredCall) else v for v in (found[key] for key in keys)]
 
     def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:

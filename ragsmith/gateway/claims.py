@@ -15,29 +15,30 @@ from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
-from ragsmith.gateway.leases import HEARTBEAT_SECONDS, LOOK_SECONDS, Lease, Watch, this_process
+from ragsmith.gateway.leases import HEARTBEAT_SECONDS, POLL_SECONDS, Lease, LeaseMonitor, this_process
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.capabilities import ModelCapabilities
 
 A = TypeVar("A")
 
 PAUSE_SECONDS = 0.05
-"""Between two reads for replies that other processes are making."""
-PAUSE_SHARE = 10
-"""A pause is at least so many times as long as a read, so that waiting processes do not slow down working ones."""
+"""Seconds between two reads for replies to calls of other processes."""
+PAUSE_FACTOR = 10
+"""Minimum ratio of a pause to the time of a read, so that waiting processes do not slow down working ones."""
 
-BATCH = 64
-READ_BATCH = 1000
-"""Replies that are read at once, more than threads wait for."""
+WRITE_BATCH_SIZE = 64
+"""Maximum number of claims or replies in one transaction."""
+READ_BATCH_SIZE = 1000
+"""Maximum number of replies that are read at once, larger than the number of waiting threads."""
 
 
 class CallStore(FailureStore, Protocol):
     """A store of paid replies, claims on calls, and capabilities of models."""
 
-    def traits(self, model: str) -> ModelCapabilities | None:
+    def capabilities(self, model: str) -> ModelCapabilities | None:
         """The known capabilities of the model of this id."""
 
-    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
+    def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
         """Add to the capabilities of the model of this id."""
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
@@ -46,7 +47,7 @@ class CallStore(FailureStore, Protocol):
     def put_calls(
         self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
     ) -> None:
-        """Store several, and a payment, in one transaction, durable when this returns; ``replacing`` stored ones."""
+        """Store calls and a payment in one durable transaction; with ``replacing``, overwrite stored calls."""
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
@@ -57,14 +58,14 @@ class CallStore(FailureStore, Protocol):
         """Write the heartbeat of a lease."""
 
     def release(self, owner: str, key: str | None = None) -> None:
-        """End a claim without a reply; without a key, all claims of ``owner``, which ends."""
+        """End the claim on ``key`` without a reply; without a key, end all claims and the lease of ``owner``."""
 
 
 class BatchedStore:
-    """A store whose claims and replies are written by many threads in few transactions, as each is a write to disk.
+    """A store that batches the claims and replies of many threads into few transactions, each a write to disk.
 
     A paid reply that cannot be written is written with the next one; ``broken`` is the error until then. While this
-    process holds claims, a thread renews its lease. What ``budget`` has paid is written with the replies.
+    process has claims, a thread renews its lease. The payments of ``budget`` are written with the replies.
     """
 
     def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
@@ -74,7 +75,7 @@ class BatchedStore:
         self._unwritten: list[StoredCall] = []
         self.broken: StoreError | None = None
         self._token = token_hex(16)
-        self._watch = Watch()
+        self._monitor = LeaseMonitor()
         self._claimed: set[str] = set()
         self._claim_lock = threading.Lock()
         self._heartbeats = 0
@@ -82,10 +83,10 @@ class BatchedStore:
         self._is_renewing = False
         self._read_seconds = 0.0
         self._began = time.monotonic()
-        self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=BATCH)
-        self._reads: Batcher[str, StoredCall | None] = Batcher(self._read, size=READ_BATCH, window=PAUSE_SECONDS)
-        self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
-        _OPEN.add(self)
+        self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=WRITE_BATCH_SIZE)
+        self._reads: Batcher[str, StoredCall | None] = Batcher(self._read, size=READ_BATCH_SIZE, window=PAUSE_SECONDS)
+        self._puts: Batcher[StoredCall, None] = Batcher(self._put, size=WRITE_BATCH_SIZE)
+        _OPEN_STORES.add(self)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """See `CallStore.get_calls`."""
@@ -100,13 +101,13 @@ class BatchedStore:
 
     @property
     def all_written(self) -> bool:
-        """Whether no reply waits to be written, or is being written, and the ledger has everything that was spent."""
+        """Whether all replies are written, and the ledger has all costs."""
         return not self._unwritten and (self._budget is None or self._budget.all_settled)
 
     def settle(self) -> None:
-        """Write what was spent, and return what is reserved and not used."""
+        """Write the costs to the ledger, and release unused reservations."""
         if self._budget is not None:
-            with suppress(StoreError):  # it is tried again when the budget is closed
+            with suppress(StoreError):  # tried again when the budget is closed
                 self._budget.close()
 
     def write_rest(self) -> None:
@@ -122,7 +123,7 @@ class BatchedStore:
             raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
 
     def recover(self) -> None:
-        """Try again to write what could not be written, unless another thread does; sets ``broken``."""
+        """Try again to write unwritten replies, unless another thread does; sets ``broken``."""
         if self.broken is not None and self._lock.acquire(blocking=False):
             try:
                 with suppress(StoreError):
@@ -142,7 +143,7 @@ class BatchedStore:
         """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
 
         A process that makes its own calls before it claims the others again cannot deadlock with another. ``refuse``
-        raises when nothing more is to be called or waited for.
+        raises when no more calls may be made or waited for.
         """
         found: dict[str, A | StoredCall] = {}
         while missing := [key for key in keys if key not in found]:
@@ -159,15 +160,15 @@ class BatchedStore:
         return found
 
     def wait_for(self, keys: Sequence[str], refuse: Callable[[], None]) -> dict[str, StoredCall]:
-        """The replies of others for ``keys`` as soon as there is one; none after `LOOK_SECONDS`.
+        """Wait until another process has replies for any of ``keys``, and return them; none after `POLL_SECONDS`.
 
-        All threads read together, and end together, so that they also claim together.
+        All threads read in one batch and stop at the same time, so that their next claims form one batch, too.
         """
-        until = time.monotonic() + LOOK_SECONDS - (time.monotonic() - self._began) % LOOK_SECONDS
+        until = time.monotonic() + POLL_SECONDS - (time.monotonic() - self._began) % POLL_SECONDS
         found: dict[str, StoredCall] = {}
         while not found and time.monotonic() < until:
             refuse()
-            time.sleep(min(PAUSE_SHARE * self._read_seconds, LOOK_SECONDS))
+            time.sleep(min(PAUSE_FACTOR * self._read_seconds, POLL_SECONDS))
             found = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
         return found
 
@@ -182,7 +183,7 @@ class BatchedStore:
         self._store.release(self._token, key)
         self._forget([key])
 
-    def leave(self) -> None:
+    def release_all(self) -> None:
         """End all claims of this process; to be called when it makes no more calls."""
         if self._heartbeats:
             self._forget(list(self._claimed))
@@ -192,14 +193,14 @@ class BatchedStore:
         with self._claim_lock:
             due = time.monotonic() - self._last_heartbeat >= HEARTBEAT_SECONDS
             lease = self._next_lease() if due else None
-        free, found = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._watch.is_gone)
+        free, found = self._store.claim_many(keys, self._token, lease=lease, is_gone=self._monitor.is_gone)
         with self._claim_lock:
             self._claimed |= free
             if self._claimed and not self._is_renewing:
                 self._is_renewing = True
                 threading.Thread(target=self._keep_renewing, name="ragsmith-heartbeat", daemon=True).start()
-        for sentence in self._watch.news():
-            warnings.warn(sentence, Notice, stacklevel=2)
+        for message in self._monitor.pop_messages():
+            warnings.warn(message, Notice, stacklevel=2)
         return [found.get(key, key in free) for key in keys]
 
     def _next_lease(self) -> Lease:
@@ -229,7 +230,7 @@ class BatchedStore:
 
     def _write(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         with self._lock:
-            replacing = replacing or bool(self._unwritten)  # one of those may have been to replace another
+            replacing = replacing or bool(self._unwritten)  # an unwritten call may have to replace a stored one
             self._unwritten += calls
             try:
                 if self._unwritten:
@@ -242,15 +243,15 @@ class BatchedStore:
             self._unwritten, self.broken = [], None
 
 
-_OPEN: WeakSet[BatchedStore] = WeakSet()
+_OPEN_STORES: WeakSet[BatchedStore] = WeakSet()
 
 
 def all_replies_written() -> bool:
-    """Whether no paid reply of this process waits to be written, or is being written, and all is settled."""
-    return all(store.all_written for store in tuple(_OPEN))
+    """Whether all paid replies of this process are written, and all costs are in the ledger."""
+    return all(store.all_written for store in tuple(_OPEN_STORES))
 
 
 def settle_all() -> None:
-    """Write what all runs of this process have spent, as it ends."""
-    for store in tuple(_OPEN):
+    """Write the costs of all runs of this process to the ledger, before it ends."""
+    for store in tuple(_OPEN_STORES):
         store.settle()

@@ -11,7 +11,7 @@ from ragsmith.errors import CutReply, ModelError, RefusedContent, TooLong, Unrea
 from ragsmith.gateway.asking import complete_readably, parse_problem
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.claims import BatchedStore
-from ragsmith.gateway.failures import Asker, FailedCall
+from ragsmith.gateway.failures import FailedCall, RequestTarget
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut_answers, completion_key
 from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinking_tokens
@@ -39,7 +39,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         return self.remembered.get((model.id, task, sample, *inputs.items()), compute)
 
     def complete(
-        self, model: ChatModel, task: Task[Any], prompt: str, sample: int, asker: Asker | None = None
+        self, model: ChatModel, task: Task[Any], prompt: str, sample: int, target: RequestTarget | None = None
     ) -> tuple[str, Usage]:
         """A reply that ``task`` can read: from memory, from the store, or from the model (then stored at once).
 
@@ -54,14 +54,14 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
 
         def ask() -> Completion:
             within = f"{task.name} in {most_tokens(model, task)} tokens"
-            with failures.asking(asker, task.name, key):
-                for failed in failures.known(within, [key]).values():
-                    failures.recalled(asker, task.name, failed)
+            with failures.attempt(target, task.name, key):
+                for failed in failures.find_failed(within, [key]).values():
+                    failures.count_known_failure(target, task.name, failed)
                     raise failed.error()
                 try:
                     return self._ask(model, task, prompt, sample)
                 except ModelError as error:
-                    failures.keep([FailedCall.from_error(error, key, model.id, within)])
+                    failures.record_failures([FailedCall.from_error(error, key, model.id, within)])
                     raise
 
         def ask_and_store(store: BatchedStore, *, replacing: bool = False) -> tuple[str, Usage]:
@@ -85,7 +85,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
                 return known
             if parse_problem(task, known.value) is not None:
                 return ask_and_store(store, replacing=True)
-            failures.answered(asker, task.name)
+            failures.record_reply(target, task.name)
             self._count("language_model", stored=1)
             is_cut = int(cut_too and known.key == key)
             return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds, is_cut)

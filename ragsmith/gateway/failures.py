@@ -1,7 +1,7 @@
-"""Failures of requests, stored by request: what cannot be answered is asked once.
+"""Failures of requests, stored by request, so that a request that cannot succeed is sent once.
 
-A lasting failure (refused, unreadable, cut, too long) fails at once for every other pipeline, command and process. A
-server's own error may have passed: the next command asks again, this run does not.
+A permanent failure (refused, unreadable, truncated, too long) is raised at once for every other pipeline, command and
+process. A server error may be temporary: the next command repeats the request, this run does not.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedConte
 from ragsmith.models.registry import ROLE_LABELS
 from ragsmith.text.redaction import redacted
 
-IN_VAIN = 20
+MAX_FAILED_REQUESTS = 20
 """Failed requests after which a model that never answered counts as unavailable in its role.
 
-A model that answers every other request fails as often in one run in a million, one that answers 3 in 10 in one in
-1,250.
+If half of all requests fail, a model reaches this number by chance in one run in a million; if 7 in 10 fail, in one
+in 1,250.
 """
 
 CLASSES = {error.kind: error for error in (ModelError, RefusedContent, Unreadable, CutReply, TooLong)}
@@ -29,10 +29,9 @@ CLASSES = {error.kind: error for error in (ModelError, RefusedContent, Unreadabl
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A request that failed, under the key where its reply would be.
+    """A failed request; ``key`` is the key that its reply would have.
 
-    ``attempts`` counts its failures, ``calls`` the requests that these took; the tokens are those that the server
-    counted.
+    ``attempts`` counts its failures, ``calls`` the calls that they took; tokens are counted by the server.
     """
 
     key: str
@@ -47,17 +46,17 @@ class FailedCall:
 
     @classmethod
     def from_error(cls, error: ModelError, key: str, model: str, task: str) -> FailedCall:
-        """The failure of the request under ``key`` with ``error``."""
+        """Return the failure of the request ``key`` with ``error``."""
         costs = error.calls, error.input_tokens, error.output_tokens
         return cls(key, model, task, error.kind, redacted(str(error)), 1, *costs)
 
     def after(self, before: FailedCall) -> FailedCall:
-        """This failure with the attempts and costs of the failure ``before`` added."""
+        """Return this failure with the attempts and costs of the earlier failure ``before`` added."""
         names = ("attempts", "calls", "input_tokens", "output_tokens")
         return replace(self, **{name: getattr(before, name) + getattr(self, name) for name in names})
 
     def error(self) -> ModelError:
-        """The error, to be raised again."""
+        """Return the exception to raise."""
         return CLASSES[self.kind](self.message)
 
 
@@ -65,42 +64,42 @@ class FailureStore(Protocol):
     """A store of failures."""
 
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
-        """The requests among ``keys`` that failed, by key."""
+        """Return the failed requests among ``keys``, by key."""
 
     def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
-        """Store several; attempts and costs are added to those stored."""
+        """Store failures; attempts and costs are added to stored ones."""
 
     def has_reply(self, model: str, task: str | None) -> bool:
-        """Whether there is any reply of a model, to ``task`` if one is named."""
+        """Whether there is any reply of a model, to ``task`` unless it is None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """A role, its model, and the provider of that ("" for a model in this process)."""
+class RequestTarget:
+    """The recipient of requests: a role, its model and the model's provider ("" for a model in this process)."""
 
     role: str
     model: str
     provider: str = ""
 
-    def needs(self, task: str) -> str | None:
-        """The task that must have a reply, where a role has several; None for a role with one."""
+    def reply_task(self, task: str) -> str | None:
+        """Return ``task`` for a role with several tasks, whose replies count by task; None for other roles."""
         return task if self.role in ("language_model", "judge") else None
 
-    def counted(self, task: str, request: Hashable) -> Hashable:
-        """What a failure is counted by: the request; for a reranker its query, with whatever texts."""
+    def failure_key(self, task: str, request: Hashable) -> Hashable:
+        """Return the key by which failures are counted: the request, or the query (``task``) of a reranker."""
         return task if self.role == "cross_encoder" else request
 
 
-def asker_of(role: str, model: Any) -> Asker:
-    """The asker of ``model`` in ``role``."""
-    return Asker(role, str(model.id), getattr(getattr(model, "provider", None), "name", ""))
+def make_target(role: str, model: Any) -> RequestTarget:
+    """Return the target of requests to ``model`` in ``role``."""
+    return RequestTarget(role, str(model.id), getattr(getattr(model, "provider", None), "name", ""))
 
 
 class Failures:
     """The failures of this process and, in ``store``, of earlier ones; safe to use from many threads.
 
-    With ``ask_again``, what failed before is asked again. Without ``lasting`` nothing is remembered, as for a single
-    question, which is repeated because it failed.
+    With ``ask_again``, requests that failed in an earlier process are sent again. Without ``lasting``, failures are not
+    recorded, as for a single question that a user repeats because it failed.
     """
 
     def __init__(self, store: FailureStore | None = None, *, ask_again: bool = False, lasting: bool = True) -> None:
@@ -108,16 +107,16 @@ class Failures:
         self._ask_again = ask_again
         self._lasting = lasting
         self._new: dict[str, FailedCall] = {}
-        self._answered: set[tuple[Asker, str | None]] = set()
-        self._in_vain: dict[tuple[Asker, str | None], dict[Hashable, bool]] = {}
-        self._waiting: dict[Asker | None, set[int]] = {}
+        self._answered: set[tuple[RequestTarget, str | None]] = set()
+        self._failed_requests: dict[tuple[RequestTarget, str | None], dict[Hashable, bool]] = {}
+        self._waiting: dict[RequestTarget | None, set[int]] = {}
         self._begun = 0
         self._lock = threading.Lock()
 
-    def known(self, task: str, keys: Iterable[str]) -> dict[str, FailedCall]:
-        """The requests among ``keys`` that are not to be sent, because they failed.
+    def find_failed(self, task: str, keys: Iterable[str]) -> dict[str, FailedCall]:
+        """Return the requests among ``keys`` that must not be sent, because they failed.
 
-        A reply that ``task`` cannot read, or that is cut, may do for another task, or for a larger limit.
+        A reply that is unreadable or truncated for one task may be usable for another task, or with a larger limit.
         """
         wanted = list(keys)
         found = {key: self._new[key] for key in wanted if key in self._new}
@@ -128,22 +127,22 @@ class Failures:
         by_task = (Unreadable.kind, CutReply.kind)
         return {key: failed for key, failed in found.items() if failed.kind not in by_task or failed.task == task}
 
-    def keep(self, failed: Sequence[FailedCall]) -> None:
-        """Store requests that have just failed."""
+    def record_failures(self, failed: Sequence[FailedCall]) -> None:
+        """Record new failures."""
         if not self._lasting or not failed:
             return
         self._new.update((one.key, one) for one in failed)
         if self._store is not None:
             self._store.put_failed_calls(failed)
 
-    def answered(self, asker: Asker | None, task: str) -> None:
-        """Note that a request had a usable reply."""
-        if asker is not None:
-            self._answered.add((asker, asker.needs(task)))
+    def record_reply(self, target: RequestTarget | None, task: str) -> None:
+        """Record that a request had a usable reply."""
+        if target is not None:
+            self._answered.add((target, target.reply_task(task)))
 
     @contextmanager
-    def asking(self, asker: Asker | None, task: str, request: Hashable) -> Iterator[None]:
-        """Make a request in the block: it failed if a `ModelError` leaves that, and was answered otherwise.
+    def attempt(self, target: RequestTarget | None, task: str, request: Hashable) -> Iterator[None]:
+        """Record the outcome of the request made in the block: a failure if it raises `ModelError`, else a reply.
 
         Raises:
             ModelUnavailable: as `count_failure`.
@@ -151,49 +150,49 @@ class Failures:
         with self._lock:
             self._begun += 1
             began = self._begun
-            waiting = self._waiting.setdefault(asker, set())
+            waiting = self._waiting.setdefault(target, set())
             waiting.add(began)
         try:
             yield
         except ModelError as error:
-            self.count_failure(asker, task, request, str(error), began)
+            self.count_failure(target, task, request, str(error), began)
             raise
         else:
-            self.answered(asker, task)
+            self.record_reply(target, task)
         finally:
             with self._lock:
                 waiting.discard(began)
 
-    def recalled(self, asker: Asker | None, task: str, failed: FailedCall) -> None:
-        """Count a request that is not sent, because it ``failed`` before. Raises as `count_failure`."""
-        if failed.key not in self._new:  # else it is counted
-            self.count_failure(asker, task, failed.key, failed.message)
+    def count_known_failure(self, target: RequestTarget | None, task: str, failed: FailedCall) -> None:
+        """Count a request that is not sent because it ``failed`` before; raises as `count_failure`."""
+        if failed.key not in self._new:  # otherwise it was counted before
+            self.count_failure(target, task, failed.key, failed.message)
 
     def count_failure(
-        self, asker: Asker | None, task: str, request: Hashable, problem: str, began: float = math.inf
+        self, target: RequestTarget | None, task: str, request: Hashable, problem: str, began: float = math.inf
     ) -> None:
-        """Count a failed request, of an earlier command where it has no number ``began``.
+        """Count a failed request; ``began`` is its number, or infinite for a request of an earlier command.
 
         Raises:
-            ModelUnavailable: `IN_VAIN` requests failed and none was ever answered. While one that began earlier is
-                waited for, only those of earlier commands count: a refusal is quicker than a reply.
+            ModelUnavailable: `MAX_FAILED_REQUESTS` requests failed and none ever succeeded. While a request that began
+                earlier is pending, only failures of earlier commands count, as refusals arrive sooner than replies.
         """
-        if asker is None or not self._lasting:
+        if target is None or not self._lasting:
             return
-        needed, request = asker.needs(task), asker.counted(task, request)
+        needed, request = target.reply_task(task), target.failure_key(task, request)
         with self._lock:
-            if (asker, needed) in self._answered:
+            if (target, needed) in self._answered:
                 return
-            requests = self._in_vain.setdefault((asker, needed), {})
+            requests = self._failed_requests.setdefault((target, needed), {})
             requests[request] = requests.get(request, False) or began == math.inf
-            early = min(self._waiting.get(asker, ()), default=math.inf) < began
-            if (sum(requests.values()) if early else len(requests)) < IN_VAIN:
+            early = min(self._waiting.get(target, ()), default=math.inf) < began
+            if (sum(requests.values()) if early else len(requests)) < MAX_FAILED_REQUESTS:
                 return
-            if self._store is not None and self._store.has_reply(asker.model, needed):
-                self._answered.add((asker, needed))
+            if self._store is not None and self._store.has_reply(target.model, needed):
+                self._answered.add((target, needed))
                 return
-        at = f" at {asker.provider}" if asker.provider else ""
+        at = f" at {target.provider}" if target.provider else ""
         raise ModelUnavailable(
-            f"the {ROLE_LABELS[asker.role]} {asker.model}{at} has not given one usable reply to {len(requests)} "
+            f"the {ROLE_LABELS[target.role]} {target.model}{at} has not given one usable reply to {len(requests)} "
             f"requests (the last: {problem}): repair that, and run the same command with --retry-failed"
         ) from None

@@ -21,7 +21,7 @@ from ragsmith.gateway.budget import Budget, lost_attempt
 from ragsmith.gateway.call_context import KINDS, CallContext, CallCounts
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.completions import CompletionMemo
-from ragsmith.gateway.failures import Asker, Failures, asker_of
+from ragsmith.gateway.failures import Failures, RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
 from ragsmith.models.calls import ChatModel, is_chat_model
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 class MeteredModel(Generic[C]):
-    """A view of a model: the calls of its kind in this process, the meter that adds up its own, and the asker."""
+    """A view of a model: the calls of its kind in this process, the meter that adds up its own, and the target."""
 
-    def __init__(self, calls: C, model: Any, meter: Meter, asker: Asker | None = None) -> None:
+    def __init__(self, calls: C, model: Any, meter: Meter, target: RequestTarget | None = None) -> None:
         self._calls = calls
         self._model = model
         self._meter = meter
-        self._asker = asker
+        self._target = target
 
     @property
     def id(self) -> str:
@@ -81,7 +81,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
         prompt, was_cut = render_prompt(task, inputs, getattr(self._model, "context_window", None))
         if was_cut:
             self._calls.context.count("language_model", cut=1)
-        reply, usage = self._calls.complete(self._model, task, prompt, sample, self._asker)
+        reply, usage = self._calls.complete(self._model, task, prompt, sample, self._target)
         return parse_reply(task, reply), usage
 
 
@@ -187,7 +187,7 @@ class Gateway:
         if kind == "cross_encoder":
             return MeteredCrossEncoder(self._scores, model, meter)
         view = MeteredChat if is_chat_model(model) else MeteredTasks
-        return view(self._completions, model, meter, asker_of(role, model) if role else None)
+        return view(self._completions, model, meter, make_target(role, model) if role else None)
 
     def activity(self) -> ProviderActivity:
         """The requests of all providers, so far and in flight."""
@@ -219,7 +219,7 @@ class Gateway:
         """
         if self._context.store is not None:
             self._context.store.write_rest()
-            self._context.store.leave()
+            self._context.store.release_all()
 
     def _connect(self, model: Any) -> None:
         """Have the model's provider, if any, report each attempt, and store what is learnt of the model.
@@ -236,13 +236,13 @@ class Gateway:
             return
         store, model_id = self._store, str(model.id)
 
-        def keep(traits: ModelCapabilities) -> None:
+        def keep(capabilities: ModelCapabilities) -> None:
             with suppress(StoreError):  # else a paid reply would be lost; capabilities can be learnt again
-                store.put_traits(model_id, traits)
+                store.put_capabilities(model_id, capabilities)
 
         with self._lock:
             if id(learner) not in self._learners:
-                if (known := store.traits(model_id)) is not None:
+                if (known := store.capabilities(model_id)) is not None:
                     learner.restore(known)
                 learner.keep = keep
                 self._learners[id(learner)] = learner
@@ -264,7 +264,7 @@ class TimingGateway(Gateway):
 
     def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
         if is_chat_model(model):
-            return MeteredChat(self._warm._completions, model, meter, asker_of(role, model) if role else None)
+            return MeteredChat(self._warm._completions, model, meter, make_target(role, model) if role else None)
         if kind != "embedder":
             return super()._view(kind, model, meter, role)
         self._connect(model)

@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 
 HEARTBEAT_SECONDS = 6.0
-"""Between two heartbeats of a process with claims."""
-SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
-"""After which a lease without a heartbeat expires: two are missing, and one more is for slow writes."""
-LOOK_SECONDS = 1.0
-"""Between two reads of the claims of another process."""
-TELL_SECONDS = 5.0
-"""Of waiting for one call before the first notice; the next one comes when the wait is ten times as long."""
+"""Seconds between two heartbeats of a process with claims."""
+EXPIRY_SECONDS = 3 * HEARTBEAT_SECONDS
+"""Seconds without a heartbeat after which a lease expires: two missing heartbeats, and one for slow writes."""
+POLL_SECONDS = 1.0
+"""Seconds between two reads of the claims of another process."""
+NOTICE_SECONDS = 5.0
+"""Seconds of waiting for one call before the first notice; each further notice comes after ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Lease:
 
 
 def this_process() -> str:
-    """A name of this process that others can check: host, process id, start time, and namespace of process ids.
+    """Return the identity of this process: host, process id, start time, and namespace of process ids.
 
-    The last two are empty where the system does not provide them.
+    The last two are empty if the system does not provide them.
     """
     return _process_name(os.getpid())
 
@@ -52,7 +52,7 @@ def _process_name(pid: int) -> str:
 
 
 def is_gone(process: str) -> bool:
-    """Whether a process has ended; False for one of another machine or container, of which nothing is known."""
+    """Whether a process has ended; False for one of another machine or container, which cannot be checked."""
     host, pid, start, namespace, *_ = [*process.split(":"), "", "", ""]
     here = namespace == _namespace() if namespace else host == socket.gethostname()
     if not here or not pid.isdigit():
@@ -62,12 +62,12 @@ def is_gone(process: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # a process of another user, which may have the number of one that ended
+        pass  # a process of another user, which may have reused the id
     return bool(start) and start != _start_ticks(pid)
 
 
 def _start_ticks(pid: str) -> str:
-    """When a process started, in the kernel's ticks; empty on a system without ``/proc``."""
+    """Return the start time of a process in kernel ticks; empty on a system without ``/proc``."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     except OSError:
@@ -76,7 +76,7 @@ def _start_ticks(pid: str) -> str:
 
 @cache
 def _namespace() -> str:
-    """Where process ids are unique: this boot of this machine, and the container in it, by the kernel's number."""
+    """Return the scope in which process ids are unique: the boot id of the machine and the PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -85,61 +85,61 @@ def _namespace() -> str:
 
 
 @dataclass(slots=True)
-class _Watched:
-    """A lease of another process: seconds without a heartbeat while they could be read, and the calls waited for.
+class _MonitoredLease:
+    """A lease of another process, its readable seconds without a heartbeat (``silent``), and the awaited calls.
 
-    ``calls`` has by key when the call was first found claimed, and when last.
+    ``calls`` has the times when each call, by key, was first and last seen claimed.
     """
 
     heartbeat: int
     read: float
     silent: float = 0.0
     calls: dict[str, tuple[float, float]] = field(default_factory=dict)
-    next_notice: float = TELL_SECONDS
+    next_notice: float = NOTICE_SECONDS
     is_gone: bool = False
 
 
-class Watch:
-    """The leases of the processes that this one waits for; safe to use from many threads."""
+class LeaseMonitor:
+    """Monitors the leases of the processes that this one waits for; safe to use from many threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._watched: dict[str, _Watched] = {}
-        self._news: list[str] = []
+        self._watched: dict[str, _MonitoredLease] = {}
+        self._messages: list[str] = []
 
     def is_gone(self, lease: Lease, keys: Collection[str]) -> bool:
-        """Whether the process of a lease that was just read, in a transaction that could write, has ended.
+        """Whether the process of a lease has ended, or its lease has expired.
 
-        ``keys`` are those of its calls that this process waits for.
+        The lease was just read in a transaction that could write. ``keys`` are the calls that this process waits for.
         """
         now = self._clock()
         with self._lock:
-            seen = self._watched.setdefault(lease.token, _Watched(lease.heartbeat, now))
+            seen = self._watched.setdefault(lease.token, _MonitoredLease(lease.heartbeat, now))
             passed = now - seen.read
             seen.read = now
-            # a call that was not looked for meanwhile has been made, or the cache could not be read
-            recent = {key: times for key, times in seen.calls.items() if now - times[1] <= TELL_SECONDS}
+            # a call that was not requested since then is finished, or the cache could not be read
+            recent = {key: times for key, times in seen.calls.items() if now - times[1] <= NOTICE_SECONDS}
             seen.calls = recent | {key: (recent.get(key, (now, now))[0], now) for key in keys}
             waited = max((now - seen.calls[key][0] for key in keys), default=0.0)
-            seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.heartbeat == lease.heartbeat else 0.0
+            seen.silent = seen.silent + min(passed, 2 * POLL_SECONDS) if seen.heartbeat == lease.heartbeat else 0.0
             seen.heartbeat = lease.heartbeat
             has_ended = is_gone(lease.process)
-            gone = has_ended or seen.silent >= SILENT_SECONDS
+            gone = has_ended or seen.silent >= EXPIRY_SECONDS
             if gone and not seen.is_gone:
                 how = "has ended" if has_ended else f"has sent no heartbeat for {seen.silent:.0f} s"
-                self._news.append(f"{lease} {how} and left calls unfinished: they are taken over.")
+                self._messages.append(f"{lease} {how} and left calls unfinished: they are taken over.")
             elif not gone and waited >= seen.next_notice:
                 seen.next_notice *= 10
-                self._news.append(
+                self._messages.append(
                     f"waiting for {lease}, which is making calls that are needed here, too: for {waited:.0f} s so far; "
                     f"its last heartbeat was {seen.silent:.0f} s ago."
                 )
             seen.is_gone = gone
         return gone
 
-    def news(self) -> list[str]:
-        """Return, once, the sentences about processes that are waited for or have ended."""
+    def pop_messages(self) -> list[str]:
+        """Return and clear the messages about processes that have ended or are waited for."""
         with self._lock:
-            news, self._news = self._news, []
-        return news
+            messages, self._messages = self._messages, []
+        return messages

@@ -14,7 +14,7 @@ from ragsmith.errors import ModelError
 from ragsmith.gateway.asking import decode_vector, embed_function, encode_vector, unit_vectors
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.call_context import CallContext, CallMemo
-from ragsmith.gateway.failures import Asker, asker_of
+from ragsmith.gateway.failures import RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
@@ -52,9 +52,9 @@ class EmbeddingMemo(CallMemo[Any]):
             if not is_stored(model):
                 self._count("embedder", made=len(wanted))
                 return unit_vectors(model.id, embed(wanted), len(wanted))
-            asker = asker_of("embedder", model)
-            batched = self._batcher(asker, model, kind, embed)
-            found = self.context.fetch(asker, kind, wanted, batched, encode_vector, decode_vector, BATCH_TEXTS)
+            target = make_target("embedder", model)
+            batched = self._batcher(target, model, kind, embed)
+            found = self.context.fetch(target, kind, wanted, batched, encode_vector, decode_vector, BATCH_TEXTS)
             good = [value for value in found if not isinstance(value, ModelError)]
             vectors = iter(unit_vectors(model.id, good, len(good)) if good else ())
             return [value if isinstance(value, ModelError) else next(vectors) for value in found]
@@ -100,10 +100,10 @@ class EmbeddingMemo(CallMemo[Any]):
         return vectors
 
     def _batcher(
-        self, asker: Asker, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
+        self, target: RequestTarget, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
     ) -> Batcher[str, Any]:
         def ask(batch: Sequence[str]) -> list[Any] | ModelError:
-            return attempt(self.context, asker, kind, model, lambda: embed(batch), batch)
+            return attempt(self.context, target, kind, model, lambda: embed(batch), batch)
 
         with self._lock:
             bisecting = partial(bisect, ask)
@@ -121,12 +121,12 @@ class ScoreMemo(CallMemo[float]):
             if not is_stored(model):
                 self._count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
-            asker = asker_of("cross_encoder", model)
+            target = make_target("cross_encoder", model)
 
             def ask(part: Sequence[str]) -> list[float | ModelError] | ModelError:
-                return attempt(self.context, asker, query, model, lambda: model.score(query, part), part, query)
+                return attempt(self.context, target, query, model, lambda: model.score(query, part), part, query)
 
-            return self.context.fetch(asker, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
+            return self.context.fetch(target, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
 
         self._count("cross_encoder", asked=len(texts))
         return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
@@ -138,7 +138,7 @@ Attempt = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
 
 def attempt(
     context: CallContext,
-    asker: Asker,
+    target: RequestTarget,
     kind: str,
     model: Embedder | CrossEncoder,
     ask: Callable[[], Iterable[V]],
@@ -148,7 +148,7 @@ def attempt(
     """Return the results of ``ask``, a request for ``texts`` that is paid for, or the error that it raises."""
     sent = "".join(query + text for text in texts)
     try:
-        with context.failures.asking(asker, kind, tuple(texts)), context.paid(model, sent) as used:
+        with context.failures.attempt(target, kind, tuple(texts)), context.paid(model, sent) as used:
             found: list[V | ModelError] = list(ask())
             used.append(Usage(1, 0, 0, tokens_at_most(sent)))
             return found

@@ -1,6 +1,6 @@
 """The judge: how well an answer agrees with the reference answer (in the manner of Zheng et al. 2023).
 
-It scores answers; techniques never get it.
+The judge scores answers; techniques cannot use it.
 """
 
 import re
@@ -73,10 +73,10 @@ def read_score(reply: str) -> float:
 
 def judge_offline(model: OfflineModel, *, sample: int, question: str, reference: str, answer: str) -> float:
     """Compare by words: see `ragsmith.measures.agreement`."""
-    return agreement(model, question, reference, unquoted(answer))
+    return agreement(model, question, reference, unquote(answer))
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Return the text that was `quoted`, up to the kind of its line breaks."""
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
@@ -86,23 +86,23 @@ JUDGE = Task(name="judge", prompt=PROMPT, parse=read_score, offline=judge_offlin
 
 @measure(label="Agreement", subject="answer", paper="https://arxiv.org/abs/2306.05685")
 def judge(case: Case, language_model: LanguageModel) -> float:
-    """How far the answer agrees with the reference, by the judge: 1 says all that it says, 0 nothing or the opposite.
+    """Agreement of the answer with the reference by the judge: 1 is full agreement, 0 none or a contradiction.
 
     Raises:
-        ModelError: the judge gave no verdict that can be read.
+        ModelError: the verdict of the judge cannot be read.
     """
     answer = quoted(case.answer)
     return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=answer)
 
 
-def collect_marks(model: LanguageModel, asked: Iterable[tuple[int, Mapping[str, Input]]]) -> list[float | None]:
-    """Have ``model`` judge answers, by sample and inputs of `JUDGE`; None is a verdict that could not be had.
+def collect_scores(model: LanguageModel, requests: Iterable[tuple[int, Mapping[str, Input]]]) -> list[float | None]:
+    """Return the scores of ``model`` for ``requests``, the samples and inputs of `JUDGE`; None after an error.
 
     Raises:
-        ModelUnavailable: its server refuses it, or is down.
+        ModelUnavailable: the server refuses the model, or is down.
     """
 
-    def mark(sample_and_inputs: tuple[int, Mapping[str, Input]]) -> float | None:
+    def score(sample_and_inputs: tuple[int, Mapping[str, Input]]) -> float | None:
         sample, inputs = sample_and_inputs
         try:
             return model.run(JUDGE, sample=sample, **inputs)
@@ -112,4 +112,4 @@ def collect_marks(model: LanguageModel, asked: Iterable[tuple[int, Mapping[str, 
             return None
 
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-        return list(pool.map(mark, asked))
+        return list(pool.map(score, requests))

@@ -9,7 +9,7 @@ from ragsmith.datasets.annotations import FILE, WRONG_KINDS, read_annotations
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import WrongOption
-from ragsmith.measures.judge import collect_marks
+from ragsmith.measures.judge import collect_scores
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quoted
 from ragsmith.types import Dataset
@@ -62,7 +62,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibrationResult:
     """How a judge did on the answers of a data set.
 
     ``accuracy`` says, by `RIGHT` and by how answers are wrong, how many were taken for what they are; ``ordered`` by
@@ -113,7 +113,7 @@ class Calibration:
             )
         return cls(data, cases)
 
-    def of(self, model: LanguageModel) -> Calibrated:
+    def of(self, model: LanguageModel) -> CalibrationResult:
         """Have ``model`` mark the answers.
 
         Raises:
@@ -123,10 +123,10 @@ class Calibration:
             (0, {"question": one.question, "reference": one.reference, "answer": quoted(one.answer)})
             for one in self.cases
         ]
-        return summed(self.dataset.name, self.cases, collect_marks(model, asked))
+        return summed(self.dataset.name, self.cases, collect_scores(model, asked))
 
 
-def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float | None]) -> Calibrated:
+def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float | None]) -> CalibrationResult:
     """Summarise ``marks`` from 0 to 1; None is a verdict that could not be had."""
     marked = [(case, mark) for case, mark in zip(cases, marks, strict=True) if mark is not None]
     right = {case.id: mark for case, mark in marked if case.kind == RIGHT}
@@ -137,10 +137,10 @@ def summed(dataset: str, cases: Sequence[CalibrationCase], marks: Sequence[float
         accuracy[kind] = Share(sum(mark <= MIDDLE for mark in wrong.values()), len(wrong))
         both = wrong.keys() & right.keys()
         ordered[kind] = Share(sum(right[one] > wrong[one] for one in both), len(both))
-    return Calibrated(dataset, accuracy, ordered, len(marks) - len(marked))
+    return CalibrationResult(dataset, accuracy, ordered, len(marks) - len(marked))
 
 
-def pooled(each: Sequence[Calibrated]) -> Calibrated:
+def pooled(each: Sequence[CalibrationResult]) -> CalibrationResult:
     """Pool several data sets."""
 
     def together(shares: Sequence[Mapping[str, Share]]) -> dict[str, Share]:
@@ -149,4 +149,4 @@ def pooled(each: Sequence[Calibrated]) -> Calibrated:
         }
 
     accuracy, ordered = together([one.accuracy for one in each]), together([one.ordered for one in each])
-    return Calibrated("all of them", accuracy, ordered, sum(one.unread for one in each))
+    return CalibrationResult("all of them", accuracy, ordered, sum(one.unread for one in each))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ragsmith.measures.judge import HIGHEST, JUDGE, LOWEST, collect_marks
+from ragsmith.measures.judge import HIGHEST, JUDGE, LOWEST, collect_scores
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -61,7 +61,7 @@ class JudgeQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeChecked:
+class JudgeAccuracy:
     """How a judge did on the bundled cases.
 
     ``errors`` counts, by kind of the wrong answer, the ``compared`` pairs of a wrong and a right answer to a question
@@ -86,30 +86,33 @@ class JudgeChecked:
         )
 
 
-def asked() -> tuple[JudgeQuestion, ...]:
+def list_judge_questions() -> tuple[JudgeQuestion, ...]:
     """Return every verdict that a check asks for: each costs one call."""
     return tuple(one for number in range(len(judge_cases())) for one in _of_case(number))
 
 
-def check_judge(model: LanguageModel) -> JudgeChecked:
+def check_judge(model: LanguageModel) -> JudgeAccuracy:
     """Have ``model`` judge the bundled cases.
 
     Raises:
         ModelUnavailable: its server refuses it, or is down. Other failures count as verdicts that could not be had.
     """
-    marks = collect_marks(model, [(one.sample, one.inputs) for one in asked()])
-    return _summed(zip(asked(), marks, strict=True))
+    marks = collect_scores(model, [(one.sample, one.inputs) for one in list_judge_questions()])
+    return _summed(zip(list_judge_questions(), marks, strict=True))
 
 
 @cache
-def check_embedded_judge() -> JudgeChecked:
+def check_embedded_judge() -> JudgeAccuracy:
     """Let the embedded model judge the bundled cases, once a process: it costs nothing."""
     return check_judge(ExtractiveModel([case.reference for case in judge_cases()], WordLlamaEmbedder()))
 
 
-def judge_checked(model: str, get_calls: Callable[[Iterable[str]], Mapping[str, StoredCall]]) -> JudgeChecked | None:
+def judge_checked(model: str, get_calls: Callable[[Iterable[str]], Mapping[str, StoredCall]]) -> JudgeAccuracy | None:
     """Return the check of the chat model ``model`` from its stored replies; None if it was never checked."""
-    keys = {completion_key(model, JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample): one for one in asked()}
+    keys = {
+        completion_key(model, JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample): one
+        for one in list_judge_questions()
+    }
     kept = get_calls(keys)
     if len(kept) < len(keys) / 2:
         return None
@@ -148,7 +151,7 @@ def _reversed(text: str) -> str:
     return " ".join(text[start:end] for start, end in reversed(sentences(text)))
 
 
-def _summed(marked: Iterable[tuple[JudgeQuestion, float | None]]) -> JudgeChecked:
+def _summed(marked: Iterable[tuple[JudgeQuestion, float | None]]) -> JudgeAccuracy:
     marks = {(one.case, one.kind): mark for one, mark in marked}
     given = {place: mark for place, mark in marks.items() if mark is not None}
     errors, flips = Counter(dict.fromkeys(WRONG, 0)), Counter(dict.fromkeys(TWICE, 0))
@@ -163,7 +166,7 @@ def _summed(marked: Iterable[tuple[JudgeQuestion, float | None]]) -> JudgeChecke
             if (case, kind) in given and (case, "paraphrase") in given:
                 repeated += 1
                 flips[kind] += abs(given[case, kind] - given[case, "paraphrase"]) >= STEP
-    return JudgeChecked(compared, dict(errors), repeated, dict(flips), len(marks) - len(given))
+    return JudgeAccuracy(compared, dict(errors), repeated, dict(flips), len(marks) - len(given))
 
 
 def _listed(counts: Mapping[str, int]) -> str:

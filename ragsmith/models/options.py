@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import SplitResult, urlsplit
 
 from ragsmith.models.vector_stores import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url, known_forms, store_named
-from ragsmith.plugins import KINDS, Range, expected, is_of
+from ragsmith.plugins import KINDS, Range, expected, is_instance_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
@@ -64,7 +64,7 @@ def option_from_hint(hint: Any) -> Option:
 
 
 def _problem_with_deadline(value: object) -> str | None:
-    valid = is_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
+    valid = is_instance_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
     return None if valid else f"deadline must be seconds above 0, not {shown(value)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, replace
 
-FEWEST_CHARACTERS_A_TOKEN = 3
+MIN_CHARACTERS_PER_TOKEN = 3
 """For upper bounds on tokens of ASCII text: tokenisers seldom need more, so cutting or reserving by this is safe."""
 AVERAGE_CHARACTERS_A_TOKEN = 4
 """For estimates: the average of English prose, by the rule of thumb of OpenAI's documentation of its tokeniser."""
@@ -14,7 +14,7 @@ AVERAGE_CHARACTERS_A_TOKEN = 4
 def tokens_at_most(text: str) -> int:
     """Estimate the tokens of ``text``, seldom too low: three for two characters outside ASCII."""
     other = sum(character > "\x7f" for character in text)
-    return (len(text) - other) // FEWEST_CHARACTERS_A_TOKEN + 3 * other // 2 + 1
+    return (len(text) - other) // MIN_CHARACTERS_PER_TOKEN + 3 * other // 2 + 1
 
 
 @dataclass(frozen=True, slots=True)

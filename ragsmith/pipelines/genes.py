@@ -11,18 +11,18 @@ from typing import Any
 from ragsmith.caches import bounded_cache
 from ragsmith.digest import decides_no_value, digest
 from ragsmith.errors import SpaceError
-from ragsmith.plugins import is_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
 from ragsmith.text.suggest import did_you_mean
 
-CUTTING = ("chunk_size", "chunk_overlap")
+CHUNK_SETTINGS = ("chunk_size", "chunk_overlap")
 """Settings in characters: they decide what a chunk is."""
 
 ROLES = ("embedder", "cross_encoder", "language_model")
 """Settings that are the model of a role."""
 
-SETTINGS = (*CUTTING, *ROLES)
+SETTINGS = (*CHUNK_SETTINGS, *ROLES)
 """The settings that a space may search over, in the order of their genes."""
 
 GENES = len(FAMILIES)
@@ -266,7 +266,7 @@ def _problem_of_weights(numbers: Mapping[str, Any], gene: Gene) -> str:
     for name, value in weights.items():
         if name not in wanted:
             return f"'weights' has {name!r}, and there is no such signal: {did_you_mean(str(name), wanted)}"
-        if not is_of(float, value):
+        if not is_instance_of(float, value):
             return f"the weight of {name!r} is {value!r}: give a number"
     missing = [name for name in wanted if name not in weights]
     return f"'weights' lacks {', '.join(missing)}: give a number for each signal" if missing else ""

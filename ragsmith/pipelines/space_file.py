@@ -1,4 +1,4 @@
-"""Reading a search space from YAML: every complaint has file and line. `space` shows what a file looks like."""
+"""Read a search space from YAML. Every error has file and line; ``ragsmith space`` prints an example of a file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import models_in
 from ragsmith.models.names import NONE
 from ragsmith.models.registry import GIVEN
-from ragsmith.pipelines.genes import CUTTING, ROLES, Gene, Value, make_gene
+from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
 from ragsmith.pipelines.space import Constraint, Space
-from ragsmith.plugins import is_of
+from ragsmith.plugins import is_instance_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.techniques.user_code import import_files
@@ -26,29 +26,29 @@ def load_space(name_or_path: str | Path) -> Space:
     """Read a space by its bundled name or by path.
 
     Raises:
-        SpaceError: the file is missing or wrong; the message has file and line.
+        SpaceError: the file is missing or invalid; the message has file and line.
     """
     load_techniques()
     path = bundled_path("search_spaces", str(name_or_path))
     return _SpaceReader(read_yaml(path, SpaceError), path).space()
 
 
-SECTIONS = {"corpus": CUTTING, "models": ROLES}
+SECTIONS = {"corpus": CHUNK_SETTINGS, "models": ROLES}
 """Sections that list values of settings."""
 
-SMALLEST = {"chunk_size": 100, "chunk_overlap": 0}
-"""Characters: below this a chunk is hardly a sentence."""
+MINIMUM_CHARACTERS = {"chunk_size": 100, "chunk_overlap": 0}
+"""Minimum values in characters; shorter chunks are hardly a sentence."""
 
 
 class _SpaceReader:
-    """Turns one YAML tree into a space; every complaint has file and line."""
+    """Converts a YAML tree to a space; every error has file and line."""
 
     def __init__(self, tree: Tree, path: Path) -> None:
         self._tree = tree
         self._path = path
 
     def _refuse_if(self, wrong: object, path: Address, problem: str) -> None:
-        """Refuse the value at ``path`` if it is ``wrong``, with file and line."""
+        """Raise an error with file and line for the value at ``path`` if it is ``wrong``."""
         if wrong:
             raise self._tree.error(path, problem)
 
@@ -67,9 +67,9 @@ class _SpaceReader:
             missing, ("families",), f"no options for {', '.join(missing)}: list at least one for each family"
         )
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
-        constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
+        constraints = [*self._constraints(root.get("constraints", []), options), *self._technique_constraints(options)]
         settings = [genes for section, names in SECTIONS.items() for genes in self._settings(section, names)]
-        self._refuse_whole_overlaps()
+        self._refuse_long_overlaps()
         space = Space(name, description, (*options, *settings), tuple(constraints))
         self._refuse_if(space.feasible_size == 0, ("constraints",), "the constraints forbid every candidate")
         return space
@@ -88,7 +88,7 @@ class _SpaceReader:
                 raise self._tree.error(("imports", i), str(error)) from error
 
     def _settings(self, section: str, names: Sequence[str]) -> Iterator[tuple[Gene, ...]]:
-        """The options of the settings of a section, in their order."""
+        """Yield the options of each setting of a section, in their order."""
         listed = self._tree.mapping((section,), known=names, optional=True)
         for name in names:
             if name not in listed:
@@ -106,8 +106,8 @@ class _SpaceReader:
                 genes.append(gene)
             yield tuple(genes)
 
-    def _refuse_whole_overlaps(self) -> None:
-        """Refuse an overlap as long as the shortest chunks; where no size is listed it is not known yet."""
+    def _refuse_long_overlaps(self) -> None:
+        """Reject overlaps as long as the shortest chunks; without a listed size, these are not known here."""
         listed = self._tree.mapping(("corpus",), optional=True)
         if "chunk_size" not in listed:
             return
@@ -120,7 +120,7 @@ class _SpaceReader:
             )
 
     def _value(self, name: str, value: Any, path: tuple[Any, ...]) -> Value:
-        """A value of a setting."""
+        """Return a value of a setting."""
         self._refuse_if(
             value == NONE and name in ROLES,
             path,
@@ -132,8 +132,8 @@ class _SpaceReader:
                 problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)
             return found.to_record()
-        if not is_of(int, value) or value < SMALLEST[name]:
-            least = SMALLEST[name]
+        if not is_instance_of(int, value) or value < MINIMUM_CHARACTERS[name]:
+            least = MINIMUM_CHARACTERS[name]
             raise self._tree.error(path, f"{name} must be a whole number of characters from {least}, not {value!r}")
         return int(value)
 
@@ -158,7 +158,7 @@ class _SpaceReader:
         return tuple(genes)
 
     def _is_possible(self, technique: Technique) -> bool:
-        """Whether ``all`` means this technique as well: not what reads the gold, nor what lacks its predecessor."""
+        """Whether ``all`` includes a technique: not if it reads gold labels or lacks a required predecessor."""
         tree: Any = self._tree.data
         families = tree["families"]
 
@@ -227,8 +227,8 @@ class _SpaceReader:
             found.append(constraint)
         return tuple(found)
 
-    def _declared(self, options: Sequence[tuple[Gene, ...]]) -> Iterator[Constraint]:
-        """What techniques themselves forbid: to come after anything but what they are made for."""
+    def _technique_constraints(self, options: Sequence[tuple[Gene, ...]]) -> Iterator[Constraint]:
+        """Yield the constraints of techniques that only work after certain techniques of another family."""
         names = {f.name: frozenset(g.technique.name for g in genes) for f, genes in zip(FAMILIES, options, strict=True)}
         seen = set()
         for gene in itertools.chain.from_iterable(options):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
-from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
@@ -202,7 +202,7 @@ class Division:
     unused: tuple[str, ...] = ()
     leaks: Leaks | None = None
     order: tuple[str, ...] = ()
-    gap: int = GAP
+    gap: int = MAX_GAP
     groups: Clusters | None = None
     search_groups: Clusters | None = None
 

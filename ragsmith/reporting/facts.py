@@ -20,7 +20,7 @@ from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
-from ragsmith.measures.judge_check import JudgeChecked, check_embedded_judge
+from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.pipelines.genes import label
 from ragsmith.records.record import CROSSFIT, MADE_OF, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
@@ -62,7 +62,7 @@ def described(role: str, id_: str) -> str:
     return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
 
 
-def judged(run: RunData) -> JudgeChecked | None:
+def judged(run: RunData) -> JudgeAccuracy | None:
     """The check of the run's judge on the bundled cases; None if it was not checked or judged nothing."""
     if run.fitness.ranks:
         return None

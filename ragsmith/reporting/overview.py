@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.comparison.questions import FEWEST_GROUPS
-from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, Transferred, pooled
+from ragsmith.diagnosis.estimates import Estimate, OptionEffect, PooledEstimate, TransferEstimate, pooled
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.records.record import RunRecord
 from ragsmith.reporting.blocks import Block, Collapsed, ReportSection
@@ -56,10 +56,10 @@ class Across:
 
     tested: tuple[PooledTest, ...]
     effects: tuple[PooledEffect, ...]
-    transfers: tuple[Transferred, ...]
+    transfers: tuple[TransferEstimate, ...]
 
 
-def across(reports: Sequence[RunReport], kept: Sequence[Transferred] = ()) -> Across:
+def across(reports: Sequence[RunReport], kept: Sequence[TransferEstimate] = ()) -> Across:
     """Combine reports; ``kept`` are transfers that were computed, in addition to those that searches met by chance."""
     known = {(one.source, one.target, one.part) for one in kept}
     met = (_met(source, target) for source in reports for target in reports if source is not target)
@@ -116,7 +116,7 @@ def _pooled(each: Mapping[str, Estimate]) -> PooledEstimate | None:
     return pooled([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 
-def _own(report: RunReport) -> list[Transferred]:
+def _own(report: RunReport) -> list[TransferEstimate]:
     """The winner at home, on both kinds of questions."""
     name, found = report.about.dataset, []
     tested = None if report.folds else report.winner_on_test  # folds test a search, and not this winner
@@ -124,11 +124,11 @@ def _own(report: RunReport) -> list[Transferred]:
         if row is not None and "fitness" in row.scores:
             fitness, asked = row.scores["fitness"].mean, row.coverage.questions
             scored = asked, fitness, row.usage["calls"], fitness, None
-            found.append(Transferred(name, name, part, row.label, row.key, *scored, *place))
+            found.append(TransferEstimate(name, name, part, row.label, row.key, *scored, *place))
     return found
 
 
-def _met(source: RunReport, target: RunReport) -> Transferred | None:
+def _met(source: RunReport, target: RunReport) -> TransferEstimate | None:
     """The winner of ``source`` in the ranking of ``target``, whose search happened to evaluate it, too."""
     winner, own = source.winner, target.winner
     ours, theirs = source.about.record, target.about.record
@@ -136,7 +136,7 @@ def _met(source: RunReport, target: RunReport) -> Transferred | None:
         return None
     for place, row in enumerate(target.ranking, 1):
         if row.genes == winner.genes and row.fitted == winner.fitted and "fitness" in row.scores:
-            return Transferred(
+            return TransferEstimate(
                 source.about.dataset,
                 target.about.dataset,
                 "search",
@@ -372,7 +372,7 @@ def transfers_table(found: Across, reports: Sequence[RunReport], part: str) -> T
     return Table(caption, columns, rows, [*[""] * len(names), *["baseline"] * len(BASELINES)])
 
 
-def _cell(one: Transferred | None) -> str:
+def _cell(one: TransferEstimate | None) -> str:
     if one is None:
         return numbers.MISSING
     place = "" if one.place is None else f", {one.place} of {one.of}"

@@ -17,7 +17,7 @@ from ragsmith.diagnosis.diagnosed import GoldPassage, ReadPassage
 from ragsmith.diagnosis.estimates import OptionEffect
 from ragsmith.diagnosis.interventions import Ceiling
 from ragsmith.evaluation.statistics import Verdict
-from ragsmith.measures.judge_check import JudgeChecked
+from ragsmith.measures.judge_check import JudgeAccuracy
 from ragsmith.records.record import DatasetRecord, ExcludedQuestion, RunRecord
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -474,7 +474,7 @@ class RunReport:
     excluded: tuple[ExcludedRow, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
-    judged: JudgeChecked | None = None
+    judged: JudgeAccuracy | None = None
     front: tuple[PipelineRow, ...] = ()
     cheapest: Cheapest | None = None
     folds: tuple[FoldRow, ...] = ()

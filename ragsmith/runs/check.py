@@ -1,4 +1,4 @@
-"""Check that every model can do what a search requires: each language task is requested once, with its real limit.
+"""Check that every model can do what a search requires: send one request per language task, with its real token limit.
 
 The question, its answer and the passages come from a bundled data set, so replies say nothing about the user's data.
 """
@@ -24,9 +24,9 @@ from ragsmith.gateway.completions import complete_whole
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
-from ragsmith.measures.judge_calibration import Calibrated, Calibration
-from ragsmith.measures.judge_check import JudgeChecked, check_judge
-from ragsmith.measures.judge_check import asked as verdicts
+from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
+from ragsmith.measures.judge_check import JudgeAccuracy, check_judge
+from ragsmith.measures.judge_check import list_judge_questions as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, is_chat_model
 from ragsmith.models.capabilities import ModelCapabilities, find_learner
 from ragsmith.models.loading import Loader
@@ -46,10 +46,10 @@ from ragsmith.types import Chunks
 T = TypeVar("T")
 
 DATASET = "law"
-"""The data set whose first search question is asked."""
+"""The data set of the question in the requests: its first search question."""
 MAX_CONCURRENT_TASKS = 32
-TEXTS = ("ready", "never")
-"""The texts for embedders and rerankers."""
+PROBE_TEXTS = ("ready", "never")
+"""The texts in requests to embedders and rerankers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class ModelCheck:
     """The result for the model of a role; ``problem`` is "" if it works.
 
     ``seconds`` is None for language models, whose ``tasks`` have their own, and after an error. ``dimensions`` are
-    those of an embedder's vectors, ``refuses`` and ``thinking_tokens`` the capabilities found of a chat model.
+    those of an embedder's vectors, ``refuses`` and ``thinking_tokens`` the detected capabilities of a chat model.
     ``judged`` is the accuracy of the judge on the bundled cases, ``calibrated`` on the answers of data sets; if its
-    server goes down during these, ``problem`` names the missing ones.
+    server fails before the end, ``problem`` names the missing data sets.
     """
 
     role: str
@@ -87,8 +87,8 @@ class ModelCheck:
     tasks: tuple[TaskCheck, ...] = ()
     refuses: tuple[str, ...] = ()
     thinking_tokens: int = 0
-    judged: JudgeChecked | None = None
-    calibrated: tuple[Calibrated, ...] = ()
+    judged: JudgeAccuracy | None = None
+    calibrated: tuple[CalibrationResult, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -107,11 +107,11 @@ def check_models(
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> tuple[ModelCheck, ...]:
-    """Request from the model of every role, and from all models that ``space`` searches over, what a search would.
+    """Send the requests of a search to the model of every role, and to all models that ``space`` searches over.
 
-    A model with two roles is checked for each. ``on_start`` is called before the first request with the largest number
-    of requests to servers and objects, which truncated replies and refused parameters add to. ``store`` keeps
-    capabilities and usable replies; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
+    A model with two roles is checked in each. ``on_start`` is called before the first request with the maximum number
+    of requests to servers and objects, to which truncated replies and refused parameters add. Capabilities and usable
+    replies are written to ``store``; only the verdicts on ``judge_cases`` (`check_judge`) and on the answers of
     ``calibrations`` are read from it.
 
     Raises:
@@ -127,12 +127,12 @@ def check_models(
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
-    """A model in a role; ``marks`` is False for one that a space searches over, which never marks answers."""
+class _CheckedModel:
+    """A model in a role; ``can_judge`` is False for a model of the search space, which never scores answers."""
 
     role: str
     chosen: ModelName
-    marks: bool = True
+    can_judge: bool = True
 
 
 class _ModelChecker:
@@ -149,27 +149,28 @@ class _ModelChecker:
         self._setup = setup
         self._space = space
         self._store = store
-        self._marks = "judge" if "judge" in setup.models.named else "language_model"
+        self._judge_role = "judge" if "judge" in setup.models.named else "language_model"
         self._judge_cases = judge_cases
         self._calibrations = calibrations
 
     @property
     def requests(self) -> int:
-        """The largest number of requests to models outside this process."""
+        """The maximum number of requests to models outside this process."""
         served = {(role, kind) for role in ROLES for kind, declared in providers(role).items() if declared.served}
         outside = [one for one in self.models if one.chosen.kind == GIVEN or (one.role, one.chosen.kind) in served]
-        spoken = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
-        for_each = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
-        verdicts_asked = for_each * sum(map(self._is_judge, outside))
-        return verdicts_asked + sum(len(self._tasks(one)) for one in spoken) + len(outside) - len(spoken)
+        language_models = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
+        verdicts_per_judge = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
+        n_verdicts = verdicts_per_judge * sum(map(self._is_judge, outside))
+        n_tasks = sum(len(self._tasks(one)) for one in language_models)
+        return n_verdicts + n_tasks + len(outside) - len(language_models)
 
-    def _is_judge(self, one: _Checked) -> bool:
-        """Whether a model marks answers in a search."""
-        return one.marks and one.role == self._marks
+    def _is_judge(self, one: _CheckedModel) -> bool:
+        """Whether a model scores answers in a search."""
+        return one.can_judge and one.role == self._judge_role
 
     @cached_property
-    def models(self) -> tuple[_Checked, ...]:
-        """The models of a search, then all others of its space."""
+    def models(self) -> tuple[_CheckedModel, ...]:
+        """The models of a search, then the other models of its space."""
         names = self._setup.models
         listed: list[tuple[str, Any]] = [
             (gene.technique.family, gene.parameters["value"])
@@ -179,11 +180,11 @@ class _ModelChecker:
         ]
         others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_Checked(role, names.for_role(role)) for role in names.named),
-            *(_Checked(role, models.for_role(role), marks=False) for role, models in others),
+            *(_CheckedModel(role, names.for_role(role)) for role in names.named),
+            *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
-    def check(self, one: _Checked) -> ModelCheck:
+    def check(self, one: _CheckedModel) -> ModelCheck:
         """Check a model in its role."""
         found = ModelCheck(one.role, one.chosen.name, NONE)
         if one.chosen.name == NONE:
@@ -196,11 +197,11 @@ class _ModelChecker:
             found = replace(found, id=redacted(model.id))
             started = time.perf_counter()
             if one.role == "embedder":
-                vectors = unit_vectors(model.id, model.embed(TEXTS), len(TEXTS))
+                vectors = unit_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
                 seconds = time.perf_counter() - started
                 return replace(found, seconds=seconds, dimensions=int(vectors.shape[1]))
             if one.role == "cross_encoder":
-                model.score(TEXTS[0], TEXTS)
+                model.score(PROBE_TEXTS[0], PROBE_TEXTS)
                 return replace(found, seconds=time.perf_counter() - started)
             tasks, capabilities = self._language(model, self._tasks(one))
             found = replace(
@@ -213,17 +214,17 @@ class _ModelChecker:
                 found = self._judge(model, one, found)
             return found
         except RagsmithError as error:
-            return replace(found, problem=_sentence(error))
+            return replace(found, problem=_format_error(error))
         finally:
             if loader is not None:
                 loader.close()
 
-    def _loader(self, one: _Checked, chunks: Chunks) -> Loader:
+    def _loader(self, one: _CheckedModel, chunks: Chunks) -> Loader:
         texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
         return Loader({one.role: one.chosen}, texts, self._setup.given, languages=languages, attempts=1)
 
     def _language(
-        self, model: LanguageModel | ChatModel, asked: Sequence[Task[Any]]
+        self, model: LanguageModel | ChatModel, to_check: Sequence[Task[Any]]
     ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
         """Request every task, and return the capabilities found.
 
@@ -231,20 +232,20 @@ class _ModelChecker:
         """
         learner = find_learner(model)
         if learner is not None and self._store is not None:
-            learner.restore(self._store.traits(model.id) or ModelCapabilities())
-            learner.keep = partial(self._store.put_traits, model.id)
+            learner.restore(self._store.capabilities(model.id) or ModelCapabilities())
+            learner.keep = partial(self._store.put_capabilities, model.id)
         ask = partial(self._ask, model)
-        first = [ask(task, alone=True) for task in asked[:1]]
+        first = [ask(task, alone=True) for task in to_check[:1]]
         with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
-            checked = (*first, *pool.map(ask, asked[1:]))
+            checked = (*first, *pool.map(ask, to_check[1:]))
         return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
-    def _judge(self, model: LanguageModel | ChatModel, one: _Checked, found: ModelCheck) -> ModelCheck:
-        """Compare the marks of a judge with known ones.
+    def _judge(self, model: LanguageModel | ChatModel, one: _CheckedModel, found: ModelCheck) -> ModelCheck:
+        """Compare the scores of a judge with known ones.
 
-        If its server refuses requests or goes down, nothing more is sent, and the results so far are kept.
+        If its server refuses requests or fails, no more are sent, and the results so far are returned.
         """
-        calibrated: list[Calibrated] = []
+        calibrated: list[CalibrationResult] = []
         try:
             if self._judge_cases:
                 found = replace(found, judged=self._through_store(model, check_judge))
@@ -255,12 +256,12 @@ class _ModelChecker:
         except ModelUnavailable as error:
             missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []
             missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]
-            problem = f"the calibration is incomplete, without {', '.join(missing)}: {_sentence(error)}"
+            problem = f"the calibration is incomplete, without {', '.join(missing)}: {_format_error(error)}"
             found = replace(found, problem=problem)
         return replace(found, calibrated=tuple(calibrated))
 
     def _through_store(self, model: LanguageModel | ChatModel, judge: Callable[[LanguageModel], T]) -> T:
-        """What ``judge`` finds of a model whose replies are stored, so that a report can read them."""
+        """Return the result of ``judge`` for a model whose replies are stored, so that a report can read them."""
         gateway = Gateway(self._store)
         try:
             return judge(gateway.language_model(model, Meter()))
@@ -290,7 +291,7 @@ class _ModelChecker:
             if isinstance(cause, ModelUnavailable) or (alone and type(cause) in (ModelError, RefusedContent)):
                 raise cause from None
             error = cause if isinstance(cause, RagsmithError) else failed
-            problem = _sentence(error).removeprefix(f"{redacted(model.id)}: ")
+            problem = _format_error(error).removeprefix(f"{redacted(model.id)}: ")
         seconds = time.perf_counter() - started
         usage = sum((reply.usage for reply in replies), NOTHING)
         thought = replies[-1].thought_tokens if replies else 0
@@ -313,12 +314,12 @@ class _ModelChecker:
             self._store.put_calls([StoredCall(key, model.id, task.name, reply.text, 1, *tokens, reply.usage.seconds)])
         return ""
 
-    def _tasks(self, one: _Checked) -> list[Task[Any]]:
-        """The tasks of a model, each once: those of its role, and of roles without a model of their own."""
+    def _tasks(self, one: _CheckedModel) -> list[Task[Any]]:
+        """The distinct tasks of a model: those of its role, and of roles without their own model."""
         named = self._setup.models.named
         found: dict[str, Task[Any]] = {}
         for role, tasks in self._tasks_by_role.items():
-            if (role if role in named else "language_model") == one.role and (one.marks or role != "judge"):
+            if (role if role in named else "language_model") == one.role and (one.can_judge or role != "judge"):
                 found |= {task.name: task for task in tasks if task.name not in found}
         return list(found.values())
 
@@ -337,7 +338,7 @@ class _ModelChecker:
 
     @cached_property
     def _known(self) -> dict[str, Input]:
-        """Inputs of tasks by name."""
+        """The inputs of tasks, by name."""
         questions = ordered(split(self._setup.dataset).search)
         example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
@@ -371,5 +372,5 @@ class _ModelChecker:
         return quoted(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
 
 
-def _sentence(error: RagsmithError) -> str:
+def _format_error(error: RagsmithError) -> str:
     return redacted(" ".join(str(error).split()))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.comparison.ledger import count_look
 from ragsmith.comparison.questions import Clusters, HoldoutUse, digests
-from ragsmith.diagnosis.ablation import ablation_of, lacking
+from ragsmith.diagnosis.ablation import compute_ablation, lacking
 from ragsmith.diagnosis.causes import well_from
 from ragsmith.diagnosis.diagnosed import Follow, code, diagnosed, neighbours, shown
 from ragsmith.digest import digest
@@ -127,7 +127,7 @@ def _ablate(context: RunContext, winner: Evaluation) -> None:
     if context.settings.simplify and not context.is_late():
         missing = lacking(winner.candidate, context.space, known.values())
         known |= {one.key: one for one in context.evaluator.evaluate(missing, context.setup.split.search)}
-    found = ablation_of(
+    found = compute_ablation(
         winner,
         known.values(),
         context.space,

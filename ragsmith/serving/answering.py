@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.caches import empty_caches
-from ragsmith.diagnosis.explaining import QuestionExplanation, explained
+from ragsmith.diagnosis.explaining import QuestionExplanation, explain_question
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.memory import release_free_memory
 from ragsmith.models.usage import Meter, Usage
@@ -205,7 +205,7 @@ class PipelineService:
 
     def _explained(self, engine: Engine, question: str) -> QuestionExplanation:
         example = Example("", question, "", "", ())
-        return explained(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
+        return explain_question(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
 
     def _engine(self, stop: CancellationToken) -> Engine:
         """An engine for one request, which asks no model any more when it is to stop."""

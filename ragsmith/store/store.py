@@ -335,17 +335,17 @@ class Store(SpendLedger):
 
     # Capabilities of models
 
-    def traits(self, model: str) -> ModelCapabilities | None:
+    def capabilities(self, model: str) -> ModelCapabilities | None:
         """The known capabilities of the model of this id."""
         return next(
             (ModelCapabilities.from_dict(value) for _, value in self._keyed(TRAITS, [model], column="model")), None
         )
 
-    def put_traits(self, model: str, traits: ModelCapabilities) -> None:
+    def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
         """Add to the capabilities of the model of this id."""
         with self._database.writing_alone("traits", model) as connection:
-            known = self.traits(model) or ModelCapabilities()
-            self._database.put(connection, TRAITS, [(model, (known | traits).to_dict())], replacing=True)
+            known = self.capabilities(model) or ModelCapabilities()
+            self._database.put(connection, TRAITS, [(model, (known | capabilities).to_dict())], replacing=True)
 
     # Data sets and evaluations
 

@@ -12,7 +12,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.extensions import Package
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.plugins import KINDS, Range, is_of, load_plugins, tools_of
+from ragsmith.plugins import KINDS, Range, is_instance_of, load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Fitted, Gold
 
@@ -152,7 +152,7 @@ class Technique:
                 )
             default, kind = self.defaults[name], type(self.defaults[name])
             problem = ""
-            if not is_of(kind, value):
+            if not is_instance_of(kind, value):
                 problem = f"{'a word' if kind is str else KINDS[kind]} like {default!r}"
             elif kind in (int, float) and value not in (within := self.ranges.get(name, ANY_NUMBER)):
                 problem = f"{KINDS[kind]} {within}"

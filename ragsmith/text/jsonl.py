@@ -32,7 +32,7 @@ def parse_record(line: str) -> dict[str, object]:
     """Return the JSON object written in ``line``; anything else raises ``TextError``, as in `parse_json`."""
     record = parse_json(line)
     if not isinstance(record, dict):
-        raise TextError(f"{kind(record)} stands here instead of a JSON object; write {{...}}")
+        raise TextError(f"expected a JSON object, found {kind(record)}; write {{...}}")
     return record
 
 

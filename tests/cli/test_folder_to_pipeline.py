@@ -328,7 +328,7 @@ def test_the_documents_are_asked_though_evidence_is_stale(ragsmith: Command, sta
     for question, answer in ((BUILT, "1742"), (RUNG, "copper bell")):
         asked = ragsmith("ask", "winner.yaml", question, "--documents", "set")
         assert asked.code == 0
-        assert answer in asked.out.partition("\nrests on")[0]
+        assert answer in asked.out.partition("\nsources\n")[0]
 
 
 def test_after_the_repair_the_documents_as_they_are_can_be_asked(ragsmith: Command, stale: Path) -> None:

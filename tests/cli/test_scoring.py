@@ -277,7 +277,7 @@ def test_retrieval_alone_is_tuned_on_the_questions_with_evidence(
         isle / "island", space=tiny_space, cache=isle / "ranked.sqlite", reports=isle / "ranked", workers=1,
         objective="retrieval",
     )  # fmt: skip
-    about = found.domain.about.record.split
+    about = found.run_report.about.record.split
     assert len(about.search) + len(about.test) == 18
     assert ragsmith("verify", isle / "ranked" / "island" / "winner.yaml").code == 0
 

@@ -216,7 +216,7 @@ def test_an_answer_quotes_its_passages_with_document_and_position(
     assert (shown.code, shown.err) == (0, "")
     answer, _, rest = shown.out.partition("\n")
     assert "Oda Lenz" in answer
-    assert rest.splitlines()[1] == "rests on"
+    assert rest.splitlines()[1] == "sources"
     quoted = re.findall(r"^(\w+) \[(\d+):(\d+)\]  (.*)\n((?:  \| .*\n)+)", rest, re.MULTILINE)
     assert quoted
     for doc, start, end, title, lines in quoted:

@@ -7,7 +7,7 @@ import pytest
 from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.groups import by_document, by_section
+from ragsmith.datasets.groups import group_by_document, group_by_section
 from ragsmith.datasets.splits import split
 from ragsmith.types import Dataset, Document, Example, Span
 
@@ -44,7 +44,7 @@ def test_too_few_of_any_kind_are_said_by_section() -> None:
     data = asking([(0, 0), (0, 1), (0, 2)])
     found = Clusters.of(data, data.examples)
     assert found.unit == "section"
-    assert len(found.groups) == len(by_section(data, data.examples)) < FEWEST_GROUPS
+    assert len(found.groups) == len(group_by_section(data, data.examples)) < FEWEST_GROUPS
 
 
 @pytest.mark.parametrize(("name", "part"), [("law", "search"), ("workshop", "test")])
@@ -52,7 +52,7 @@ def test_bundled_questions_about_few_documents_count_by_section(name: str, part:
     data = load_dataset(name)
     questions = getattr(split(data), part)
     found = Clusters.of(data, questions)
-    assert len(by_document(questions)) < FEWEST_GROUPS <= len(found.groups)
+    assert len(group_by_document(questions)) < FEWEST_GROUPS <= len(found.groups)
     assert found.questions == len(questions)
 
 
@@ -62,7 +62,9 @@ def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     test = split(data).test
     found = Clusters.of(data, test)
     assert found.unit == "document"
-    assert FEWEST_GROUPS <= sum(bool(group.examples[0].evidence) for group in by_document(test)) < len(found.groups)
+    assert (
+        FEWEST_GROUPS <= sum(bool(group.examples[0].evidence) for group in group_by_document(test)) < len(found.groups)
+    )
     assert found.questions == len(test) == 100
 
 

@@ -13,7 +13,7 @@ from dataset_folder import small_dataset
 from numpy.typing import NDArray
 from passages import PARAGRAPHS, PASSAGES
 
-from ragsmith.api.resources import Resources, say_what_is_not_covered
+from ragsmith.api.resources import Resources, warn_unsupported_languages
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.errors import Notice
@@ -147,12 +147,12 @@ def test_languages_that_the_embedder_does_not_know_are_said(recwarn: pytest.Warn
     with pytest.warns(
         Notice, match=r"^of 4 documents 1 in German, 1 in sw: the embedder wordllama knows English alone"
     ):
-        say_what_is_not_covered(Resources().setup(found))
+        warn_unsupported_languages(Resources().setup(found))
     with pytest.warns(
         Notice, match=r"^of 4 documents 1 in sw: the embedder given:.* knows English, German, Turkish alone"
     ):
-        say_what_is_not_covered(Resources(models={"embedder": OneOfMany()}).setup(found))
+        warn_unsupported_languages(Resources(models={"embedder": OneOfMany()}).setup(found))
     recwarn.clear()
-    say_what_is_not_covered(Resources().setup(dataset(ENGLISH)))
-    say_what_is_not_covered(Resources().setup("law"))
+    warn_unsupported_languages(Resources().setup(dataset(ENGLISH)))
+    warn_unsupported_languages(Resources().setup("law"))
     assert not recwarn

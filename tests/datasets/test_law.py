@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset, make_dataset
-from ragsmith.datasets.groups import by_neighbourhood
+from ragsmith.datasets.groups import group_by_neighbourhood
 from ragsmith.datasets.splits import Leaks, leaks, split
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.rankings import recall_at
@@ -55,7 +55,7 @@ def test_another_split_of_the_first_hundred_would_leave_questions_out(law: Exper
     """The card says so: within 900 characters 98 of them hang together, so that one side has them all."""
     data = law.dataset
     first = [replace(example, split=None) for example in data.examples if example.split == "search"]
-    assert sorted(len(group.examples) for group in by_neighbourhood(data, first)) == [2, 98]
+    assert sorted(len(group.examples) for group in group_by_neighbourhood(data, first)) == [2, 98]
     assert split(make_dataset({"name": "first"}, data.documents, first)).unused
 
 

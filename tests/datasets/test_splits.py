@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.splits import (
     BY_DOCUMENT,
     BY_ORIGIN,
@@ -135,7 +135,7 @@ def test_nothing_leaks_and_nothing_is_lost(gold: list[list[tuple[int, int]]], se
     assert 0.15 <= len(found.test) / len(data.examples) <= 0.45
     assert len(found.test) >= 6
     assert len(found.unused) <= len(data.examples) / 5
-    assert shortest_way(found) > GAP
+    assert shortest_way(found) > MAX_GAP
     assert leaks(data, found) == Leaks(len(found.test), 0, 0)
     if found.rule == BY_DOCUMENT:
         assert not documents_of(found.search) & documents_of(found.test)
@@ -207,7 +207,7 @@ def test_a_crossfit_tests_every_question_once_and_nothing_leaks(gold: list[list[
     sizes = [len(one.test) for one in found]
     assert max(sizes) <= 2 * min(sizes)
     for one in found:
-        assert shortest_way(one) > GAP
+        assert shortest_way(one) > MAX_GAP
         assert len(one.search) + len(one.test) + len(one.unused) == len(data.examples)
         assert len(one.search) >= 14
 
@@ -292,7 +292,7 @@ def test_between_the_sides_of_one_document_a_few_questions_are_left_out() -> Non
     assert found.rule == BY_SECTION
     assert 1 <= len(found.unused) <= 4
     assert 10 <= len(found.test) <= 14
-    assert shortest_way(found) > GAP
+    assert shortest_way(found) > MAX_GAP
     blocks = [{span.start // 2_000 for e in side for span in e.evidence} for side in (found.search, found.test)]
     assert not blocks[0] & blocks[1]
 
@@ -301,7 +301,7 @@ def test_one_draw_with_many_seeds_divides_in_many_ways_and_nothing_leaks() -> No
     tangled = dataset([[(0, 1_000 * i)] for i in range(60)])
     drawn = [split_apart(tangled, seed=seed, draws=1) for seed in range(20)]
     assert len({frozenset(e.id for e in found.test) for found in drawn if found}) >= 10
-    assert all(found is not None and shortest_way(found) > GAP for found in drawn)
+    assert all(found is not None and shortest_way(found) > MAX_GAP for found in drawn)
     separate = dataset([[(i % 10, 100 * i)] for i in range(60)])
     assert len({frozenset(e.id for e in split(separate, seed=seed, draws=1).test) for seed in range(20)}) >= 10
 
@@ -353,7 +353,7 @@ def test_where_larger_chunks_are_searched_gold_lies_further_apart() -> None:
     data = dataset([[(0, 1_000 * i)] for i in range(60)])
     gap = 2_500
     near, far = split(data), split(data, gap=gap)
-    assert GAP < shortest_way(near) <= gap < shortest_way(far)
+    assert MAX_GAP < shortest_way(near) <= gap < shortest_way(far)
     assert "within 2500 characters" in far.rule
     assert leaks(data, far, cuts=((500, 0), (2_400, 100)), gap=gap) == Leaks(len(far.test), 0, 0, gap)
 

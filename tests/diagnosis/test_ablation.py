@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.ablation import Ablation, ablation_of, kept, lacking, wanted
+from ragsmith.diagnosis.ablation import Ablation, compute_ablation, kept, lacking, list_ablation_candidates
 from ragsmith.diagnosis.changes import outs, swaps, units
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
@@ -77,8 +77,10 @@ def taken_apart(
     winner: Candidate, evaluate: Callable[[Candidate], Evaluation], *, pairs: bool = True, with_swaps: bool = True
 ) -> Ablation:
     first = evaluate(winner)
-    others = [evaluate(one) for one in wanted(winner, SPACE, with_swaps=with_swaps, pairs=pairs)]
-    return ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE)
+    others = [evaluate(one) for one in list_ablation_candidates(winner, SPACE, with_swaps=with_swaps, pairs=pairs)]
+    return compute_ablation(
+        first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE
+    )
 
 
 effects_of_options = st.integers(0, 10_000).map(
@@ -138,9 +140,9 @@ def test_intervals_and_errors_are_by_group_of_questions() -> None:
     effect = np.random.default_rng(0).normal(0.01, 0.05, len(QUESTIONS)) + np.repeat([0.03, -0.02, 0.0, 0.01, 0.05], 8)
     clusters = Clusters(tuple(QUESTIONS[start : start + 4] for start in range(0, 40, 4)))
     evaluate = evaluator({"hyde": effect})
-    first, *others = map(evaluate, [HYDE, *wanted(HYDE, SPACE)])
+    first, *others = map(evaluate, [HYDE, *list_ablation_candidates(HYDE, SPACE)])
     terms = Terms.of([first, *others], Fitness())
-    found = ablation_of(first, others, SPACE, terms, dataset="made up", clusters=clusters)
+    found = compute_ablation(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     estimate = found.outs[0].worth["fitness"]
     sums = (1.5 * (effect - effect.mean())).reshape(10, 4).sum(axis=1)
     assert estimate.error == pytest.approx(np.sqrt(10 / 9 * (sums**2).sum()) / 40)
@@ -159,9 +161,9 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
     ends = np.linspace(0, len(QUESTIONS), groups + 1).astype(int)
     clusters = Clusters(tuple(QUESTIONS[a:b] for a, b in itertools.pairwise(ends)))
     winner = pipeline(query_expansion="hyde", retrieval="bm25")
-    first, *others = map(evaluator(effects), [winner, *wanted(winner, SPACE)])
+    first, *others = map(evaluator(effects), [winner, *list_ablation_candidates(winner, SPACE)])
     terms = Terms.of([first, *others], Fitness())
-    found = ablation_of(first, others, SPACE, terms, dataset="made up", clusters=clusters)
+    found = compute_ablation(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     worth = found.outs[0].worth["fitness"]
     assert (worth.mean > 0, worth.shown, worth.groups) == (True, known, groups)
     assert (worth.low is None) is (worth.high is None) is not known
@@ -196,7 +198,7 @@ def test_what_the_space_forbids_or_nobody_evaluated_is_named_and_not_scored() ->
         "small", "", SPACE.options, ({"retrieval": frozenset({"vector"}), "reranking": frozenset({"cross_encoder"})},)
     )
     first = evaluator({})(WINNER)
-    found = ablation_of(first, [], forbidding, Terms.of([first], Fitness()), dataset="made up", clusters=ALONE)
+    found = compute_ablation(first, [], forbidding, Terms.of([first], Fitness()), dataset="made up", clusters=ALONE)
     assert {one.option: one.why_not for one in found.outs} == {
         "hyde": "not evaluated: `ragsmith ablate` does it",
         "bm25": "the space forbids what would be left",
@@ -211,19 +213,21 @@ def test_what_the_space_forbids_or_nobody_evaluated_is_named_and_not_scored() ->
 
 def test_a_pipeline_that_failed_too_often_is_not_compared() -> None:
     evaluate = evaluator({"hyde": np.full(40, 0.1)})
-    first, *others = map(evaluate, [WINNER, *wanted(WINNER, SPACE)])
+    first, *others = map(evaluate, [WINNER, *list_ablation_candidates(WINNER, SPACE)])
     without = others[0]
     error = {"stage": "retrieval", "error": "ModelError: no reply"}
     failed = dict.fromkeys(QUESTIONS[:5], error)
     records = {question: record for question, record in without.records.items() if question not in failed}
     others[0] = Evaluation(without.key, without.candidate, QUESTIONS, records, failed)
-    found = ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE)
+    found = compute_ablation(
+        first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE
+    )
     assert found.outs[0].why_not == "failed on 5 of 40 questions"
     assert found.outs[1].why_not == ""
 
 
 def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_cheap() -> None:
-    first, *others = map(evaluator({}), [WINNER, *wanted(WINNER, SPACE)])
+    first, *others = map(evaluator({}), [WINNER, *list_ablation_candidates(WINNER, SPACE)])
 
     def left(one: Evaluation, answered: int) -> Evaluation:
         records = {question: one.records[question] for question in QUESTIONS[:answered]}
@@ -231,7 +235,7 @@ def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_ch
 
     raced = [left(one, answered) for one, answered in zip(others[:3], (5, 30, 4), strict=True)]
     met = [first, *raced]
-    found = ablation_of(first, met, SPACE, Terms.of(met, Fitness()), dataset="made up", clusters=ALONE)
+    found = compute_ablation(first, met, SPACE, Terms.of(met, Fitness()), dataset="made up", clusters=ALONE)
     said = [f"answered {answered} of 40, left the race" for answered in (5, 30, 4)]
     assert [one.why_not for one in found.outs] == said
     assert all(not one.worth for one in found.outs)

@@ -12,7 +12,7 @@ import ragsmith
 from ragsmith.api.diagnosing import AblationPlan
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.diagnosis.ablation import ablation_of, wanted
+from ragsmith.diagnosis.ablation import compute_ablation, list_ablation_candidates
 from ragsmith.diagnosis.changes import signals
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
@@ -90,14 +90,14 @@ def test_the_signal_that_alone_separates_gold_is_worth_most(
     titled: Experiment, space: Space, store: Store, pipeline: Build
 ) -> None:
     winner = with_general(titled, pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})))
-    others = wanted(winner, space, with_signals=True)
+    others = list_ablation_candidates(winner, space, with_signals=True)
     assert {change.candidate for change in signals(winner, space)} < {*others}
     questions = titled.dataset.examples
     with Evaluator(titled, store, 1) as evaluator:
         first, *rest = evaluator.evaluate([winner, *others], questions)
     alone = Clusters.alone([example.id for example in questions])
     terms = Terms.of([first, *rest], Fitness())
-    found = ablation_of(first, rest, space, terms, dataset="places", clusters=alone)
+    found = compute_ablation(first, rest, space, terms, dataset="places", clusters=alone)
     assert first.mean("recall") == 1
     worth = {part.instead: part.worth["retrieval"] for part in found.signals}
     assert len(worth) == len(retrieval["listnet"].signals)
@@ -106,7 +106,7 @@ def test_the_signal_that_alone_separates_gold_is_worth_most(
     assert worth[most].mean > 0.3
     assert worth[most].low > 0
     assert max(abs(worth[instead].mean) for instead in less) < worth[most].mean / 4
-    away = ablation_of(first, rest, space, terms, dataset="places", clusters=alone, refit=False)
+    away = compute_ablation(first, rest, space, terms, dataset="places", clusters=alone, refit=False)
     assert away.signals == found.signals  # general weights need no questions
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from learned_ranking import weighing
 
-from ragsmith.diagnosis.explaining import QuestionExplanation, StageExplanation, explained
+from ragsmith.diagnosis.explaining import QuestionExplanation, StageExplanation, explain_question
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
@@ -21,7 +21,7 @@ Build = Callable[..., Candidate]
 
 
 def way(setup: Experiment, store: Store, candidate: Candidate, question: str = "ferry-1") -> QuestionExplanation:
-    return explained(setup.engine(store), setup, candidate, setup.examples[question], Fitness())
+    return explain_question(setup.engine(store), setup, candidate, setup.examples[question], Fitness())
 
 
 def stations(found: QuestionExplanation) -> dict[str, StageExplanation]:

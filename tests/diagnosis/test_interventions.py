@@ -11,7 +11,7 @@ from ragsmith.diagnosis.interventions import (
     GOLD_ALONE,
     GOLD_IN,
     NOISE_OUT,
-    answers_of,
+    count_answers,
     intervene,
     kept_instead,
 )
@@ -65,4 +65,4 @@ def test_means_are_those_of_the_pipeline_and_of_a_perfect_filter(
     assert found[GOLD_IN].retrieval >= found[AS_IT_IS].retrieval
     assert found[GOLD_IN].changed == sum(value < 1 for value in plain.values("recall"))
     assert found[GOLD_ALONE].generation > found[AS_IT_IS].generation
-    assert answers_of(tiny_setup, 2) == 6 * len(tiny_setup.split.search + tiny_setup.split.test)
+    assert count_answers(tiny_setup, 2) == 6 * len(tiny_setup.split.search + tiny_setup.split.test)

@@ -209,7 +209,7 @@ def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Pa
         ("", ":1: not valid JSON: Expecting value at column 1; mend it, or make the file of learned effects anew: "),
         ('{"format": 1,\n"code": }', ":2: not valid JSON: Expecting value at column 9"),
         ('{"format": NaN}', ": not valid JSON: NaN is not a number"),
-        ("[]", ": a list stands here instead of a JSON object"),
+        ("[]", ": expected a JSON object, found a list"),
         ('{"format": 99}', ": this ragsmith reads format 1 of learned effects, not 99: "),
         ('{"format": 1}', ": this is no file of learned effects: the key 'options' is missing"),
     ],

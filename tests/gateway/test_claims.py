@@ -17,7 +17,7 @@ from stored import Locked, put_call
 from ragsmith.errors import ModelUnavailable, Notice, StoreError
 from ragsmith.gateway.call_context import CallContext
 from ragsmith.gateway.claims import PAUSE_SECONDS, BatchedStore
-from ragsmith.gateway.leases import LOOK_SECONDS, Lease, this_process
+from ragsmith.gateway.leases import POLL_SECONDS, Lease, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
 from ragsmith.store.store import Store
@@ -250,7 +250,7 @@ def test_all_threads_that_wait_look_together(store: Store) -> None:
     found: dict[str, StoredCall] = {}
     at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: None)), 16)
     assert found == {}
-    assert len(looks) <= LOOK_SECONDS / PAUSE_SECONDS + 2
+    assert len(looks) <= POLL_SECONDS / PAUSE_SECONDS + 2
     put_call(store, "k3", "m", "t", "reply")
     at_once(lambda n: found.update(batched.wait_for([keys[n]], lambda: None)), 16)
     assert found.keys() == {"k3"}
@@ -286,10 +286,10 @@ def test_claims_of_a_killed_process_are_free_at_once_with_a_notice(store: Store)
 
 def test_a_process_that_ends_releases_its_claims(store: Store) -> None:
     batched = BatchedStore(store)
-    batched.leave()
+    batched.release_all()
     assert batched.claim_many(["k", "l"])[0] == {"k", "l"}
     assert claim(store, "other", "k", "l") == set()
-    batched.leave()
+    batched.release_all()
     assert claim(store, "other", "k", "l") == {"k", "l"}
     assert store.statistics()["tables"]["lease"]["rows"] == 1
 

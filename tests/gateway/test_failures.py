@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
-from ragsmith.gateway.failures import IN_VAIN, Failures
+from ragsmith.gateway.failures import MAX_FAILED_REQUESTS, Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import LanguageModel, Vectors
@@ -162,30 +162,30 @@ def test_a_judge_that_never_answers_ends_the_run(store: Store, error: type[Model
     model = Picky("", error("HTTP 400 (no such thing)"))
     view = language_model(store, model, "judge")
     for _ in range(2):  # the same request counts once
-        refuse(view, *range(IN_VAIN - 1), error=error)
+        refuse(view, *range(MAX_FAILED_REQUESTS - 1), error=error)
     with pytest.raises(
         ModelUnavailable, match=r"the judge openai:picky .* 20 requests .*HTTP 400 \(no such.*--retry-f"
     ):
         view.run(SAY, what="one more")
-    assert len(model.asked) == IN_VAIN
+    assert len(model.asked) == MAX_FAILED_REQUESTS
 
 
 def test_the_next_command_ends_as_soon_and_asks_nothing(store: Store) -> None:
     model = Picky("")
     for _ in range(2):
         view = language_model(store, model, "judge")
-        refuse(view, *range(IN_VAIN - 1))
+        refuse(view, *range(MAX_FAILED_REQUESTS - 1))
         with pytest.raises(ModelUnavailable):
             view.run(SAY, what="one more")
-    assert len(model.asked) == IN_VAIN
+    assert len(model.asked) == MAX_FAILED_REQUESTS
 
 
 def test_one_reply_ever_is_enough_to_go_on(store: Store) -> None:
     model = Picky("odd")
     assert say(model, store, "something", role="judge")
     view = language_model(store, model, "judge")
-    refuse(view, *(f"odd {n}" for n in range(2 * IN_VAIN)))
-    assert len(model.asked) == 1 + 2 * IN_VAIN
+    refuse(view, *(f"odd {n}" for n in range(2 * MAX_FAILED_REQUESTS)))
+    assert len(model.asked) == 1 + 2 * MAX_FAILED_REQUESTS
 
 
 def test_refusals_that_are_quicker_than_replies_do_not_count_yet(store: Store) -> None:
@@ -195,20 +195,20 @@ def test_refusals_that_are_quicker_than_replies_do_not_count_yet(store: Store) -
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="something")
         assert model.begun.wait(10)
-        refuse(view, *(f"odd {n}" for n in range(2 * IN_VAIN)))
+        refuse(view, *(f"odd {n}" for n in range(2 * MAX_FAILED_REQUESTS)))
         model.ended.set()
         assert slow.result(10) == "Say something."
 
 
 def test_failures_of_earlier_commands_count_while_a_request_is_waited_for(store: Store) -> None:
     model = Slow("", slow="new")
-    refuse(language_model(store, model, "judge"), *range(IN_VAIN - 1))
+    refuse(language_model(store, model, "judge"), *range(MAX_FAILED_REQUESTS - 1))
     refuse(language_model(store, model, "judge"), "last")
     view = language_model(store, model, "judge")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(view.run, SAY, what="new")
         assert model.begun.wait(10)
-        refuse(view, *range(IN_VAIN - 1))
+        refuse(view, *range(MAX_FAILED_REQUESTS - 1))
         with pytest.raises(ModelUnavailable):
             view.run(SAY, what="last")
         model.ended.set()
@@ -218,7 +218,7 @@ def test_failures_of_earlier_commands_count_while_a_request_is_waited_for(store:
 
 def test_a_model_without_a_role_ends_no_run(store: Store) -> None:
     view = language_model(store, Picky(""))
-    refuse(view, *range(2 * IN_VAIN))
+    refuse(view, *range(2 * MAX_FAILED_REQUESTS))
 
 
 # --- vectors and scores ----------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store) -> 
     model = PickyReranker("text")
     with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one usable reply"):
         use("embedder", model, store, [f"text {n}" for n in range(64)])
-    assert len(model.batches) == IN_VAIN
+    assert len(model.batches) == MAX_FAILED_REQUESTS
 
 
 def test_a_reranker_that_refuses_a_query_is_asked_three_times(store: Store) -> None:
@@ -296,11 +296,11 @@ def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
     texts = [f"text {n}" for n in range(10)]
     for _ in range(2):
         reranker = Gateway(store, failures=Failures(store)).cross_encoder(model, Meter())
-        for n in range(IN_VAIN - 1):
+        for n in range(MAX_FAILED_REQUESTS - 1):
             with pytest.raises(RefusedContent):
                 reranker.score(f"query {n}", texts)
-    assert len(model.batches) == 3 * (IN_VAIN - 1)
-    with pytest.raises(ModelUnavailable, match=f"one usable reply to {IN_VAIN} requests"):
+    assert len(model.batches) == 3 * (MAX_FAILED_REQUESTS - 1)
+    with pytest.raises(ModelUnavailable, match=f"one usable reply to {MAX_FAILED_REQUESTS} requests"):
         reranker.score("one query more", texts)
 
 

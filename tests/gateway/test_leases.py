@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.gateway.leases import SILENT_SECONDS, Lease, Watch, is_gone, this_process
+from ragsmith.gateway.leases import EXPIRY_SECONDS, Lease, LeaseMonitor, is_gone, this_process
 
 HERE = this_process()
 HOST, _, START, PLACE = HERE.split(":")
@@ -63,47 +63,49 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(clock: Clock) -> Watch:
-    return Watch(clock)
+def watch(clock: Clock) -> LeaseMonitor:
+    return LeaseMonitor(clock)
 
 
 FAR = Lease("token", "far:12:1:there", 7)
 
 
-def test_a_silent_owner_is_replaced_with_one_notice(watch: Watch, clock: Clock) -> None:
+def test_a_silent_owner_is_replaced_with_one_notice(watch: LeaseMonitor, clock: Clock) -> None:
     looks = 0
     while not watch.is_gone(FAR, ["k"]):
         clock.now += 1.0
         looks += 1
-    assert looks == SILENT_SECONDS
+    assert looks == EXPIRY_SECONDS
     assert watch.is_gone(FAR, ["k"])
-    assert watch.news() == [
+    assert watch.pop_messages() == [
         "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; "
         "its last heartbeat was 5 s ago.",
         "process 12 on far has sent no heartbeat for 18 s and left calls unfinished: they are taken over.",
     ]
-    assert watch.news() == []
+    assert watch.pop_messages() == []
 
 
-def test_a_slow_owner_is_waited_for_with_few_notices(watch: Watch, clock: Clock) -> None:
+def test_a_slow_owner_is_waited_for_with_few_notices(watch: LeaseMonitor, clock: Clock) -> None:
     for second in range(600):
         assert not watch.is_gone(replace(FAR, heartbeat=second // 12), ["k"])  # every other beat is lost
         clock.now += 1.0
-    assert [sentence.split("for ")[-1].split(";")[0] for sentence in watch.news()] == [
+    assert [sentence.split("for ")[-1].split(";")[0] for sentence in watch.pop_messages()] == [
         "5 s so far",
         "50 s so far",
         "500 s so far",
     ]
 
 
-def test_an_owner_that_makes_one_call_after_the_other_is_not_said_to_be_waited_for(watch: Watch, clock: Clock) -> None:
+def test_an_owner_that_makes_one_call_after_the_other_is_not_said_to_be_waited_for(
+    watch: LeaseMonitor, clock: Clock
+) -> None:
     for second in range(100):
         assert not watch.is_gone(replace(FAR, heartbeat=second), [f"{second}", f"{second + 1}", f"{second + 3}"])
         clock.now += 1.0
-    assert watch.news() == []
+    assert watch.pop_messages() == []
 
 
-def test_time_in_which_the_cache_could_not_be_read_is_not_silence(watch: Watch, clock: Clock) -> None:
+def test_time_in_which_the_cache_could_not_be_read_is_not_silence(watch: LeaseMonitor, clock: Clock) -> None:
     """The cache was locked, the machine slept, or its clock jumped."""
     assert not watch.is_gone(FAR, ["k"])
     clock.now += 3600
@@ -114,9 +116,9 @@ def test_time_in_which_the_cache_could_not_be_read_is_not_silence(watch: Watch, 
     assert not watch.is_gone(FAR, ["k"])
 
 
-def test_an_owner_that_is_seen_again_after_a_long_time_begins_anew(watch: Watch, clock: Clock) -> None:
+def test_an_owner_that_is_seen_again_after_a_long_time_begins_anew(watch: LeaseMonitor, clock: Clock) -> None:
     for heartbeat in (7, 8):
-        for _ in range(int(SILENT_SECONDS)):
+        for _ in range(int(EXPIRY_SECONDS)):
             assert not watch.is_gone(replace(FAR, heartbeat=heartbeat), ["k"])
             clock.now += 1.0
     clock.now += 500

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.measures.case import Case
-from ragsmith.measures.judge import JUDGE, judge, judge_offline, read_score, unquoted
+from ragsmith.measures.judge import JUDGE, judge, judge_offline, read_score, unquote
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import ScriptedModel, example_chunks
@@ -68,7 +68,7 @@ def test_shows_the_answer_as_data():
 @given(st.text(alphabet="ab> \n", max_size=30))
 @settings(max_examples=50)
 def test_quoting_loses_nothing(text):
-    assert unquoted(quoted(text)) == "\n".join(text.splitlines())
+    assert unquote(quoted(text)) == "\n".join(text.splitlines())
 
 
 def score(reference, answer):

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from ragsmith.errors import ModelUnavailable, Unreadable, WrongOption
-from ragsmith.measures.judge_calibration import RIGHT, Calibrated, Calibration, CalibrationCase, Share, pooled, summed
+from ragsmith.measures.judge_calibration import (
+    RIGHT,
+    Calibration,
+    CalibrationCase,
+    CalibrationResult,
+    Share,
+    pooled,
+    summed,
+)
 from ragsmith.text.blocks import quoted
 
 
@@ -108,7 +116,7 @@ def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(
     ]
     judge = Marks({quoted(one.answer): float(one.kind == RIGHT) for one in found.cases})
     marked = found.of(judge)
-    assert marked == Calibrated(
+    assert marked == CalibrationResult(
         "island",
         {RIGHT: Share(2, 2), "number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
         {"number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},

@@ -4,12 +4,12 @@ import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.measures.judge import JUDGE
-from ragsmith.measures.judge_check import INJECTED, TWICE, asked, check_judge, judge_cases, judge_checked
+from ragsmith.measures.judge_check import INJECTED, TWICE, check_judge, judge_cases, judge_checked, list_judge_questions
 from ragsmith.models.calls import StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.blocks import quoted
 
-PLACES = {(one.sample, *one.inputs.values()): one for one in asked()}
+PLACES = {(one.sample, *one.inputs.values()): one for one in list_judge_questions()}
 WRONG = {"negated", "wrong number", "unrelated", "injected"}
 
 
@@ -37,7 +37,7 @@ def test_a_case_has_one_place_for_each_change(case):
 
 
 def test_every_verdict_is_another_request():
-    assert len(PLACES) == len(asked()) == 9 * len(judge_cases()) == 180
+    assert len(PLACES) == len(list_judge_questions()) == 9 * len(judge_cases()) == 180
 
 
 def test_a_fair_judge_never_errs():
@@ -84,7 +84,7 @@ def test_a_judge_whose_server_is_down_is_not_asked_to_the_end():
 def kept(of):
     """Replies of a chat model as they are kept."""
     found = {}
-    for one in asked():
+    for one in list_judge_questions():
         key = completion_key("chat", JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample)
         found[key] = StoredCall(key, "chat", "judge", of(one))
     return found

@@ -110,7 +110,7 @@ def test_a_data_set_that_is_called_otherwise_is_reported_by_its_new_name(
         result = ragsmith.search(
             tmp_path / name, space=tiny_space, settings=SETTINGS, workers=1, cache=tmp_path / "cache.sqlite"
         )
-        assert result.domain.about.dataset == name
+        assert result.run_report.about.dataset == name
         return result.key
 
     assert found("island") == found("atoll")

@@ -11,7 +11,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.estimates import Estimate, Transferred, keep_transfer, kept_transfers, pooled
+from ragsmith.diagnosis.estimates import Estimate, TransferEstimate, kept_transfers, pooled, store_transfer
 from ragsmith.reporting import load_report
 from ragsmith.reporting.overview import across
 from ragsmith.reporting.report_files import WrittenReports, write_report
@@ -25,11 +25,11 @@ NAMES = ("hills", "lakes", "toy", "woods")
 def written(store: Store, tmp_path: Path) -> WrittenReports:
     for name in NAMES:
         put_toy(store, name, run=f"run of {name}")
-    found = Transferred(
+    found = TransferEstimate(
         *("hills", "lakes", "search", "bm25", "some key", 10, 0.512, 1.5, 0.7),
         *(Estimate(0.188, 0.101, 0.275, 10, 10, 0.04), 2, 5),
     )
-    keep_transfer(store, found, "run of hills", "run of lakes", "digest of lakes")
+    store_transfer(store, found, "run of hills", "run of lakes", "digest of lakes")
     return write_report(store, tmp_path / "reports")
 
 
@@ -128,8 +128,8 @@ def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) ->
 
 
 def test_transfers_are_kept_by_the_runs_that_they_lead_between(store: Store) -> None:
-    found = Transferred("a", "b", "test", "bm25", "key", 5, 0.5, 1.0, 0.6, Estimate(0.1, 0.0, 0.2, 9, 9, 0.05))
-    keep_transfer(store, found, "run a", "run b", "digest")
+    found = TransferEstimate("a", "b", "test", "bm25", "key", 5, 0.5, 1.0, 0.6, Estimate(0.1, 0.0, 0.2, 9, 9, 0.05))
+    store_transfer(store, found, "run a", "run b", "digest")
     assert kept_transfers(store, ["run a", "run b"]) == [found]
     assert kept_transfers(store, ["run b", "a newer run of a"]) == []
     assert found.regret == 0.1

@@ -68,11 +68,11 @@ def test_capabilities_and_replies_are_stored(tmp_path: Path) -> None:
     chat = Chat()
     chat.learner.learn(ModelCapabilities(thinking_tokens=64))
     with Store.open(tmp_path / "cache.sqlite") as store:
-        store.put_traits(chat.id, ModelCapabilities(frozenset({"seed"})))
+        store.put_capabilities(chat.id, ModelCapabilities(frozenset({"seed"})))
         [checked, *_] = check_models({"language_model": chat}, space="quick", cache=store)
         assert (checked.refuses, checked.thinking_tokens) == (("seed",), 64)
         chat.learner.learn(ModelCapabilities(thinking_tokens=128))
-        assert store.traits(chat.id) == ModelCapabilities(frozenset({"seed"}), 128)
+        assert store.capabilities(chat.id) == ModelCapabilities(frozenset({"seed"}), 128)
         for prompt, limit in chat.asked:
             kept = store.get_call(completion_key(chat.id, prompt, limit, 0))
             assert kept is not None

@@ -221,7 +221,7 @@ def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path
         searched.setup.dataset, space=searched.space, settings=SETTINGS, cache=searched.store, workers=1
     )
     assert isinstance(again, Result)
-    named = {(option.family, option.name) for option in again.domain.options}
+    named = {(option.family, option.name) for option in again.run_report.options}
     assert {("chunk_size", "200"), ("chunk_overlap", "40"), ("embedder", "wordllama")} <= named
     report = next(file for file in again.report(tmp_path) if file.suffix == ".md").read_text()
     assert "| chunk_size |" in report

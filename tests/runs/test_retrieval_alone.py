@@ -83,7 +83,7 @@ def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store
     cut = space.of_rankings()
     assert [len(options) for options in cut.options[FILTER + 1 :]] == [1] * (len(FAMILIES) - FILTER - 1)
     assert cut.options[: FILTER + 1] == space.options[: FILTER + 1]
-    assert result.domain.about.record.space.size == cut.size < space.size
+    assert result.run_report.about.record.space.size == cut.size < space.size
     assert cut.of_rankings() == cut
 
 
@@ -91,7 +91,7 @@ def test_rankings_are_those_of_a_full_evaluation(
     found: tuple[Result, Store, Path], tiny_setup: Experiment, store: Store
 ) -> None:
     result, _, _ = found
-    searched = [tiny_setup.examples[question] for question in result.domain.about.record.split.search]
+    searched = [tiny_setup.examples[question] for question in result.run_report.about.record.split.search]
     with Evaluator(tiny_setup, store, 1) as evaluator:
         (whole,) = evaluator.evaluate([result.winner.candidate], searched)
     assert whole.mean("generation") is not None
@@ -154,4 +154,4 @@ def test_a_full_search_is_not_mistaken_for_one_of_retrieval(
     found: tuple[Result, Store, Path], tiny_setup: Experiment, space: Space, store: Store
 ) -> None:
     run = Run(tiny_setup, space, store)
-    assert run.key != Run(tiny_setup, space, store, found[0].domain.about.record.settings).key
+    assert run.key != Run(tiny_setup, space, store, found[0].run_report.about.record.settings).key

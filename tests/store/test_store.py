@@ -48,11 +48,11 @@ def test_a_call_comes_back_with_its_cost(store: Store) -> None:
 
 
 def test_capabilities_of_a_model_add_up(store: Store) -> None:
-    assert store.traits("m") is None
-    store.put_traits("m", ModelCapabilities(frozenset({"seed"}), 64))
-    store.put_traits("m", ModelCapabilities(frozenset({"temperature"}), 32))
-    assert store.traits("m") == ModelCapabilities(frozenset({"seed", "temperature"}), 64)
-    assert store.traits("other") is None
+    assert store.capabilities("m") is None
+    store.put_capabilities("m", ModelCapabilities(frozenset({"seed"}), 64))
+    store.put_capabilities("m", ModelCapabilities(frozenset({"temperature"}), 32))
+    assert store.capabilities("m") == ModelCapabilities(frozenset({"seed", "temperature"}), 64)
+    assert store.capabilities("other") is None
 
 
 def test_many_calls_are_looked_up_at_once(store: Store) -> None:

@@ -15,8 +15,8 @@ def test_a_good_line():
     [
         ('{"a": {"b": 1, "b": 2}}', "the key 'b' is given twice; keep one of them"),
         ('{"a": -Infinity}', "not valid JSON: -Infinity is not a number; write a finite one"),
-        ('"text"', "a text stands here instead of a JSON object; write {...}"),
-        ("true", "a boolean stands here instead of a JSON object; write {...}"),
+        ('"text"', "expected a JSON object, found a text; write {...}"),
+        ("true", "expected a JSON object, found a boolean; write {...}"),
         ('{"a": 1} {"b": 2}', "not valid JSON: Extra data at column 10; mend it"),
     ],
 )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from ragsmith.datasets.evidence import KEYS
 from ragsmith.datasets.ingest.readers.delimited import LONGEST_CELL
 from ragsmith.datasets.ingest.readers.office import filled_rows
-from ragsmith.datasets.ingest.readers.part import DAMAGED, opened
+from ragsmith.datasets.ingest.readers.part import DAMAGED, open_archive
 from ragsmith.datasets.places import PLACES
 from ragsmith.datasets.questions import MAX_ID, SPLITS
 from ragsmith.errors import DatasetError, MissingExtra
@@ -297,7 +297,7 @@ def _json(path: Path) -> Iterator[Row]:
     content = parse_json(_text(path))
     lists = [value for value in content.values() if isinstance(value, list)] if isinstance(content, dict) else [content]
     if len(lists) != 1 or not isinstance(lists[0], list):
-        raise TextError(f"{kind(content)} stands here instead of a list of questions; write [{{...}}, ...]")
+        raise TextError(f"expected a list of questions, found {kind(content)}; write [{{...}}, ...]")
     for number, record in enumerate(lists[0], start=1):
         if not isinstance(record, dict):
             raise TextError(f"entry {number} is {kind(record)}, not an object; write {{...}}")
@@ -310,7 +310,7 @@ def _xlsx(path: Path) -> Iterator[Row]:
     except ImportError:
         raise MissingExtra("openpyxl", "documents") from None
     data = read_bytes(path, limit=MAX_BYTES, links=True)
-    opened(data).close()
+    open_archive(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _cell_text(cell.value)), start=1))

@@ -129,7 +129,7 @@ def _read(content: object) -> tuple[list[HotpotQuestion], list[HotpotParagraph]]
         return [_question(item, f"question {number}") for number, item in enumerate(content, start=1)], []
     if isinstance(content, dict):
         return [], [_paragraph([title, sentences], "the corpus") for title, sentences in content.items()]
-    raise TextError(f"{kind(content)} stands here instead of a list of questions; give a file in {LAYOUT} layout")
+    raise TextError(f"expected a list of questions, found {kind(content)}; give a file in {LAYOUT} layout")
 
 
 def _question(item: object, where: str) -> HotpotQuestion:

@@ -21,9 +21,9 @@ from ragsmith.types import Dataset, Document, Example
 
 MAX_BYTES = 64 * MIB
 MAX_LIST_BYTES = 1024 * MIB
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 """Most characters of the name of a data set."""
-LONGEST_ID = 60
+MAX_ID_LENGTH = 60
 """Most characters of a document identifier, without a number that makes it unique."""
 
 T = TypeVar("T")
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class Imported:
     """A data set read from a published layout, and how much of its evidence was located in the documents.
 
-    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts those located
-    by how they were.
+    ``located`` of ``total`` pieces of evidence were located; ``notes`` lists the others. ``hows`` counts the
+    located ones by method of matching.
     """
 
     dataset: Dataset
@@ -56,8 +56,8 @@ class EvidenceCollector:
     def add(self, example: Example, located: Mapping[str, int] | int, lost: Sequence[str] = ()) -> None:
         """Add a question, unless it has no evidence.
 
-        ``located`` counts its located pieces of evidence by how they were, exactly if it is a number; ``lost`` has a
-        sentence for each other piece.
+        ``located`` counts its located pieces of evidence by method of matching; a number counts exact matches. ``lost``
+        has a sentence for each other piece.
         """
         self.hows.update({"exact": located} if isinstance(located, int) else located)
         self.total += (located if isinstance(located, int) else sum(located.values())) + len(lost)
@@ -97,7 +97,7 @@ def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object of a file in a published ``layout``; messages begin with ``where`` it is in the file."""
+    """A JSON object of a file in a published ``layout``; ``where`` is its position in the file, for messages."""
 
     record: Mapping[str, object]
     where: str
@@ -107,7 +107,7 @@ class Fields:
     def from_value(cls, value: object, where: str, layout: str) -> Fields:
         """Wrap a JSON object; raises ``TextError`` for other values."""
         if not isinstance(value, dict):
-            raise TextError(f"{where}: {kind(value)} stands here instead of an object; give a file in {layout} layout")
+            raise TextError(f"{where}: expected an object, found {kind(value)}; give a file in {layout} layout")
         return cls(value, where, layout)
 
     def get(self, key: str, type_: type[T]) -> T:
@@ -167,7 +167,9 @@ class DocumentNames:
 
     def name(self, wanted: str, suffix: str = "") -> str:
         """Return ``wanted`` as an identifier with ``suffix``, with a number between them if it exists already."""
-        safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
+        safe = (
+            re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:MAX_ID_LENGTH] or "document"
+        )
         candidates = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in range(1, len(self._taken) + 2))
         found = next(name for name in candidates if name.casefold() not in self._taken)
         self._taken.add(found.casefold())
@@ -195,7 +197,7 @@ def numbered_ids(prefix: str, count: int) -> list[str]:
 def manifest_values(source: Path, *, description: str, licence: str) -> dict[str, str]:
     """Return the values of ``dataset.yaml`` for a data set imported from ``source`` and named after it."""
     stem = source.resolve().stem if source.is_file() else source.resolve().name
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:LONGEST_NAME] or "imported"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:MAX_NAME_LENGTH] or "imported"
     shown_name = name.replace("_", " ")
     return {"name": name, "title": shown_name, "description": description, "licence": licence}
 
@@ -217,7 +219,7 @@ F = TypeVar("F", bound=Callable[..., Imported])
 class Importer(Extension):
     """A function that reads a published layout.
 
-    The layout is recognised by ``keys``, sets of keys of which the first object of a file has one completely, or by
+    The layout is recognised by ``keys``, if the first object of a file has all keys of one of these sets, or by
     ``recognises``, a function of the folder or file. ``licence`` is that of the published data.
     """
 
@@ -227,7 +229,7 @@ class Importer(Extension):
 
     @property
     def takes_documents(self) -> bool:
-        """Whether its evidence are texts, which can be located in given documents."""
+        """Whether its evidence consists of texts, which can be located in given documents."""
         return "documents" in inspect.signature(self.fn).parameters
 
     def has_keys(self, record: Collection[str]) -> bool:

@@ -217,7 +217,7 @@ def _placed(page: TatPage, id_: str) -> TatDocument:
 
 def _read(content: object) -> list[TatPage]:
     if not isinstance(content, list):
-        raise TextError(f"{kind(content)} stands here instead of a list of pages; give a file in {LAYOUT} layout")
+        raise TextError(f"expected a list of pages, found {kind(content)}; give a file in {LAYOUT} layout")
     return [_page(Fields.from_value(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
 
 

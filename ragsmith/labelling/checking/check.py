@@ -12,7 +12,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.labelling.checking.finding import GateFinding, GateState, number
 from ragsmith.labelling.checking.gates import GATES, chosen_gates
 from ragsmith.labelling.checking.registry import Gate
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.reporting.rendering import rendered
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
@@ -89,7 +89,7 @@ def check(
         UsageError: a gate or an option cannot be used, or no gate is left.
     """
     chosen = check_request(only, without, options, chunk_size)
-    view = View(dataset, chunk_size)
+    view = DatasetView(dataset, chunk_size)
     findings = tuple(gate(view, (options or {}).get(gate.name)) for gate in chosen)
     return Check(
         dataset.name,

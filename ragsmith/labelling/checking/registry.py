@@ -10,7 +10,7 @@ from typing import TypeVar
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.extensions import Extension, Package, Registry
 from ragsmith.labelling.checking.finding import GateFinding
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import DatasetView
 
 Judge = TypeVar("Judge", bound=Callable[..., GateFinding])
 
@@ -32,7 +32,7 @@ class Gate(Extension):
             if problem := self.problem(name, value):
                 raise WrongOption("set", f"cannot be used: {problem}")
 
-    def __call__(self, view: View, options: Mapping[str, object] | None = None) -> GateFinding:
+    def __call__(self, view: DatasetView, options: Mapping[str, object] | None = None) -> GateFinding:
         """Return the finding about the data set of ``view``.
 
         Raises:

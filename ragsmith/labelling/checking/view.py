@@ -1,4 +1,4 @@
-"""A data set as gates read it: what several of them need is computed once, on first use."""
+"""The data set that gates check, with derived values that are computed on first use and shared by all gates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
-from ragsmith.datasets.groups import Group, units
+from ragsmith.datasets.groups import Group, iter_groupings
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratified
 from ragsmith.evaluation.experiment import Experiment
@@ -38,9 +38,9 @@ PIPELINES: Mapping[str, Mapping[str, str]] = {
         "reranking": "cross_encoder",
     },
 }
-"""By words, by meaning, by both, with what a chunk stands under, and read again: each differs from the one before."""
+"""Pipelines that differ from the previous one by one change: lexical, dense, hybrid, with headings, reranked."""
 
-PLAIN = {"passage_filter": "top_k", "prompt_maker": "listing"}
+DEFAULT_TECHNIQUES = {"passage_filter": "top_k", "prompt_maker": "listing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +56,30 @@ class Ranks:
         return sum(self.quality.values()) / len(self.quality)
 
 
-def candidate(pipeline: str) -> Candidate:
+def make_candidate(pipeline: str) -> Candidate:
     """The pipeline of this name."""
     load_techniques()
-    chosen = {**PLAIN, **PIPELINES[pipeline]}
+    chosen = {**DEFAULT_TECHNIQUES, **PIPELINES[pipeline]}
     return tuple(make_gene(family.name, chosen.get(family.name, "none")) for family in FAMILIES)
 
 
-FEWEST = 20
-"""Questions, or what else is counted, below which a share says nothing: so many are needed to be split, too."""
+MIN_COUNT = 20
+"""Minimum number of questions or other items for a share to be meaningful; a split needs as many."""
 
-MOST_RANKED = 500
-"""Questions that pipelines are ranked on; more would only cost time."""
+MAX_RANKED_QUESTIONS = 500
+"""Maximum number of questions that pipelines rank chunks for; more only take longer."""
 
-FEWEST_GROUPS = 10
-"""Groups of questions below which their variance is not known well enough to be reckoned with."""
+MIN_GROUPS = 10
+"""Minimum number of groups of questions for an estimate of the variance between groups."""
 
 
-class View:
-    """The data set ``dataset``, whose spans need not be right: what points nowhere is in ``broken``."""
+class DatasetView:
+    """A data set whose spans may be invalid: ``broken`` lists the invalid ones, whose questions ``dataset`` lacks."""
 
     def __init__(self, dataset: Dataset, chunk_size: int = DEFAULT_SIZE) -> None:
         self.chunk_size = chunk_size
         self._terms = terms_among([document.language for document in dataset.documents])
-        self.given = dataset
+        self.original = dataset
         self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
         self.broken = tuple(self._broken())
         wrong = {offender.id for offender in self.broken}
@@ -94,7 +94,7 @@ class View:
 
     @cached_property
     def chunks_of(self) -> Mapping[str, Sequence[Chunk]]:
-        """The chunks of each document that has any, in the order of its text."""
+        """The chunks of each document that has any, in reading order."""
         found: dict[str, list[Chunk]] = {}
         for chunk in self.chunks:
             found.setdefault(chunk.doc, []).append(chunk)
@@ -102,23 +102,23 @@ class View:
 
     @cached_property
     def located(self) -> tuple[Example, ...]:
-        """The questions with evidence that some chunk holds, in the order of their ids."""
+        """The questions whose evidence is in some chunk, in the order of their ids."""
         return tuple(e for e in self.dataset.examples if e.evidence and self.setup.relevance[e.id].relevant)
 
     @cached_property
     def answered(self) -> tuple[Example, ...]:
         """The questions with a reference answer."""
-        return tuple(example for example in self.given.examples if example.answer.strip())
+        return tuple(example for example in self.original.examples if example.answer.strip())
 
     @cached_property
     def ranked(self) -> tuple[Example, ...]:
-        """The located questions, or so many of them, in proportion by type and document, as are ranked at most."""
-        if len(self.located) <= MOST_RANKED:
+        """The located questions, or a sample of the maximum size, stratified by type and document."""
+        if len(self.located) <= MAX_RANKED_QUESTIONS:
             return self.located
-        return tuple(sorted(stratified(self.located)[:MOST_RANKED], key=lambda example: example.id))
+        return tuple(sorted(stratified(self.located)[:MAX_RANKED_QUESTIONS], key=lambda example: example.id))
 
     def relevance(self, example: Example) -> Relevance:
-        """Which chunks are relevant to a question, and what they count as in a ranking."""
+        """The relevant chunks of a question, and their gains in a ranking."""
         return self.setup.relevance[example.id]
 
     def relevant(self, example: Example) -> frozenset[str]:
@@ -130,22 +130,22 @@ class View:
         return self.documents[span.doc].text[span.start : span.end]
 
     def terms(self, text: str) -> tuple[str, ...]:
-        """The stems of the words of a text that mean something, in whichever language of the documents it is."""
+        """The stems of the content words of a text in any language of the documents."""
         return self._terms(text)
 
     @cached_property
-    def words(self) -> BM25:
+    def bm25(self) -> BM25:
         """BM25 over the texts of the chunks."""
-        return self.words_of([chunk.text for chunk in self.chunks])
+        return self.build_bm25([chunk.text for chunk in self.chunks])
 
-    def words_of(self, texts: Sequence[str]) -> BM25:
+    def build_bm25(self, texts: Sequence[str]) -> BM25:
         """BM25 over a text for each chunk, in the language of its document."""
         return BM25(texts, languages=[chunk.language for chunk in self.chunks])
 
     @cached_property
-    def best_by_words(self) -> Mapping[str, NDArray[np.int64]]:
-        """For each ranked question the places, among the chunks, of the 20 best by BM25."""
-        return {example.id: self.words.best(example.question, 20)[0] for example in self.ranked}
+    def bm25_top(self) -> Mapping[str, NDArray[np.int64]]:
+        """The positions of the 20 best chunks by BM25 for each ranked question."""
+        return {example.id: self.bm25.best(example.question, 20)[0] for example in self.ranked}
 
     @cached_property
     def split(self) -> Split:
@@ -154,12 +154,12 @@ class View:
 
     @cached_property
     def groups(self) -> Sequence[Group]:
-        """The located questions by what makes them alike: the widest unit of which there are enough groups.
+        """The groups of dependent located questions: the widest kind of groups with enough of them.
 
-        Each question alone where there is none.
+        Without such a kind, each question is a group.
         """
-        for found in units(self.dataset, self.located):
-            if len(found) >= FEWEST_GROUPS:
+        for found in iter_groupings(self.dataset, self.located):
+            if len(found) >= MIN_GROUPS:
                 return found
         return [Group(example.id, (example,)) for example in self.located]
 
@@ -168,13 +168,13 @@ class View:
         return self.setup.engine()
 
     def ranks(self, pipeline: str) -> Ranks:
-        """What one of the cheap pipelines finds for the ranked questions.
+        """Return the scores of the rankings of one of the inexpensive pipelines for the ranked questions.
 
         Raises:
             StageFailed: a technique raised.
         """
         if pipeline not in self._ranks:
-            recall, quality, chosen = {}, {}, candidate(pipeline)
+            recall, quality, chosen = {}, {}, make_candidate(pipeline)
             for example in self.ranked:
                 trace = self._engine.rank(chosen, Question(example.question))
                 measures = scored_ranking(self._engine, self.setup, trace, example)["measures"]
@@ -185,20 +185,20 @@ class View:
 
     def _broken(self) -> Sequence[Offender]:
         found = []
-        for example in self.given.examples:
+        for example in self.original.examples:
             for span in example.evidence:
                 if problem := self._problem(span):
                     found.append(Offender(example.id, problem))
         return found
 
     def _problem(self, span: Span) -> str:
-        """What is wrong with where a span points; nothing if it points at text."""
+        """Return the problem with a span; "" if it covers text."""
         at = f"[{span.start}, {span.end})"
         if span.doc not in self.documents:
             return f"there is no document {span.doc!r}"
         length = len(self.documents[span.doc].text)
         if not 0 <= span.start < span.end <= length:
-            return f"{at} is no part of document {span.doc!r} of {length} characters"
+            return f"{at} is outside document {span.doc!r} of {length} characters"
         if not self.text(span).strip():
             return f"{at} of document {span.doc!r} is blank"
         return ""
@@ -210,8 +210,10 @@ MORE_OFTEN = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Recall@5 of BM25 by question, as far as 5 units can reach it; its mean, ``own``; and ``others``, the mean of the
-    recall of the evidence of every other question among what is found for one.
+    """Whether BM25 finds the evidence of a question more often with this question than with others.
+
+    ``recall`` is its Recall@5 by question, relative to the maximum with 5 units; ``own`` is the mean; ``others`` is the
+    mean recall of the evidence of all other questions in the ranking for a question.
     """
 
     recall: Mapping[str, float]
@@ -219,17 +221,17 @@ class Belonging:
     others: float
 
     @classmethod
-    def of(cls, view: View) -> Belonging:
-        """Of the ranked questions, of which there is one at least."""
+    def of(cls, view: DatasetView) -> Belonging:
+        """Compute the values for the ranked questions, of which there must be at least one."""
         found = view.ranks("bm25").recall
         units = {e.id: len(view.relevance(e).units) for e in view.ranked}
         reachable = {id_: min(K, count) / count for id_, count in units.items()}
         recall = {id_: value / reachable[id_] for id_, value in found.items()}
-        return cls(recall, sum(recall.values()) / len(recall), _of_others(view))
+        return cls(recall, sum(recall.values()) / len(recall), _mean_recall_of_others(view))
 
     @property
     def lowest(self) -> float:
-        """What ``own`` is at least where evidence belongs to its question."""
+        """The minimum of ``own`` if evidence belongs to its question."""
         return MORE_OFTEN * self.others
 
     @property
@@ -238,10 +240,10 @@ class Belonging:
         return self.own < self.lowest or not self.own
 
 
-def _of_others(view: View) -> float:
-    """Each ranking is judged as one for another question: in the units of that one (see `ragsmith.datasets.relevance`).
+def _mean_recall_of_others(view: DatasetView) -> float:
+    """Return the mean recall of rankings for the evidence of other questions, in their units.
 
-    Evidence that two questions share is that of the question.
+    Units are defined in `ragsmith.datasets.relevance`. Evidence that two questions share is left out.
     """
     asking: defaultdict[str, list[Example]] = defaultdict(list)
     for example in view.ranked:
@@ -249,7 +251,7 @@ def _of_others(view: View) -> float:
             asking[chunk].append(example)
     total = 0.0
     for example in view.ranked:
-        best = [view.chunks[int(place)].id for place in view.best_by_words[example.id]]
+        best = [view.chunks[int(place)].id for place in view.bm25_top[example.id]]
         for other in {one.id: one for chunk in best for one in asking[chunk]}.values():
             gold = view.relevance(other)
             shared = {gold.unit(chunk) for chunk in gold.relevant & view.relevant(example)}

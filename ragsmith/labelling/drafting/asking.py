@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Unreadable
 from ragsmith.evaluation.threads import close
 from ragsmith.gateway.asking import ATTEMPTS
-from ragsmith.gateway.failures import IN_VAIN
+from ragsmith.gateway.failures import MAX_FAILED_REQUESTS
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.labelling.drafting.checks import (
     CLOSED_BOOK,
@@ -238,7 +238,7 @@ class ModelDrafting:
                 case reply:
                     self._answered = True
                     found.append(reply)
-        if not self._answered and len(self.failures) >= IN_VAIN:
+        if not self._answered and len(self.failures) >= MAX_FAILED_REQUESTS:
             raise ModelUnavailable(
                 f"{self.name} has not given one reply of use to {len(self.failures)} requests "
                 f"(the last: {self.failures[-1].reason}): name another model"

@@ -1,4 +1,4 @@
-"""What a reviewer reads of the documents: the text around a draft's evidence, with the quotes marked."""
+"""Passages for reviewers: the text around the evidence of a draft, with the quotes marked."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from itertools import pairwise
 
 from ragsmith.types import Document, Span
 
-AROUND = 300
-"""Characters that are shown before and after a quote at least, where the document has them."""
+CONTEXT_CHARACTERS = 300
+"""Minimum number of characters shown before and after a quote, unless the document ends."""
 
-FURTHER = 1200
-"""Characters by which a passage grows at both ends when more is asked for."""
+EXPANSION_CHARACTERS = 1200
+"""Characters added at both ends of a passage with each request for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """Characters of a passage that are in the same quotes; ``marks`` are their positions among the spans."""
+    """A piece of a passage within the same quotes; ``marks`` are the indices of these in the spans."""
 
     start: int
     text: str
@@ -26,7 +26,7 @@ class MarkedText:
 
 @dataclass(frozen=True, slots=True)
 class ReviewPassage:
-    """The characters ``[start, end)`` of a document, in pieces; ``whole`` where that is all of it."""
+    """The characters ``[start, end)`` of a document, in pieces; ``whole`` if that is the entire document."""
 
     doc: str
     title: str
@@ -41,42 +41,46 @@ class ReviewPassage:
         return "".join(piece.text for piece in self.pieces)
 
 
-def passages(
+def make_passages(
     spans: Sequence[Span], sources: Sequence[Span], documents: Mapping[str, Document], more: int = 0
 ) -> tuple[ReviewPassage, ...]:
-    """The passages that hold ``spans``, the quotes, and ``sources``, what the draft was made of; each text once.
+    """Return the passages with the quotes ``spans`` and the ``sources`` of the draft, without overlaps.
 
-    ``more`` says how often more of the documents was asked for.
+    ``more`` is the number of requests for more text.
     """
-    wanted = [_widened(span, documents[span.doc].text, AROUND) for span in spans if span.doc in documents]
-    wanted += [_widened(span, documents[span.doc].text, 0) for span in sources if span.doc in documents]
+    wanted = [_widen(span, documents[span.doc].text, CONTEXT_CHARACTERS) for span in spans if span.doc in documents]
+    wanted += [_widen(span, documents[span.doc].text, 0) for span in sources if span.doc in documents]
     if more:
-        wanted = [_widened(span, documents[span.doc].text, more * FURTHER) for span in wanted]
+        wanted = [_widen(span, documents[span.doc].text, more * EXPANSION_CHARACTERS) for span in wanted]
     order = list(dict.fromkeys(span.doc for span in wanted))
-    merged = _merged(sorted(wanted, key=lambda span: (order.index(span.doc), span.start)))
-    return tuple(_passage(span, spans, documents[span.doc]) for span in merged)
+    merged = _merge(sorted(wanted, key=lambda span: (order.index(span.doc), span.start)))
+    return tuple(_make_passage(span, spans, documents[span.doc]) for span in merged)
 
 
-def _widened(span: Span, text: str, by: int) -> Span:
-    """``span`` and so many characters on both sides, then up to the ends of the lines if these are near."""
+def _widen(span: Span, text: str, by: int) -> Span:
+    """Extend ``span`` by a number of characters on both sides, and then to the ends of lines if these are near."""
     start, end = max(0, span.start - by), min(len(text), span.end + by)
     line, after = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     after = len(text) if after < 0 else after
-    return Span(span.doc, line if start - line <= AROUND else start, after if after - end <= AROUND else end)
+    return Span(
+        span.doc,
+        line if start - line <= CONTEXT_CHARACTERS else start,
+        after if after - end <= CONTEXT_CHARACTERS else end,
+    )
 
 
-def _merged(ordered: Sequence[Span]) -> list[Span]:
-    """Passages that touch, or nearly, are one."""
+def _merge(ordered: Sequence[Span]) -> list[Span]:
+    """Merge passages that overlap, touch or are close to each other."""
     found: list[Span] = []
     for span in ordered:
-        if found and found[-1].doc == span.doc and span.start <= found[-1].end + AROUND:
+        if found and found[-1].doc == span.doc and span.start <= found[-1].end + CONTEXT_CHARACTERS:
             last = found.pop()
             span = Span(last.doc, last.start, max(last.end, span.end))  # noqa: PLW2901
         found.append(span)
     return found
 
 
-def _passage(shown: Span, spans: Sequence[Span], document: Document) -> ReviewPassage:
+def _make_passage(shown: Span, spans: Sequence[Span], document: Document) -> ReviewPassage:
     cuts = {shown.start, shown.end}
     for span in spans:
         if span.doc == shown.doc:

@@ -37,7 +37,7 @@ from ragsmith.labelling.reviewing.decisions import (
     state_of,
 )
 from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished
-from ragsmith.labelling.reviewing.passages import ReviewPassage, passages
+from ragsmith.labelling.reviewing.passages import ReviewPassage, make_passages
 from ragsmith.labelling.reviewing.uncertainty import Uncertainty, UncertaintyModel
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
@@ -249,7 +249,7 @@ class Review:
         sources = [source] if source else []
         if not draft.evidence and (nearest := self._doubter.nearest(draft.question)) is not None:
             sources.append(nearest.span)
-        return passages([span for span in self.spans(draft) if span], sources, self.documents, more)
+        return make_passages([span for span in self.spans(draft) if span], sources, self.documents, more)
 
     def spans(self, draft: ReviewedDraft) -> tuple[Span | None, ...]:
         """Where each entry of the evidence stands; None where the documents have changed, and it is there no more."""

@@ -71,7 +71,7 @@ class CohereReranker(_CohereClient):
         """
         parts = batches(self._window.fit(texts), self._batch_size)
         requests = [self._request(query, part) for part in parts]
-        post = self.posting(self.client.with_raw_response.rerank)
+        post = self.post_with(self.client.with_raw_response.rerank)
         found = self._endpoint.send(post, requests, _read_ranking, what=self.id)
         return tuple(score for part in found for score in part)
 
@@ -124,7 +124,7 @@ class CohereEmbedder(_CohereClient):
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
         def ask(written: Sequence[str]) -> list[Vectors]:
             requests = [self._request(part, kind) for part in batches(self._window.fit(written), self._batch_size)]
-            post = self.posting(self.client.with_raw_response.embed)
+            post = self.post_with(self.client.with_raw_response.embed)
             return self._endpoint.send(post, requests, self._read, what=self.id)
 
         return self._vectors.embed(texts, ask)

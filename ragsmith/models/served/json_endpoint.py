@@ -1,4 +1,4 @@
-"""Endpoints with JSON requests and replies, and what their models have in common.
+"""Endpoints with JSON requests and replies, and the base classes of their models.
 
 The packages ``openai`` and ``cohere`` are imported with the first request and only build requests. Our HTTP client
 sends them and raises every failure before a package sees it, so that no package retries or raises an exception that
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from ragsmith.models.served.policy import Policy, TransientFailure, UnusableReply
 from ragsmith.models.served.provider import Provider
-from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
+from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
 from ragsmith.text.redaction import redact_logs, remember_secret
 
 if TYPE_CHECKING:
@@ -124,17 +124,17 @@ class TextWindow:
         """Return ``texts``, each no longer than the window."""
         if self.tokens is None:
             return list(texts)
-        most = self.tokens * FEWEST_CHARACTERS_A_TOKEN
+        limit = self.tokens * MIN_CHARACTERS_PER_TOKEN
         with self._lock:
-            self.cut += sum(len(text) > most for text in texts)
-        return [text[:most] for text in texts]
+            self.cut += sum(len(text) > limit for text in texts)
+        return [text[:limit] for text in texts]
 
 
-def batches(texts: Sequence[str], most: int, characters: float = math.inf) -> list[Sequence[str]]:
-    """Split ``texts`` into batches of at most ``most`` texts and ``characters`` in sum; a longer text is a batch."""
+def batches(texts: Sequence[str], max_texts: int, characters: float = math.inf) -> list[Sequence[str]]:
+    """Split ``texts`` into batches of at most ``max_texts`` texts and ``characters``; a longer text is a batch."""
     found, start, size = [], 0, 0
     for i, text in enumerate(texts):
-        if i > start and (i - start == most or size + len(text) > characters):
+        if i > start and (i - start == max_texts or size + len(text) > characters):
             found.append(texts[start:i])
             start, size = i, 0
         size += len(text)
@@ -196,8 +196,8 @@ class OpenAIModel(EndpointModel):
         client.organization = client.project = None  # headers of the endpoint
         return client
 
-    def posting(self, create: Any) -> Post:
-        """What sends a body by ``create``, a method of the client with raw responses."""
+    def post_with(self, create: Any) -> Post:
+        """Return a function that sends a body by ``create``, a method of the client with raw responses."""
         from openai import Omit  # noqa: PLC0415
 
         headers: dict[str, Any] = {"authorization": Omit(), **self._endpoint.headers}
@@ -225,8 +225,8 @@ class CohereModel(EndpointModel):
             log_warning_experimental_features=False,
         )
 
-    def posting(self, create: Any) -> Post:
-        """What sends a body by ``create``, a method of the client with raw responses."""
+    def post_with(self, create: Any) -> Post:
+        """Return a function that sends a body by ``create``, a method of the client with raw responses."""
 
         async def post(body: dict[str, Any]) -> bytes:
             return bytes((await create(**body)).response.content)

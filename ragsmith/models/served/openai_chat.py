@@ -283,7 +283,7 @@ class OpenAIChat(OpenAIModel):
         while True:
             accepted = _without(body, refused)
             try:
-                parsed = self._endpoint.send(self.posting(create), [accepted], read, what=self.id)[0]
+                parsed = self._endpoint.send(self.post_with(create), [accepted], read, what=self.id)[0]
             except RefusedContent as error:
                 named = _refused_parameters(str(error).removeprefix(f"{self.id}: "), accepted)
                 if not named:

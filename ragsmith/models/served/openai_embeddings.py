@@ -71,7 +71,7 @@ class OpenAIEmbeddings(OpenAIModel):
             prefixed = [prefix + text for text in written]
             requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
             create = self.client.embeddings.with_raw_response.create
-            return self._endpoint.send(self.posting(create), requests, self._read, what=self.id)
+            return self._endpoint.send(self.post_with(create), requests, self._read, what=self.id)
 
         return self._vectors.embed(texts, ask)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
-from ragsmith.models.served.http.background import BACKGROUND
+from ragsmith.models.served.http.background import BACKGROUND_LOOP
 from ragsmith.models.served.policy import (
     PROBE_USAGE,
     AccessRefused,
@@ -83,8 +83,8 @@ class Provider:
         from ragsmith.models.served.http.transport import BoundedClient  # noqa: PLC0415  HTTP takes 0.4 s to import
 
         client = BoundedClient(largest_response=self.policy.largest_response)
-        BACKGROUND.close_at_exit(client)
-        weakref.finalize(self, BACKGROUND.close, client, wait=False).atexit = False
+        BACKGROUND_LOOP.close_at_exit(client)
+        weakref.finalize(self, BACKGROUND_LOOP.close, client, wait=False).atexit = False
         return client
 
     def send(self, attempt: Callable[[], Awaitable[T]], *, what: str, probe: Probe | None = None) -> T:
@@ -104,7 +104,9 @@ class Provider:
     ) -> list[T]:
         """Send several requests concurrently; if one fails, all do. See `send`."""
         closed = self._closed
-        futures = [] if closed else [BACKGROUND.submit(self.send_async(attempt, what, probe)) for attempt in attempts]
+        futures = (
+            [] if closed else [BACKGROUND_LOOP.submit(self.send_async(attempt, what, probe)) for attempt in attempts]
+        )
         self._pending.update(futures)
         try:
             if not closed:
@@ -126,13 +128,13 @@ class Provider:
         self._closed = True
         try:
             if patience > 0 and self._pending and not self._down.is_set():
-                BACKGROUND.soon(self._down.set)  # ends all pauses
+                BACKGROUND_LOOP.call_soon(self._down.set)  # ends all pauses
                 wait(tuple(self._pending), patience)
         finally:  # also on a second Ctrl-C
             for future in tuple(self._pending):
                 future.cancel()
             if "http" in self.__dict__:
-                BACKGROUND.close(self.http)
+                BACKGROUND_LOOP.close(self.http)
 
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Relevant segment extraction: read the stretches of text where hits stand close together (dsRAG, 2024)."""
+"""Relevant segment extraction: read the text segments where hits are close together (dsRAG, 2024)."""
 
 import math
 from collections import defaultdict
@@ -11,14 +11,14 @@ from ragsmith.techniques.fusion import normalize
 from ragsmith.types import Hit, Hits, Passage, Passages, Question
 
 DECAY = 30.0
-"""Ranks over which a hit loses all but 1/e of its worth (dsRAG's constant)."""
+"""Ranks over which the value of a hit decays to 1/e (the constant of dsRAG)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The chunks ``first`` to ``last`` (both included) of a document, and what reading them is worth.
+    """The chunks ``first`` to ``last`` (both included) of a document, and their total ``value``.
 
-    A summary stands alone: it is ``hit``, and ``doc`` is its own identifier.
+    A summary is a segment of its own: ``hit`` is the summary, and ``doc`` its identifier.
     """
 
     value: float
@@ -29,7 +29,7 @@ class Segment:
 
     @property
     def length(self) -> int:
-        """In chunks."""
+        """The number of chunks."""
         return self.last - self.first + 1
 
     def overlaps(self, other: "Segment") -> bool:
@@ -37,25 +37,25 @@ class Segment:
         return self.doc == other.doc and self.first <= other.last and other.first <= self.last
 
 
-def worths(hits: Hits) -> list[float]:
+def compute_hit_values(hits: Hits) -> list[float]:
     """Return the value of each hit before the penalty: exp(-rank / 30) times its relevance, rank from 0.
 
-    Relevance is (1 + min-max score) / 2. Whatever passed the filter is relevant to some degree; a bare min-max would
-    declare the last of them worthless however good it is.
+    Relevance is (1 + min-max score) / 2. All hits after the filter are relevant to some degree; min-max scores alone
+    would give the last one the value 0 regardless of its score.
     """
     scores = normalize(hits, "minmax")
     return [math.exp(-rank / DECAY) * (1 + score) / 2 for rank, score in enumerate(scores)]
 
 
-def segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
-    """Return every stretch of at most ``max_length`` chunks that begins and ends with a hit, best first.
+def find_segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
+    """Return all segments of at most ``max_length`` chunks that begin and end with a hit, best first.
 
-    A chunk is worth v = exp(-rank / 30) * relevance - penalty, and -penalty when it is no hit; a segment is worth the
-    sum. Stretches that begin or end with a chunk that is no hit need no look: without it they are worth more.
+    The value of a chunk is exp(-rank / 30) * relevance - penalty, or -penalty if it is no hit; that of a segment is the
+    sum. Segments that begin or end with another chunk are never optimal, as their value is higher without it.
     """
     of_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
     found = []
-    for hit, worth in zip(hits, worths(hits), strict=True):
+    for hit, worth in zip(hits, compute_hit_values(hits), strict=True):
         if hit.chunk.level:
             found.append(Segment(worth - penalty, hit.chunk.id, 0, 0, hit))
         else:
@@ -86,17 +86,17 @@ def relevant_segments(
     max_length: Count = 5,
     max_total: Count = 15,
 ) -> Passages:
-    """Read the segments of neighbouring chunks that are worth most, at most ``max_length`` chunks each.
+    """Read the segments of neighbouring chunks with the highest values, of at most ``max_length`` chunks each.
 
-    Helps when an answer is spread over a section of which only parts were found: a gap between two hits is read when
-    the hit behind it is worth more than the gap costs (``penalty`` a chunk). Hits that stand alone far down the ranking
-    fall below ``minimum_value`` and are not read. Costs no calls. Segments are taken greedily, best first, without
-    overlap, up to ``max_total`` chunks in all. Against the original system: worthless segments are rejected, and a
-    document's last chunk can be read.
+    Helps when an answer is spread over a section of which only parts were found: a gap between two hits is read if the
+    value of the second hit exceeds the cost of the gap (``penalty`` per chunk). Isolated hits at low ranks fall below
+    ``minimum_value`` and are not read. Costs no calls. Segments are selected greedily, best first, without overlap, up
+    to ``max_total`` chunks in all. Unlike the original system, segments below the minimum are rejected, and the last
+    chunk of a document can be read.
     """
     taken: list[Segment] = []
     left = max_total
-    for segment in segments(hits, penalty, max_length):
+    for segment in find_segments(hits, penalty, max_length):
         if segment.value < minimum_value:
             break
         if segment.length <= left and not any(segment.overlaps(other) for other in taken):

@@ -1,4 +1,4 @@
-"""Chunk graph: hybrid search, and what random walks from its best hits reach (GAHR, Singh et al.)."""
+"""Chunk graph: hybrid search, extended by random walks from its best hits (GAHR, Singh et al.)."""
 
 from typing import Annotated
 
@@ -14,11 +14,11 @@ from ragsmith.techniques.fusion import convex_combination, rank
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 
-MOST = 20_000
-"""Limit on the neighbours of all nodes of a walk, with which 20 steps take one or two milliseconds."""
+MAX_NEIGHBOURS = 20_000
+"""Maximum number of neighbours of all nodes of a walk; 20 steps then take one or two milliseconds."""
 
-BEHIND = 1e-9
-"""Difference in score between a candidate and an added chunk of the same score."""
+SCORE_STEP = 1e-9
+"""Amount subtracted from the score of an added chunk, to rank it after a candidate of equal score."""
 
 SCORINGS = ("blended", "reserved")
 
@@ -61,15 +61,15 @@ def graph_ppr(
     ``blended`` scores them by ``weight`` x PageRank + (1 - ``weight``) x score of hybrid search, both min-max scaled;
     an added chunk has 0 of the latter. ``reserved`` puts the added chunks, by PageRank, in the last places of the first
     ``k``, with the score of the candidate before them, so that a reranker that reads ``k`` reads all of them. In a
-    dense graph a walk is limited to the neighbourhood of its seeds: on 10,000 chunks never at the threshold 0.7, and at
-    0.5 this changed 1 addition in 180.
+    dense graph a walk is limited to the neighbourhood of its seeds; on 10,000 chunks this limit is never reached at the
+    threshold 0.7, and changed 1 of 180 additions at 0.5.
 
-    Differences from the paper: it gives added chunks the score 0, so that only a reranker can raise them, but (as with
-    ``weight=0`` here) they come after the depth that a reranker reads; ``reserved`` is what it intends. It starts from
-    all candidates alike, has no weights of edges, and in the runs reported had no edges by order or code, while any two
-    documents with a "Figure 1" were joined; here order is the document's, references stay within it, similarity is the
-    weight of its edges, and a dead end leads back to the seeds. Its learned refinement of vectors (GraphSAGE)
-    influenced only one result, and is left out.
+    Differences from the paper: the paper gives added chunks the score 0, as ``weight=0`` does here, so that only a
+    reranker could raise them, but they are ranked below its depth; ``reserved`` implements the intended method. The
+    paper starts walks from all candidates with equal weights, has unweighted edges, and in the reported runs had no
+    edges by order or code, but joined any two documents with a "Figure 1". Here order and references are limited to one
+    document, edges by similarity are weighted by it, and dead ends return to the seeds. The learned refinement of
+    vectors (GraphSAGE) influenced only one result in the paper, and is not implemented.
     """
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
@@ -82,21 +82,21 @@ def graph_ppr(
 def _blend(hits: Hits, walked: Hits, weight: float) -> Hits:
     candidates = {hit.chunk.id for hit in hits}
     fused = convex_combination([hits, walked], [1 - weight, weight])
-    # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
-    return rank(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
+    # an added chunk is ranked after a candidate of the same score: the last candidate also has 0 of hybrid search
+    return rank(h if h.chunk.id in candidates else h.rescored(h.score - SCORE_STEP, h.scale) for h in fused)
 
 
 def _reserve(hits: Hits, walked: Hits) -> Hits:
-    """Insert the additions before as many of the last candidates, but after the first one."""
+    """Insert the additions before the same number of last candidates, but after the first one."""
     added = walked[len(hits) :]
     if not added:
         return hits
     before = max(1, len(hits) - len(added))
     score = hits[before - 1].score
-    inserted = tuple(hit.rescored(score - n * BEHIND, Scale.CONVEX) for n, hit in enumerate(added, start=1))
+    inserted = tuple(hit.rescored(score - n * SCORE_STEP, Scale.CONVEX) for n, hit in enumerate(added, start=1))
     # keeps their order if their scores equal that of the candidate before them
     last = tuple(
-        hit.rescored(min(hit.score, score - n * BEHIND), Scale.CONVEX)
+        hit.rescored(min(hit.score, score - n * SCORE_STEP), Scale.CONVEX)
         for n, hit in enumerate(hits[before:], start=len(added) + 1)
     )
     return (*hits[:before], *inserted, *last)
@@ -107,7 +107,7 @@ def _walk(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds:
     begin = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph
         begin[index.positions[hit.chunk.id]] = hit.score
-    ranks = graph.pagerank(begin, restart=restart, most=MOST)
+    ranks = graph.pagerank(begin, restart=restart, most=MAX_NEIGHBOURS)
     candidates = [index.positions[hit.chunk.id] for hit in hits]
     others = ranks.copy()
     others[candidates] = 0.0

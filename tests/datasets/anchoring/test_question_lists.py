@@ -148,7 +148,7 @@ def test_columns_with_other_names_can_be_named(tmp_path):
             '{"question": ["a", "b"], "answer": "c"}\n',
             "list.jsonl:1: the question is a list; write a text",
         ),
-        ("list.json", "3", "an integer stands here instead of a list of questions"),
+        ("list.json", "3", "expected a list of questions, found an integer"),
         ("list.json", "[3]", "entry 1 is an integer, not an object"),
         ("list.docx", "question", "is not a list of questions; give a file that ends in one of .csv"),
         ("list.xlsx", "question", "list.xlsx: is a damaged archive; save it again"),

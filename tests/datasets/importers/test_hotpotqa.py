@@ -94,12 +94,12 @@ def test_files_are_pooled_with_a_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('"text"', "qa.json: a text stands here instead of a list of questions; give a file in HotpotQA's layout"),
+        ('"text"', "qa.json: expected a list of questions, found a text; give a file in HotpotQA's layout"),
         ("[{]", "qa.json:1: not valid JSON: Expecting property name enclosed in double quotes at column 3"),
         ("[NaN]", "qa.json: not valid JSON: NaN is not a number"),
         ("[" * 100_000, "qa.json: the JSON is nested too deeply"),
         ("[]", "data: has no questions"),
-        ("[1]", "qa.json: question 1: an integer stands here instead of an object"),
+        ("[1]", "qa.json: question 1: expected an object, found an integer"),
         ([question(1, _id=None)], "qa.json: question 1: '_id' is missing; give a file in HotpotQA's layout"),
         ([question(1), question(2, answer=7)], "qa.json: question 2 (q2): 'answer' is an integer, not a text"),
         ([question(1, answer=" ")], "qa.json: question 1 (q1): 'answer' is blank"),

@@ -76,9 +76,9 @@ def test_gold_that_is_not_found_is_counted_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ([], "art.json: the file: a list stands here instead of an object"),
+        ([], "art.json: the file: expected an object, found a list"),
         ({"questions": []}, "art.json: the file: 'article' is missing; give a file in RAGSmith's layout"),
-        ({**article(), "chunks": [1]}, "art.json: the file, chunk 1: an integer stands here instead of an object"),
+        ({**article(), "chunks": [1]}, "art.json: the file, chunk 1: expected an object, found an integer"),
         (article({"question": "Q?"}), "art.json: the questions, item 1: 'reranked_relative_chunk_ids' is missing"),
     ],
 )

@@ -129,10 +129,10 @@ def test_an_answer_says_its_scale(tmp_path: Path, answer: object, scale: str, re
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({}, "dev.json: an object stands here instead of a list of pages; give a file in TAT-QA's layout"),
+        ({}, "dev.json: expected a list of pages, found an object; give a file in TAT-QA's layout"),
         ([], "data: has no questions"),
         ([page()], "data: has no questions"),
-        ([7], "dev.json: page 1: an integer stands here instead of an object"),
+        ([7], "dev.json: page 1: expected an object, found an integer"),
         ([page(table={"table": []})], "dev.json: page 1, table: 'table' must be rows of texts"),
         ([page(table={"table": [[1]]})], "dev.json: page 1, table: 'table' must be rows of texts"),
         (

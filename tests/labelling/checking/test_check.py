@@ -15,7 +15,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.finding import GateState
-from ragsmith.labelling.checking.view import Belonging, View
+from ragsmith.labelling.checking.view import Belonging, DatasetView
 from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 Command = Callable[..., Any]
@@ -121,13 +121,13 @@ def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Comman
 OWN = '''
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender
 from ragsmith.labelling.checking.gates import gate
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import DatasetView
 
 
 @gate("Is each question short?", paper="none")
-def short(view: View, *, words: int = 30) -> GateFinding:
+def short(view: DatasetView, *, words: int = 30) -> GateFinding:
     """Fail where a question has more words than are allowed."""
-    counts = {example.id: len(example.question.split()) for example in view.given.examples}
+    counts = {example.id: len(example.question.split()) for example in view.original.examples}
     most = max(counts.values())
     long = tuple(Offender(id_, f"has {count} words") for id_, count in counts.items() if count > words)
     state = GateState.FAILED if long else GateState.PASSED
@@ -182,11 +182,11 @@ def test_documents_as_gold_are_judged_as_documents(law: Dataset) -> None:
     answered = [example for example in law.examples if example.evidence]
     gold = {example.id: sorted({span.doc for span in example.evidence}) for example in answered}
     coarse = [replace(e, evidence=tuple(Span(doc, 0, lengths[doc]) for doc in gold[e.id])) for e in answered]
-    view = View(make_dataset({"name": "coarse"}, law.documents, coarse))
+    view = DatasetView(make_dataset({"name": "coarse"}, law.documents, coarse))
     found = Belonging.of(view)
     first = {
         one: list(dict.fromkeys(view.chunks[int(place)].doc for place in places))[:5]
-        for one, places in view.best_by_words.items()
+        for one, places in view.bm25_top.items()
     }
     assert 0.5 < found.own <= 1
     assert max(found.recall.values()) == 1

@@ -19,7 +19,7 @@ from ragsmith.labelling.checking.check import check
 from ragsmith.labelling.checking.finding import GateState, Limit, not_judged
 from ragsmith.labelling.checking.gates import GATES, chosen_gates
 from ragsmith.labelling.checking.registry import Gate
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.records.record import RunSettings
 from ragsmith.types import Dataset, Document, Example, Span
 
@@ -318,7 +318,7 @@ def test_a_gate_judges_nothing_of_an_empty_set(law: Dataset, name: str) -> None:
 def test_what_is_no_finding_is_refused(law: Dataset) -> None:
     wrong = Gate(name="wrong", asks="Is it?", fn=lambda view: 7)
     with pytest.raises(UsageError, match="the gate wrong returned 7: return a GateFinding"):
-        wrong(View(with_examples(law, [])))
+        wrong(DatasetView(with_examples(law, [])))
 
 
 def test_a_package_that_is_not_installed_is_said_before_anything_is_read() -> None:

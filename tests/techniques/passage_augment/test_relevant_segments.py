@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
 from ragsmith.index.index import Corpus
-from ragsmith.techniques.passage_augment.relevant_segments import relevant_segments, segments, worths
+from ragsmith.techniques.passage_augment.relevant_segments import compute_hit_values, find_segments, relevant_segments
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Document, Hit, Question, Scale
 
@@ -29,7 +29,7 @@ def hits_at(**scores):
 
 def test_a_hit_is_worth_its_relevance_less_with_its_rank():
     hits = hits_at(A0=0.8, A1=0.6, A2=0.4)
-    assert worths(hits) == pytest.approx([1.0, math.exp(-1 / 30) * 0.75, math.exp(-2 / 30) * 0.5])
+    assert compute_hit_values(hits) == pytest.approx([1.0, math.exp(-1 / 30) * 0.75, math.exp(-2 / 30) * 0.5])
 
 
 def test_a_gap_is_read_when_what_follows_is_worth_more():
@@ -68,11 +68,11 @@ def test_greedy_over_all_windows_gives_the_same(scores):
         Hit(CHUNKS[place], score, Scale.COSINE)
         for place, score in sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
     )
-    value = {(h.chunk.doc, h.chunk.index): w for h, w in zip(hits, worths(hits), strict=True)}
+    value = {(h.chunk.doc, h.chunk.index): w for h, w in zip(hits, compute_hit_values(hits), strict=True)}
     windows = [(doc, a, b) for doc in "AB" for a, b in combinations(range(11), 2) if b - a <= 5]
     worth = {w: sum(value.get((w[0], i), 0) - 0.18 for i in range(w[1], w[2])) for w in windows}
     best = max(worth.values())
-    found = segments(hits, 0.18, 5)
+    found = find_segments(hits, 0.18, 5)
     assert (found[0].value if found and best > 0 else 0) == pytest.approx(max(best, 0))
     passages = relevant_segments(CORPUS, QUESTION, hits)
     assert all(corpus_text == p.text for p in passages for corpus_text in [CORPUS.text(p.sources[0])])

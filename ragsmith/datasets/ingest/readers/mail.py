@@ -38,7 +38,7 @@ def _body(part: EmailMessage) -> str:
     content = str(part.get_content()).replace("\r\n", "\n").replace("\r", "\n")
     if part.get_content_type() == "text/html":
         package_versions(markup.NEEDS)  # raises where the extra is missing
-        return markup.page(content)[0]
+        return markup.page_to_markdown(content)[0]
     return FORBIDDEN.sub("", content)
 
 

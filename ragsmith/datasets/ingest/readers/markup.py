@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from ragsmith.datasets.ingest.decoding import decode_text
-from ragsmith.datasets.ingest.readers.part import DAMAGED, TITLE, FilePart, opened, reader
+from ragsmith.datasets.ingest.readers.part import DAMAGED, TITLE, FilePart, open_archive, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 NEEDS = ("markdownify", "beautifulsoup4")
@@ -22,40 +22,40 @@ _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
 _WIDE = ("utf-16", "utf-32")
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-def page(data: bytes | str) -> tuple[str, str | None]:
-    """Return a page as Markdown, and what its ``title`` says. The main part alone is read where a page names one.
+def page_to_markdown(data: bytes | str) -> tuple[str, str | None]:
+    """Return a page as Markdown, and its ``title``. Only the main element is read if the page has exactly one.
 
-    Links and pictures are reduced to their words, without addresses.
+    Links and images are replaced by their text, without URLs.
     """
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it remarks on pages that look like XML, or like the name of a file
-        soup = BeautifulSoup(data if isinstance(data, str) else _decoded(data), "html.parser")
+        warnings.simplefilter("ignore")  # about pages that look like XML or like a file name
+        soup = BeautifulSoup(data if isinstance(data, str) else _decode(data), "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for element in soup(_BOILERPLATE):
         element.decompose()
     main: Any = soup.find_all(["main"]) or soup.find_all(attrs={"role": "main"}) or soup.find_all("article")
     root = main[0] if len(main) == 1 else soup.body or soup
-    return markdown_of(root), title or None
+    return element_to_markdown(root), title or None
 
 
-def markdown_of(root: Any) -> str:
+def element_to_markdown(root: Any) -> str:
     """Return an element of a parsed page as Markdown."""
     found = _converter().convert_soup(root)
     text = _BLANK_LINES.sub("\n\n", _TRAILING.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
     return f"{text}\n" if text else ""
 
 
-def _decoded(data: bytes) -> str:
-    """What the page says that it is decoded from, where that is so, and else what `decode_text` finds.
+def _decode(data: bytes) -> str:
+    """Decode a page with its declared encoding if that is possible, else with the one that `decode_text` detects.
 
-    What is readable as ASCII says that it is UTF-16 or UTF-32 in error: browsers read such a page as UTF-8, too.
+    A declaration of UTF-16 or UTF-32 that can be read as ASCII is wrong; browsers read such a page as UTF-8, too.
     """
-    if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_MARKS):
+    if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_BYTE_ORDER_MARKS):
         try:
             codec = codecs.lookup(declared[1].decode()).name
             if not codec.startswith(_WIDE):
@@ -97,7 +97,7 @@ def read_markup(data: bytes, name: str) -> tuple[FilePart, ...]:
     from bs4.exceptions import ParserRejectedMarkup  # noqa: PLC0415
 
     try:
-        text, title = page(data)
+        text, title = page_to_markdown(data)
     except (*DAMAGED, ParserRejectedMarkup) as error:  # also pages that are nested too deeply
         raise TextError(f"is not HTML that can be read ({type(error).__name__}); save it as text") from error
     return (FilePart(text, title=title),)
@@ -110,7 +110,7 @@ _PAGE_TYPES = ("application/xhtml+xml", "text/html")
 @reader("EPUB", member=CONTAINER, binary=True, needs=NEEDS)
 def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Electronic books: their chapters as Markdown."""
-    archive = opened(data)
+    archive = open_archive(data)
     try:
         root = ElementTree.fromstring(archive.read(CONTAINER)).find(".//{*}rootfile")
         path = "" if root is None else str(root.get("full-path"))
@@ -118,7 +118,7 @@ def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
         pages = [archive.read(inner) for inner in _spine(package, posixpath.dirname(path))]
     except DAMAGED as error:
         raise TextError(f"is not an EPUB file that can be read ({type(error).__name__}); save it again") from error
-    chapters = [text for text, _ in map(page, pages) if text]
+    chapters = [text for text, _ in map(page_to_markdown, pages) if text]
     title = " ".join((package.findtext(f".//{TITLE}") or "").split())
     starts = [0]
     for chapter in chapters[:-1]:

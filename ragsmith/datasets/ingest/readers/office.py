@@ -14,7 +14,7 @@ from typing import Any
 
 from ragsmith.datasets.ingest.readers import markup
 from ragsmith.datasets.ingest.readers.delimited import markdown_table, table
-from ragsmith.datasets.ingest.readers.part import DAMAGED, FilePart, core_title, opened, reader
+from ragsmith.datasets.ingest.readers.part import DAMAGED, FilePart, core_title, open_archive, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
 STYLES = """
@@ -31,12 +31,12 @@ def read_word(data: bytes, name: str) -> tuple[FilePart, ...]:
     import mammoth  # noqa: PLC0415
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
-    archive = opened(data)
+    archive = open_archive(data)
     try:
         html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=lambda image: []).value
     except DAMAGED as error:
         raise TextError(f"is not a DOCX file that can be read ({type(error).__name__}); save it again") from error
-    return (FilePart(markup.markdown_of(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
+    return (FilePart(markup.element_to_markdown(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
 
 
 DEFAULT_TITLE = "PowerPoint Presentation"
@@ -49,7 +49,7 @@ def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
     from pptx import Presentation  # noqa: PLC0415
     from pptx.exc import PythonPptxError  # noqa: PLC0415
 
-    archive = opened(data)
+    archive = open_archive(data)
     try:
         slides = [_slide(slide, number) for number, slide in enumerate(Presentation(BytesIO(data)).slides, start=1)]
     except (*DAMAGED, PythonPptxError) as error:
@@ -115,7 +115,7 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
     from openpyxl import load_workbook  # noqa: PLC0415
     from openpyxl.utils.exceptions import InvalidFileException  # noqa: PLC0415
 
-    archive = opened(data)
+    archive = open_archive(data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about features other than cells

@@ -140,7 +140,7 @@ DAMAGED = (
 TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
-def opened(data: bytes) -> zipfile.ZipFile:
+def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open an archive. Raises ``TextError`` if it is damaged, or would unpack to more than the limit."""
     try:
         archive = zipfile.ZipFile(BytesIO(data))

@@ -54,7 +54,7 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
         rest.decompose()
     if kept:
         notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
-    return (FilePart(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
+    return (FilePart(markup.element_to_markdown(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
 
 
 def _writer() -> Any:

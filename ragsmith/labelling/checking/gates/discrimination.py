@@ -8,13 +8,13 @@ from typing import Annotated
 
 from ragsmith.comparison.difference import detectable, needed, variance
 from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
-from ragsmith.datasets.groups import neighbours
+from ragsmith.datasets.groups import find_neighbours
 from ragsmith.datasets.splits import GIVEN, MIN_QUESTIONS, UNSPLITTABLE, Split, crossfit, leaks, split_apart
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import FEWEST, PIPELINES, Belonging, View
+from ragsmith.labelling.checking.view import MIN_COUNT, PIPELINES, Belonging, DatasetView
 from ragsmith.plugins import Range, Share
 from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLine
 from ragsmith.reporting.wording import in_groups
@@ -23,7 +23,7 @@ SATURATED = 0.95
 
 
 @gate("Does BM25 find some of the evidence, and not all?")
-def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
+def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
     """Warn where Recall@5 of BM25 lies outside 0.50 to 0.80; fail where it says that the set is broken or done.
 
     A set of which BM25 finds nearly everything cannot show that anything else is better, and one of which it finds
@@ -40,8 +40,8 @@ def bm25(view: View, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
     """
     if low > high:
         raise WrongOption("set", f"has bm25.low at {low}, above bm25.high, {high}: swap them")
-    if len(view.ranked) < FEWEST:
-        return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
+    if len(view.ranked) < MIN_COUNT:
+        return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
     found = Belonging.of(view)
     recall, figure, mixed = found.recall, found.own, found.others
     wanted = Limit(low, high)
@@ -90,7 +90,7 @@ FULL = 0.95
     "Do techniques differ on these questions?",
     paper="Sakai (2006), Evaluating evaluation metrics based on the bootstrap",
 )
-def spread(view: View) -> GateFinding:
+def spread(view: DatasetView) -> GateFinding:
     """Fail where the best of five cheap pipelines is not clearly above the worst, or where one has nothing to gain.
 
     A set is there to tell pipelines apart: one on which search by words, by meaning, by both, under headings and with
@@ -101,8 +101,8 @@ def spread(view: View) -> GateFinding:
 
     On evidence that does not belong to its questions (see bm25) nothing can differ, and this is not judged.
     """
-    if len(view.ranked) < FEWEST:
-        return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
+    if len(view.ranked) < MIN_COUNT:
+        return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
     if Belonging.of(view).mixed_up:
         return not_judged("questions and evidence do not seem to belong together, so nothing can differ: see bm25")
     ranks = {name: view.ranks(name) for name in PIPELINES}
@@ -158,7 +158,7 @@ NONE_LEAKED = Limit(high=0.0)
     "Is the test unseen by the search?",
     paper="Kapoor and Narayanan (2023), Leakage and the reproducibility crisis in machine-learning-based science",
 )
-def leakage(view: View) -> GateFinding:
+def leakage(view: DatasetView) -> GateFinding:
     """Fail where a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
 
     A search is tuned on where gold lies: a test that asks for the next sentence is no test. Kapoor and Narayanan (2023)
@@ -188,7 +188,7 @@ def _near(divided: Split, gap: int) -> tuple[Offender, ...]:
     """The test questions with gold near a search question's, and that question."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
-    pairs = ((example, found) for example, found in zip(together, neighbours(together, gap), strict=True))
+    pairs = ((example, found) for example, found in zip(together, find_neighbours(together, gap), strict=True))
     seen = [(example, min(beside)) for example, found in pairs if (beside := [j for j in found if j < first])]
     tested = {example.id for example in divided.test}
     return tuple(
@@ -203,7 +203,7 @@ FOLDS = 5
 
 
 @gate("Are there questions enough?", paper="Sakai (2016), Statistical significance, power, and sample sizes")
-def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> GateFinding:
+def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> GateFinding:
     """Fail below 20 questions, of which no test can be split off; warn where the test cannot show what it should.
 
     A test whose questions hang together in fewer than 8 groups shows nothing, however many they are: the groups are
@@ -217,12 +217,12 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
 
     Many good sets have fewer questions: it is a warning, and says what the set can show.
     """
-    total = len(view.given.examples)
+    total = len(view.original.examples)
     if total < MIN_QUESTIONS:
         said = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
         advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft --llm MODEL` proposes some"
         return GateFinding(GateState.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
-    if len(view.ranked) < FEWEST:
+    if len(view.ranked) < MIN_COUNT:
         return not_judged(
             f"of {total} questions {len(view.ranked)} have evidence, so nothing is known of how pipelines differ"
         )
@@ -257,7 +257,7 @@ def questions(view: View, *, difference: Annotated[float, Range(0.001, 1)] = 0.0
     return GateFinding(GateState.WARNING, said, float(here), limit, advice, charts=(chart,))
 
 
-def _more_groups(view: View) -> str:
+def _more_groups(view: DatasetView) -> str:
     """What to do where the test has too few groups: test all questions, if those have enough, or ask about more."""
     advice = (
         "questions whose gold lies together count as one group, so ask about other documents or sections: "
@@ -270,7 +270,7 @@ def _more_groups(view: View) -> str:
     return f"{crossfitted}, without new ones; {advice}"
 
 
-def _variance(view: View) -> float:
+def _variance(view: DatasetView) -> float:
     """Median over all pairs of the cheap pipelines of what one question adds to the variance of their difference."""
     groups = [[example.id for example in group.examples] for group in view.groups]
     found = []

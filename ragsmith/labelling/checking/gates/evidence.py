@@ -9,7 +9,7 @@ from math import ceil
 from ragsmith.datasets.relevance import overlap
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import View
+from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.text.words import normalise_answer, words
 from ragsmith.types import Example, Span
 
@@ -18,7 +18,7 @@ COARSE = 0.2
 
 
 @gate("Does the evidence point at the text that it means?")
-def spans(view: View) -> GateFinding:
+def spans(view: DatasetView) -> GateFinding:
     """Fail where a span points nowhere, or where more than 5 % of the spans begin or end inside a word.
 
     A person or a program that marks a passage marks whole words. Offsets that were counted in another text (before an
@@ -29,7 +29,7 @@ def spans(view: View) -> GateFinding:
 
     A warning says that gold is coarse: more than a fifth of the questions have a span that no chunk covers by half.
     """
-    found = [(example, span) for example in view.given.examples for span in example.evidence]
+    found = [(example, span) for example in view.original.examples for span in example.evidence]
     if not found:
         return not_judged("no question has evidence, so retrieval cannot be scored: mark the passages that answer")
     lost = [example.id for example in view.dataset.examples if example.evidence and not view.relevant(example)]
@@ -79,7 +79,7 @@ MOST_REPEATED = Limit(high=0.05)
 
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
-def duplicates(view: View) -> GateFinding:
+def duplicates(view: DatasetView) -> GateFinding:
     """Fail where more than 5 % of the questions repeat an earlier one.
 
     Two questions are one if they have the same wording, or if the sets of their words have a Jaccard coefficient of 0.8
@@ -91,7 +91,7 @@ def duplicates(view: View) -> GateFinding:
     narrows intervals by about r, as the variance of the mean is 1 + 2r times what it seems. At 5 % that is less than
     what is rounded off where intervals are shown.
     """
-    examples = view.given.examples
+    examples = view.original.examples
     if not examples:
         return not_judged("there are no questions")
     repeats = list(_repeats(view, examples))
@@ -101,7 +101,7 @@ def duplicates(view: View) -> GateFinding:
     return judged(said, figure, MOST_REPEATED, advice, repeats, listed=True)
 
 
-def _repeats(view: View, examples: tuple[Example, ...]) -> Iterator[Offender]:
+def _repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
     """Each question that repeats an earlier one, and that one.
 
     Only the rarest words of a question are looked up: two sets of n words with a Jaccard coefficient of 0.8 share one
@@ -137,14 +137,14 @@ def _same(one: Example, other: Example) -> bool:
     return bool(one.answer) and normalise_answer(one.answer) == normalise_answer(other.answer)
 
 
-SHINGLE = 5
-"""Words in a row that are compared."""
+SHINGLE_SIZE = 5
+"""Number of consecutive words in a shingle."""
 
-FEWEST_WORDS = 8
-"""Words of a span below which it may well stand elsewhere by chance."""
+MIN_WORDS = 8
+"""Minimum number of words of a span; shorter ones occur elsewhere by chance."""
 
-CONTAINED = 0.8
-"""Share of a span's shingles from which on a chunk holds a copy of it."""
+MIN_CONTAINMENT = 0.8
+"""Minimum share of the shingles of a span in a chunk with a copy of it."""
 
 MOST_COPIED = Limit(high=0.05)
 
@@ -155,47 +155,48 @@ Shingle = tuple[str, ...]
     "Is every copy of the evidence marked?",
     paper="Zobel (1998), How reliable are the results of large-scale information retrieval experiments?",
 )
-def copies(view: View) -> GateFinding:
-    """Fail where the evidence of more than 5 % of the questions stands in a chunk that is not marked, too.
+def copies(view: DatasetView) -> GateFinding:
+    """Fail if the evidence of more than 5 % of the questions also occurs in unmarked chunks.
 
-    Whoever finds the other copy is right, and is scored as wrong: relevant text that nobody judged (Zobel 1998; for
-    sparse labels Arabzadeh et al. 2022), of the kind that a program can see. A chunk holds a copy if it contains four
-    fifths of the runs of five words of a span (Broder's containment, 1997). With 5 % of the questions the largest
-    difference between two pipelines that copies can feign is 0.05, and only if each finds another copy for every one
-    of them.
+    A pipeline that retrieves an unmarked copy is scored as wrong: the copy is unjudged relevant text (Zobel 1998; for
+    sparse labels Arabzadeh et al. 2022), of a kind that can be detected automatically. A chunk has a copy if it
+    contains four fifths of the five-word shingles of a span (containment, Broder 1997). At 5 % of the questions, copies
+    cause a difference between two pipelines of at most 0.05, reached only if the two retrieve different copies for each
+    of these questions.
     """
-    asked = [
+    by_span = [
         (example, [found for span in example.evidence if (found := shingles(view.text(span)))])
         for example in view.located
     ]
-    compared = [(example, sets) for example, sets in asked if sets]
+    compared = [(example, sets) for example, sets in by_span if sets]
     if not compared:
-        return not_judged(f"no evidence has {FEWEST_WORDS} words or more, so that a copy could be told from chance")
-    wanted = {one for _, sets in compared for found in sets for one in found}
-    holding: defaultdict[Shingle, list[int]] = defaultdict(list)
-    for place, chunk in enumerate(view.chunks):
-        for one in shingles(chunk.text) & wanted:
-            holding[one].append(place)
+        return not_judged(f"no evidence has {MIN_WORDS} words or more, which a copy needs to differ from chance")
+    wanted = {shingle for _, sets in compared for found in sets for shingle in found}
+    positions: defaultdict[Shingle, list[int]] = defaultdict(list)
+    for position, chunk in enumerate(view.chunks):
+        for shingle in shingles(chunk.text) & wanted:
+            positions[shingle].append(position)
     offenders = []
     for example, sets in compared:
         relevant = view.relevant(example)
-        elsewhere = [c for found in sets for c in _containing(found, holding) if view.chunks[c].id not in relevant]
-        if elsewhere:
-            offenders.append(Offender(example.id, f"its evidence stands in {view.chunks[elsewhere[0]].id}, too"))
+        copied = [c for found in sets for c in _find_copies(found, positions) if view.chunks[c].id not in relevant]
+        if copied:
+            offenders.append(Offender(example.id, f"its evidence also occurs in {view.chunks[copied[0]].id}"))
     figure = len(offenders) / len(compared)
-    said = f"the evidence of {len(offenders)} of {len(compared)} questions stands in a chunk that is not marked, too"
-    advice = "take out the copies of documents, or mark each copy as evidence"
-    return judged(said, figure, MOST_COPIED, advice, offenders, listed=True)
+    summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
+    advice = "remove the copies of documents, or mark each copy as evidence"
+    return judged(summary, figure, MOST_COPIED, advice, offenders, listed=True)
 
 
 def shingles(text: str) -> frozenset[Shingle]:
-    """The runs of five words of a text; none of a text with fewer than eight."""
+    """Return the five-word shingles of a text; none for a text of fewer than eight words."""
     listed = words(text)
-    if len(listed) < FEWEST_WORDS:
+    if len(listed) < MIN_WORDS:
         return frozenset()
-    return frozenset(tuple(listed[at : at + SHINGLE]) for at in range(len(listed) - SHINGLE + 1))
+    return frozenset(tuple(listed[at : at + SHINGLE_SIZE]) for at in range(len(listed) - SHINGLE_SIZE + 1))
 
 
-def _containing(found: frozenset[Shingle], holding: Mapping[Shingle, list[int]]) -> Sequence[int]:
-    count = Counter(place for one in found for place in holding.get(one, ()))
-    return sorted(place for place, shared in count.items() if shared >= CONTAINED * len(found))
+def _find_copies(span: frozenset[Shingle], positions: Mapping[Shingle, list[int]]) -> Sequence[int]:
+    """Return the positions of the chunks that contain enough of the shingles of a span."""
+    count = Counter(position for shingle in span for position in positions.get(shingle, ()))
+    return sorted(position for position, shared in count.items() if shared >= MIN_CONTAINMENT * len(span))

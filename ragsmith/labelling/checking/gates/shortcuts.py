@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
-from ragsmith.labelling.checking.view import FEWEST, View
+from ragsmith.labelling.checking.view import MIN_COUNT, DatasetView
 from ragsmith.reporting.charts import Columns, ForestPlot, ForestRow, histogram
 from ragsmith.text.languages import ENGLISH, UNKNOWN
 from ragsmith.text.words import normalise_answer
@@ -47,7 +47,7 @@ def tenths(title: str, shares: Sequence[float], across: str, expected: tuple[flo
 
 
 @gate("Does the evidence lie all over the documents?", paper="arXiv 2004.14602")
-def position(view: View) -> GateFinding:
+def position(view: DatasetView) -> GateFinding:
     """Fail where far more evidence than chance gives lies in the first fifth of its document.
 
     Who writes questions reads from the top, and tires. A pipeline that prefers what comes first then looks good, and
@@ -67,9 +67,9 @@ def position(view: View) -> GateFinding:
         for span in example.evidence:
             if span.doc in sizes:
                 asking.setdefault(span, example.id)
-    if len(asking) < FEWEST:
+    if len(asking) < MIN_COUNT:
         return not_judged(
-            f"{len(asking)} passages lie in documents of more than {long:,} characters, and {FEWEST} are needed"
+            f"{len(asking)} passages lie in documents of more than {long:,} characters, and {MIN_COUNT} are needed"
         )
     middles = {span: (span.start + span.end) / 2 / sizes[span.doc] for span in asking}
     early = sorted((span for span, middle in middles.items() if middle < EARLY), key=lambda span: middles[span])
@@ -120,7 +120,7 @@ FEWEST_CHUNKS = 3
 
 
 @gate("Does evidence lie in short chunks as well as in long ones?", paper="arXiv 1803.02324")
-def length(view: View) -> GateFinding:
+def length(view: DatasetView) -> GateFinding:
     """Fail where gold chunks are longer than the others of their document by a medium effect.
 
     The figure is the AUC of "the longer chunk is gold" within a document: how often a gold chunk is longer than another
@@ -150,9 +150,9 @@ def length(view: View) -> GateFinding:
                 mean += expected
                 spread += variance
     places = [rank for rank, _ in found]
-    if len(places) < FEWEST:
+    if len(places) < MIN_COUNT:
         return not_judged(
-            f"{len(places)} gold chunks lie in documents of {FEWEST_CHUNKS} chunks or more, and {FEWEST} are needed"
+            f"{len(places)} gold chunks lie in documents of {FEWEST_CHUNKS} chunks or more, and {MIN_COUNT} are needed"
         )
     figure, chance = sum(places) / len(places), mean / len(places)
     limit = Limit(high=round(chance + MEDIUM_AUC, 3))
@@ -185,7 +185,7 @@ SHARE = 0.8
 
 
 @gate("Does it take the text to find the evidence, more than titles and headings?", paper="arXiv 1808.04926")
-def titles(view: View) -> GateFinding:
+def titles(view: DatasetView) -> GateFinding:
     """Fail where a ranker that sees titles and headings only reaches four fifths of what one of the texts reaches.
 
     Questions made from headings ask for headings: they rank pipelines by how these treat titles, and say nothing of the
@@ -193,16 +193,16 @@ def titles(view: View) -> GateFinding:
     name of the place. Both rankers are BM25; chunks under one heading tie, and the mean over all orders of a tie
     counts. Above four fifths less than a fifth of what search by words can show is left for the text.
     """
-    if len(view.ranked) < FEWEST:
-        return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
+    if len(view.ranked) < MIN_COUNT:
+        return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
     names = [" ".join(dict.fromkeys((chunk.title, *chunk.headings))) for chunk in view.chunks]
-    by_title = view.words_of(names)
+    by_title = view.build_bm25(names)
     ids = [chunk.id for chunk in view.chunks]
     titled, texted = {}, {}
     for example in view.ranked:
         gold = view.relevance(example)
         titled[example.id] = recall_of_units(np.round(by_title.scores(example.question), 6), ids, gold, K)
-        texted[example.id] = recall_of_units(np.round(view.words.scores(example.question), 6), ids, gold, K)
+        texted[example.id] = recall_of_units(np.round(view.bm25.scores(example.question), 6), ids, gold, K)
     title, text = sum(titled.values()) / len(titled), sum(texted.values()) / len(texted)
     if not text:
         return not_judged("BM25 over the texts finds nothing either, so there is nothing to compare with")
@@ -249,7 +249,7 @@ MOST_SHARED = Limit(high=0.85)
 
 
 @gate("Are questions worded otherwise than their evidence?", paper="arXiv 2104.08663")
-def overlap(view: View) -> GateFinding:
+def overlap(view: DatasetView) -> GateFinding:
     """Fail where, on average, more than 85 % of the words of a question stand in its evidence.
 
     Whoever writes a question with the passage before their eyes uses its words, and search by words wins: Thakur et al.
@@ -270,10 +270,10 @@ def overlap(view: View) -> GateFinding:
         gold = {term for span in example.evidence for term in view.terms(view.text(span))}
         shares[example.id] = len(asked & gold) / len(asked)
         relevant = view.relevant(example)
-        beside = [view.chunks[int(c)] for c in view.best_by_words[example.id] if view.chunks[int(c)].id not in relevant]
+        beside = [view.chunks[int(c)] for c in view.bm25_top[example.id] if view.chunks[int(c)].id not in relevant]
         others += [len(asked & set(view.terms(beside[0].text))) / len(asked)] if beside else []
-    if len(shares) < FEWEST:
-        return not_judged(f"{len(shares)} questions have words and evidence, and {FEWEST} are needed")
+    if len(shares) < MIN_COUNT:
+        return not_judged(f"{len(shares)} questions have words and evidence, and {MIN_COUNT} are needed")
     figure = sum(shares.values()) / len(shares)
     other = sum(others) / len(others) if others else 0.0
     said = f"{figure:.0%} of the words of a question stand in its evidence, {other:.0%} in the best other chunk"
@@ -305,7 +305,7 @@ _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 
 
 @gate("Does it take the documents to answer the questions?", paper="arXiv 1808.04926")
-def closed_book(view: View) -> GateFinding:
+def closed_book(view: DatasetView) -> GateFinding:
     """Fail where guesses that read no document are right on more than 10 % of the questions.
 
     Two guesses are tried, those of the question-only baselines of Kaushik and Lipton (2018): what the question says
@@ -316,8 +316,8 @@ def closed_book(view: View) -> GateFinding:
     proportion: at 10 % a true difference of 0.030 shows as 0.027. Of SNLI two thirds fall to a classifier that never
     sees the premise (Gururangan et al. 2018): such a set measures something else.
     """
-    if len(view.answered) < FEWEST:
-        return not_judged(f"{len(view.answered)} questions have an answer, and {FEWEST} are needed")
+    if len(view.answered) < MIN_COUNT:
+        return not_judged(f"{len(view.answered)} questions have an answer, and {MIN_COUNT} are needed")
     by_type: defaultdict[str, Counter[str]] = defaultdict(Counter)
     given = {example.id: normalise_answer(example.answer) for example in view.answered}
     for example in view.answered:
@@ -349,7 +349,7 @@ _VERDICT = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 @gate("Are yes and no both answers?", paper="arXiv 1905.10044")
-def yes_no(view: View) -> GateFinding:
+def yes_no(view: DatasetView) -> GateFinding:
     """Fail where more than four in five of the answers that are yes or no are the same, and that is no chance.
 
     Questions are asked about what a text says, so that most answers are yes: 62 % in BoolQ (Clark et al. 2019), which
@@ -359,8 +359,8 @@ def yes_no(view: View) -> GateFinding:
     """
     if not view.answered:
         return not_judged("no question has an answer")
-    if view.given.language not in (ENGLISH, UNKNOWN):
-        return not_judged(f"yes and no are known in English alone, and the documents are in {view.given.language!r}")
+    if view.original.language not in (ENGLISH, UNKNOWN):
+        return not_judged(f"yes and no are known in English alone, and the documents are in {view.original.language!r}")
     verdicts = {e.id: found[1].lower() for e in view.answered if (found := _VERDICT.match(e.answer))}
     if len(verdicts) < max(FEWEST_VERDICTS, RARE * len(view.answered)):
         said = f"{len(verdicts)} of {len(view.answered)} answers are yes or no, too few to matter"

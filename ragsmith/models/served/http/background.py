@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
-LAST_SECONDS = 2.0
-"""How long connections may take to close at exit."""
+CLOSE_TIMEOUT_SECONDS = 2.0
+"""Timeout in seconds for connections to close at exit."""
 
 
 class Closable(Protocol):
@@ -24,7 +24,7 @@ class Closable(Protocol):
         """Close the connections."""
 
 
-class Background:
+class BackgroundLoop:
     """An event loop in a daemon thread. Coroutines that run on it must not block."""
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class Background:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run ``work``; cancelling the returned future cancels it."""
-        return asyncio.run_coroutine_threadsafe(work, self._running())
+        return asyncio.run_coroutine_threadsafe(work, self._ensure_running())
 
-    def soon(self, call: Callable[[], object]) -> None:
+    def call_soon(self, call: Callable[[], object]) -> None:
         """Call in the loop's thread; see `asyncio.loop.call_soon_threadsafe`."""
-        self._running().call_soon_threadsafe(call)
+        self._ensure_running().call_soon_threadsafe(call)
 
     def close_at_exit(self, client: Closable) -> None:
         """Close ``client`` before the process ends."""
@@ -47,7 +47,7 @@ class Background:
             self._clients.add(client)
 
     def close(self, client: Closable, *, wait: bool = True) -> None:
-        """Close ``client`` if the loop was started, to which its connections belong."""
+        """Close ``client``; without a running loop it has no connections."""
         with self._lock:
             self._clients.discard(client)
             loop = self._loop
@@ -55,9 +55,9 @@ class Background:
             closing = asyncio.run_coroutine_threadsafe(client.aclose(), loop)
             if wait and threading.current_thread() is not self._thread:
                 with contextlib.suppress(TimeoutError):
-                    closing.result(LAST_SECONDS)
+                    closing.result(CLOSE_TIMEOUT_SECONDS)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _ensure_running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -73,9 +73,9 @@ class Background:
         if loop is None or thread is None:
             return
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(_shut_down(clients), loop).result(LAST_SECONDS)
+            asyncio.run_coroutine_threadsafe(_shut_down(clients), loop).result(CLOSE_TIMEOUT_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(LAST_SECONDS)
+        thread.join(CLOSE_TIMEOUT_SECONDS)
         if not thread.is_alive():
             loop.close()
 
@@ -87,5 +87,5 @@ async def _shut_down(clients: list[Closable]) -> None:
     await asyncio.gather(*others, *(client.aclose() for client in clients), return_exceptions=True)
 
 
-BACKGROUND = Background()
+BACKGROUND_LOOP = BackgroundLoop()
 """The loop of this process; there is one because all threads share connections."""
