@@ -87,7 +87,7 @@ def judge(name: str) -> None:
     for each in found.anchored:
         correct = all(right(place.span, gold[each.asked.id]) for place in each.places)
         counts["right" if correct else "wrong"] += 1
-        wrong[each.places[0].how] += not correct
+        wrong[each.places[0].match_type] += not correct
     for left in found.unanchored:
         counts[left.why.status] += 1
         if left.why.status is NoMatchReason.AMBIGUOUS:

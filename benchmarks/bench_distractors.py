@@ -57,7 +57,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.genes import Candidate, label, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.techniques.pre_embedding.none import none
@@ -179,7 +179,7 @@ def pipelines(setup: Experiment, count: int, seed: int) -> dict[str, Candidate]:
     """Pipelines by name, all of them different up to the filter: named ones, and others drawn at random."""
     whole = load_space("default")
     space = whole.of_rankings().without(lambda gene: gene.technique.name in A_CHUNK)
-    recommended = recommended_for(setup, whole, Fitness())
+    recommended = recommend_candidate(setup, whole, Fitness())
     winner = read_configuration(yaml.safe_load(WINNER.read_text(encoding="utf-8"))["pipeline"])
     assert recommended is not None
     named = {"naive RAG": baseline("naive"), "BM25": baseline("bm25"), "recommended": recommended, "winner": winner}

@@ -44,7 +44,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -166,7 +166,7 @@ def answers(setups: Sequence[Experiment], store: Store) -> None:
         data = setup.dataset
         if data.name not in domains():
             continue
-        now = recommended_for(setup, load_space("default"), Fitness())
+        now = recommend_candidate(setup, load_space("default"), Fitness())
         assert now is not None
         revised = "none" if data.name == "law" else "reflection_revising"
         before = pipeline("contextual_chunk_headers", **BEFORE, post_generation=revised)

@@ -104,7 +104,7 @@ class World:
         found = recommended(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)
         genome = landscape.space.genome(found.candidate)
         asked = corpus_of(dataset.documents, split(dataset).search)
-        prior = prior_for(landscape.space, knowledge, asked, ModelClasses()).of_genomes
+        prior = prior_for(landscape.space, knowledge, asked, ModelClasses()).predict_genomes
         return genome if genome in self.scores else None, prior
 
     @cached_property

@@ -37,7 +37,7 @@ from roff import roff_to_text
 import ragsmith
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, manifest_yaml
+from ragsmith.datasets.manifest import KEYS, format_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import UsageError
 from ragsmith.text.strict_yaml import read_yaml
@@ -193,7 +193,7 @@ def make(corpus: Path, folder: Path, fetch: Fetch = fetch) -> Dataset:
             found |= {(package.name, path): data for path, data in chosen(package, top).items()}
         for file, data in named(recipe, found).items():
             (files / file).write_bytes(data)
-        (data_set / MANIFEST).write_text(manifest_yaml(recipe.about, {}), encoding="utf-8")
+        (data_set / MANIFEST).write_text(format_manifest(recipe.about, {}), encoding="utf-8")
         ragsmith.init_dataset(files, data_set)
         documents = load_documents(data_set)
         _compare(recipe, documents)

@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to answer from, as it was loaded.
+    """A text from which questions are answered, as it was loaded.
 
     ``id`` is the file's stem for Markdown and plain text, and the whole file name for other types. ``pages`` has the
     offset of each page of a printed document, and is empty for others. ``language`` is a code of ISO 639-1.
@@ -65,7 +65,7 @@ class Chunk:
     """A contiguous slice of a document, ``document.text[start:end] == text``; or a summary of such slices.
 
     ``section`` numbers the sections of a document from 0. A summary has ``level`` 1 or more and ``sources``, the spans
-    of the chunks it summarises; it has no place itself (``start == end == 0``), and ``doc`` is "" where its sources are
+    of the chunks it summarises; it has no span of its own (``start == end == 0``), and ``doc`` is "" if its sources are
     in several documents.
     """
 
@@ -88,12 +88,12 @@ class Chunk:
 
     @property
     def path(self) -> str:
-        """The title and the headings that lead to it, each once, as ``title > heading``; blank without any."""
+        """The title and the headings above the chunk, without repetitions, as ``title > heading``."""
         return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
 
     @property
     def span(self) -> Span:
-        """The place of the chunk in its document; empty for a summary."""
+        """The span of the chunk in its document; empty for a summary."""
         return Span(self.doc, self.start, self.end)
 
     @property
@@ -107,7 +107,7 @@ Chunks = tuple[Chunk, ...]
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """The texts that are searched (``keys``), and the ``chunk`` that is then read."""
+    """An entry of the index: the texts that are searched (``keys``), and the ``chunk`` that is returned."""
 
     keys: tuple[str, ...]
     chunk: Chunk
@@ -118,7 +118,7 @@ Entries = tuple[IndexEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question. Techniques get nothing else of an example: no id, answer or gold."""
+    """The text of a question, the only part of an example that techniques get: no id, answer or gold."""
 
     text: str
 
@@ -129,7 +129,7 @@ Survival = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that was found, its score and the scale of that; ``survival`` is set where NEST found it."""
+    """A retrieved chunk, its score and the scale of the score; ``survival`` is set by NEST only."""
 
     chunk: Chunk
     score: float
@@ -137,7 +137,7 @@ class Hit:
     survival: Survival = ()
 
     def rescored(self, score: float, scale: Scale) -> Hit:
-        """The same hit with another score, and the scale of that."""
+        """Return a copy of the hit with another score on another scale."""
         return Hit(self.chunk, score, scale, self.survival)
 
 
@@ -148,9 +148,8 @@ Hits = Sequence[Hit]
 class LazyHits(Sequence[Hit]):
     """A ranking as columns: ``positions`` among ``chunks``, best first, and ``scores`` on one scale.
 
-    A hit is made when it is read; until then a ranking is as small as its numbers. It is equal to the tuple of its
-    hits. ``chunks`` have rising ids, and are shared by many rankings; positions are unique, by falling score and, where
-    scores are equal, rising position.
+    Hits are created lazily, to save memory. A ranking is equal to the tuple of its hits. ``chunks`` are sorted by id,
+    and are shared by many rankings; positions are unique, sorted by descending score, ties by ascending position.
     """
 
     __slots__ = ("_hits", "_ids", "_scaled", "chunks", "positions", "scale", "scores")
@@ -166,7 +165,7 @@ class LazyHits(Sequence[Hit]):
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        """The hits themselves."""
+        """The hits as a tuple."""
         if self._hits is None:
             chunks, scale = self.chunks, self.scale
             pairs = zip(self.positions, self.scores, strict=True)
@@ -188,7 +187,7 @@ class LazyHits(Sequence[Hit]):
         return self._ids
 
     def scaled(self, scale: Callable[[tuple[float, ...]], tuple[float, ...]]) -> tuple[float, ...]:
-        """The scores transformed by ``scale``, which must always be the same function: computed once."""
+        """Return the scores transformed by ``scale``; cached, so that every call must pass the same function."""
         if self._scaled is None:
             self._scaled = scale(self.scores)
         return self._scaled
@@ -236,16 +235,16 @@ class LazyHits(Sequence[Hit]):
         return repr(self.hits)
 
     def __reduce__(self) -> tuple[type[tuple[Hit, ...]], tuple[list[Hit]]]:
-        return tuple, (list(self.hits),)  # its hits alone, without the other chunks
+        return tuple, (list(self.hits),)  # without the chunks that are not hits
 
 
-def ids_of(hits: Hits) -> tuple[str, ...]:
-    """The ids of the chunks of ``hits``, in their order."""
+def get_ids(hits: Hits) -> tuple[str, ...]:
+    """Return the ids of the chunks of ``hits``, in their order."""
     return hits.ids if isinstance(hits, LazyHits) else tuple([hit.chunk.id for hit in hits])
 
 
-def chunks_of(hits: Hits) -> tuple[Chunk, ...]:
-    """The chunks of ``hits``, in their order."""
+def get_chunks(hits: Hits) -> tuple[Chunk, ...]:
+    """Return the chunks of ``hits``, in their order."""
     return hits.found if isinstance(hits, LazyHits) else tuple([hit.chunk for hit in hits])
 
 
@@ -254,7 +253,7 @@ Rankings = tuple[Hits, ...]
 """One ranked list of hits for each query, in the order of the queries."""
 
 Search = Callable[[Queries], Rankings]
-"""The retrieval gene bound to the index: queries to rankings."""
+"""The retrieval technique of a pipeline, bound to its index: maps queries to rankings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +360,7 @@ class Dataset:
     digest: str
     merged: tuple[tuple[str, str], ...] = field(default=())
     """Identical documents: (dropped id, kept id)."""
-    twins: tuple[Document, ...] = field(default=(), compare=False)
-    """The documents that were dropped as identical, for callers that need every identifier."""
+    duplicates: tuple[Document, ...] = field(default=(), compare=False)
+    """The documents that were dropped as identical to another, for callers that need every identifier."""
     source: str = field(default="", compare=False)
-    """The folder that it was read from, or the name of a bundled one; "" for one made in Python."""
+    """The folder of the data set, or the name of a bundled one; "" for one created in Python."""

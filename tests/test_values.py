@@ -10,7 +10,7 @@ import pytest
 from ragsmith.building import EVERY_SECONDS, TaskProgress, log_progress
 from ragsmith.models.tasks import Task, parse_text
 from ragsmith.testing import ScriptedModel, example_chunks, example_documents, fake_search, hits_of
-from ragsmith.types import Chunk, Hit, LazyHits, Scale, chunks_of, ids_of
+from ragsmith.types import Chunk, Hit, LazyHits, Scale, get_chunks, get_ids
 
 CHUNKS = tuple(Chunk(f"c{i}", "doc", i, 10 * i, 10 * i + 9, f"text {i}") for i in range(9))
 ranking = LazyHits(CHUNKS, (4, 1, 7), (0.9, 0.5, 0.5), Scale.COSINE)
@@ -45,8 +45,8 @@ def test_equal_rankings_of_other_chunks_are_equal() -> None:
 
 
 def test_chunks_and_their_ids_are_those_of_the_hits() -> None:
-    assert ids_of(ranking) == ids_of(HITS) == ("c4", "c1", "c7")
-    assert chunks_of(ranking) == chunks_of(HITS) == (CHUNKS[4], CHUNKS[1], CHUNKS[7])
+    assert get_ids(ranking) == get_ids(HITS) == ("c4", "c1", "c7")
+    assert get_chunks(ranking) == get_chunks(HITS) == (CHUNKS[4], CHUNKS[1], CHUNKS[7])
 
 
 def test_another_process_is_sent_its_hits_and_not_all_chunks() -> None:

@@ -315,7 +315,7 @@ def serve(
             signal.raise_signal(signal.SIGINT)
         return
     token = server.read_token(token_file, os.environ.get(TOKEN))
-    server.refuse_open(host, token)
+    server.require_token(host, token)
     with server.listen(host, port) as listening:
         app = asgi_app(
             pipeline,

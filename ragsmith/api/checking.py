@@ -33,7 +33,7 @@ from ragsmith.runs.audit import audit as run_audit
 from ragsmith.runs.audit import sample as draw_sample
 from ragsmith.runs.check import ModelCheck
 from ragsmith.runs.check import check_models as run_check
-from ragsmith.runs.recommended import Recommended
+from ragsmith.runs.recommended import RecommendationResult
 from ragsmith.runs.recommended import recommend as recommend_pipelines
 from ragsmith.store.store import Store, open_store
 from ragsmith.text.writing import write_file
@@ -165,7 +165,7 @@ def audits(
         )
     if output is not None:
         is_html = Path(output).suffix == ".html"
-        write_file(audit_page(audited) if is_html else audit_markdown(audited), Path(output), telling=True)
+        write_file(audit_page(audited) if is_html else audit_markdown(audited), Path(output), warn=True)
     return audited
 
 
@@ -179,7 +179,7 @@ def recommend(
     effects: Knowledge | str | Path | None = None,
     output: str | Path | None = None,
     **given: Unpack[ModelArguments],
-) -> Recommended:
+) -> RecommendationResult:
     """Recommend a pipeline for documents without questions, from the effects learned on other data sets.
 
     >>> found = ragsmith.recommend("law", calls=1)
@@ -206,7 +206,7 @@ def recommend(
     found = recommend_pipelines(setup, resolve_space(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
     if output is not None:
         folder = Path(documents) if unlabelled and not isinstance(documents, Dataset) else None
-        write_file(found.yaml(Path(output).parent, folder), Path(output), telling=True)
+        write_file(found.yaml(Path(output).parent, folder), Path(output), warn=True)
     return found
 
 

@@ -23,7 +23,7 @@ from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.exported.file import ExportedFile
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.runs.run_context import timestamp
 from ragsmith.strategies.settings import check_choice
 from ragsmith.techniques.registry import load_techniques
@@ -204,7 +204,8 @@ class _Named:
                 raise UsageError(f"{name} runs on any documents: name a data set with --dataset")
             other = Pipeline((), self._resources.setup(self._dataset))
         setup, fitness, kind = other.setup, other.fitness, NAMES[name]
-        candidate = recommended_for(setup, load_space("default"), fitness) if kind == RECOMMENDED else baseline(kind)
+        recommended = kind == RECOMMENDED
+        candidate = recommend_candidate(setup, load_space("default"), fitness) if recommended else baseline(kind)
         if candidate is None:
             raise UsageError("other data sets recommend no pipeline for these documents: name another")
         return Pipeline(candidate, setup, fitness=fitness)

@@ -64,7 +64,7 @@ def compare(
         first, second, dataset=dataset, split=split, **models.arguments(), workers=workers, cache=cache
     )
     if csv is not None:
-        write_file(pairwise_csv(found), csv, telling=True)
+        write_file(pairwise_csv(found), csv, warn=True)
     show_result(as_json, _comparison_json(found), lambda: _say_compared(found, top, csv))
 
 

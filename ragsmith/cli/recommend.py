@@ -19,7 +19,7 @@ from ragsmith.text import numbers
 if TYPE_CHECKING:
     from ragsmith.effects import Knowledge, Recommendation
     from ragsmith.effects.showing import SignalWeight
-    from ragsmith.runs.recommended import Recommended
+    from ragsmith.runs.recommended import RecommendationResult
 
 
 EffectsOption = Annotated[
@@ -46,10 +46,10 @@ def recommend(
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
     most = None if calls == "any" else int(calls)
     found = ragsmith.recommend(folder, output=output, calls=most, space=space, effects=effects, **models.arguments())
-    show_result(as_json, {**found.plain(), "winner": str(output)}, lambda: _say_recommended(found, output, most))
+    show_result(as_json, {**found.to_dict(), "winner": str(output)}, lambda: _say_recommended(found, output, most))
 
 
-def _say_recommended(found: Recommended, output: Path, most: int | None) -> None:
+def _say_recommended(found: RecommendationResult, output: Path, most: int | None) -> None:
     from ragsmith.effects.recommending import alike
 
     corpus = found.corpus

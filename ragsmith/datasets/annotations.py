@@ -1,7 +1,7 @@
 """Optional annotations of questions: correct and wrong answers, traits and clusters.
 
-    annotations.jsonl   a line for each question: its cluster and traits, a second correct answer, a plausible wrong one
-                        with its kind, and for some other wordings; searches and digests ignore it
+    annotations.jsonl   one line for each question: its cluster and traits, a second correct answer, a plausible wrong
+                        answer and its kind, and optional paraphrases; searches and digests ignore it
     clusters.yaml       documents that may be combined in one question, by cluster
 
 They serve to analyse a data set and to evaluate judges.
@@ -31,8 +31,8 @@ WRONG_KINDS = ("number", "negation", "confusion")
 """How an answer is wrong: another number or date, a negation, or true of something else."""
 
 
-READINGS = ("second_reading", "third_reading")
-"""Readings by people other than the author; the third follows a change by the second."""
+READER_KEYS = ("second_reading", "third_reading")
+"""Keys of the judgements of readers other than the author; a third reads what the second one changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +68,19 @@ def read_annotations(folder: Path) -> Mapping[str, Annotation]:
     """Return the annotations of the data set in ``folder`` by question; none without the file.
 
     Raises:
-        DatasetError: lines are invalid; it lists all of them.
+        DatasetError: lines are invalid; the error lists all of them.
     """
     lines = read_json_lines(folder / FILE, MAX_BYTES)
     found: dict[str, Annotation] = {}
     mistakes = dict(lines.mistakes)
     for number, row in lines.records.items():
-        wrong = list(_problems(row)) or (["a line before has this id"] if row["id"] in found else [])
-        if wrong:
-            mistakes[number] = "\n".join(f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in wrong)
+        problems = list(_find_problems(row)) or (["an earlier line has the same id"] if row["id"] in found else [])
+        if problems:
+            mistakes[number] = "\n".join(f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in problems)
         else:
-            found[str(row["id"])] = _annotation(row)
+            found[str(row["id"])] = _parse_annotation(row)
     if mistakes:
-        raise DatasetError([one for number in sorted(mistakes) for one in mistakes[number].split("\n")])
+        raise DatasetError([line for number in sorted(mistakes) for line in mistakes[number].split("\n")])
     return found
 
 
@@ -97,7 +97,11 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
     form = "clusters are 'name: [document, ...]'"
     found = {}
     for name, documents in tree.mapping(form=form).items():
-        if not isinstance(documents, list) or not documents or not all(isinstance(one, str) for one in documents):
+        if (
+            not isinstance(documents, list)
+            or not documents
+            or not all(isinstance(document, str) for document in documents)
+        ):
             raise tree.error((name,), form)
         found[name] = tuple(map(str, documents))
     return found
@@ -107,57 +111,55 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_texts(value: object) -> bool:
+def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
-def _is_reading(value: object) -> bool:
+def _is_judgement(value: object) -> bool:
     return (
         isinstance(value, dict)
         and {"from_spans", "without_documents"} <= value.keys() <= {"from_spans", "without_documents", "mended"}
-        and all(isinstance(said, str if name == "mended" else bool) for name, said in value.items())
+        and all(isinstance(entry, str if name == "mended" else bool) for name, entry in value.items())
     )
 
 
 _REQUIRED = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
-_TEXT, _TEXTS = (_is_text, "is no text: write some"), (_is_texts, "is no list of texts: write [...]")
-_READING = (_is_reading, 'is not {"from_spans": true or false, "without_documents": true or false}')
+_TEXT, _TEXTS = (_is_text, "is not a text: write one"), (_is_text_list, "is not a list of texts: write [...]")
+_JUDGEMENT = (_is_judgement, 'is not {"from_spans": true or false, "without_documents": true or false}')
 _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("id", "cluster", "paraphrase", "wrong", "wrong_kind", "group"), _TEXT),
     **dict.fromkeys(("traits", "wordings"), _TEXTS),
-    **dict.fromkeys(
-        READINGS, (_is_reading, 'is not {"from_spans": true or false, "without_documents": true or false}')
-    ),
+    **dict.fromkeys(READER_KEYS, _JUDGEMENT),
 }
-"""The form of each value and what is said of another."""
+"""The check of each value, and the message if it fails."""
 
 
-def _problems(row: Mapping[str, object]) -> Iterator[str]:
+def _find_problems(row: Mapping[str, object]) -> Iterator[str]:
     """Yield the mistakes in a line."""
-    yield from key_problems(row, required=_REQUIRED, optional=("wordings", "group", *READINGS))
-    wrong = {name for name, (is_form, _) in _FORMS.items() if name in row and not is_form(row[name])}
-    yield from (f"{name!r} {said}" for name, (_, said) in _FORMS.items() if name in wrong)
-    traits = [] if "traits" in wrong else _listed(row, "traits")
+    yield from key_problems(row, required=_REQUIRED, optional=("wordings", "group", *READER_KEYS))
+    wrong = {name for name, (is_valid, _) in _FORMS.items() if name in row and not is_valid(row[name])}
+    yield from (f"{name!r} {message}" for name, (_, message) in _FORMS.items() if name in wrong)
+    traits = [] if "traits" in wrong else _get_texts(row, "traits")
     for noun, listed, known in (("trait", traits, TRAITS), ("wrong_kind", [row.get("wrong_kind")], WRONG_KINDS)):
-        if strange := [one for one in listed if one is not None and one not in known]:
-            yield f"there is no {noun} {strange[0]!r}: known are {', '.join(known)}"
+        if unknown := [value for value in listed if value is not None and value not in known]:
+            yield f"there is no {noun} {unknown[0]!r}: the known ones are {', '.join(known)}"
 
 
-def _listed(row: Mapping[str, object], name: str) -> Sequence[str]:
+def _get_texts(row: Mapping[str, object], name: str) -> Sequence[str]:
     value = row.get(name, [])
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(text) for text in value] if isinstance(value, list) else []
 
 
-def _annotation(row: Mapping[str, object]) -> Annotation:
-    readings: list[Any] = [row[name] for name in READINGS if name in row]
+def _parse_annotation(row: Mapping[str, object]) -> Annotation:
+    readings: list[Any] = [row[name] for name in READER_KEYS if name in row]
     return Annotation(
         id=str(row["id"]),
         cluster=str(row["cluster"]),
-        traits=tuple(_listed(row, "traits")),
+        traits=tuple(_get_texts(row, "traits")),
         paraphrase=str(row["paraphrase"]),
         wrong=str(row["wrong"]),
         wrong_kind=str(row["wrong_kind"]),
-        wordings=tuple(_listed(row, "wordings")),
+        wordings=tuple(_get_texts(row, "wordings")),
         group=str(row.get("group", "")),
         readings=tuple(ReaderJudgement(**reading) for reading in readings),
     )

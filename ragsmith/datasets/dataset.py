@@ -20,7 +20,7 @@ from ragsmith.datasets.documents import FOLDER, read_document_folder, read_docum
 from ragsmith.datasets.evidence import count_moved
 from ragsmith.datasets.languages import assign_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest
+from ragsmith.datasets.manifest import KEYS, derive_dataset_name, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import question_record, read_questions
 from ragsmith.datasets.summary import describe
@@ -76,7 +76,9 @@ def load_documents(folder: str | Path) -> Dataset:
         raise DatasetError([_to_be_converted(at, foreign), *wrong])
     if wrong:
         raise DatasetError(wrong if inner.is_dir() else [_no_data_set(found), *wrong])
-    return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
+    return make_dataset(
+        {"name": derive_dataset_name(found)}, [document for document in documents.values() if document], []
+    )
 
 
 def _load_folder(folder: Path, *, with_questions: bool) -> Dataset:
@@ -86,7 +88,7 @@ def _load_folder(folder: Path, *, with_questions: bool) -> Dataset:
     if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
         raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
     found = [document for document in documents.values() if document]
-    return make_dataset(manifest.about, found, examples, languages=manifest.languages)
+    return make_dataset(manifest.metadata, found, examples, languages=manifest.languages)
 
 
 def load_documents_option(folder: str | Path) -> Dataset:
@@ -153,7 +155,7 @@ def make_dataset(
         examples=ordered,
         digest=digest("dataset", [_text_of(document) for document in kept], [_content(example) for example in ordered]),
         merged=tuple(merged.items()),
-        twins=tuple([replace(given[one], language=said.get(one, said[first])) for one, first in merged.items()]),
+        duplicates=tuple([replace(given[one], language=said.get(one, said[first])) for one, first in merged.items()]),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragsmith.datasets.documents import FOLDER, default_title, document_file
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import manifest_yaml
+from ragsmith.datasets.manifest import format_manifest
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import TextError
 from ragsmith.text.languages import ENGLISH
@@ -88,7 +88,7 @@ def write_documents(
     language = about.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
     languages = {document.id: document.language for document in documents if document.language != language}
-    (folder / MANIFEST).write_bytes(manifest_yaml(about, titles, languages).encode())
+    (folder / MANIFEST).write_bytes(format_manifest(about, titles, languages).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():
         path = folder / FOLDER / name

@@ -12,7 +12,7 @@ from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.sources import read_sources
-from ragsmith.deploying.requirements import imported_modules
+from ragsmith.deploying.requirements import find_imported_modules
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
@@ -87,7 +87,7 @@ class OwnFiles:
     def imported_modules(self) -> set[str]:
         """Return the top-level modules that the files import and that are not among them."""
         here = {name.split("/")[1].removesuffix(".py") for name in self.contents}
-        found = {module for content in self.contents.values() for module in imported_modules(read_bytes(content))}
+        found = {module for content in self.contents.values() for module in find_imported_modules(read_bytes(content))}
         return found - here
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ragsmith.deploying.contents import WINNER, OwnFiles, data_files, winner_bytes, winner_content
-from ragsmith.deploying.requirements import Requirements, packages_of, resolve_requirements
+from ragsmith.deploying.requirements import Requirements, find_packages, resolve_requirements
 from ragsmith.deploying.wheel import build_wheel
 from ragsmith.deploying.writing import KIT_LIST, check_target, write_kit
 from ragsmith.errors import RagsmithError
@@ -88,7 +88,7 @@ def make_kit(
         for gene in loaded.candidate
     )
     uses = {"qdrant": vectors, "postgres": served}
-    packages, unknown = packages_of(own.imported_modules())
+    packages, unknown = find_packages(own.imported_modules())
     main = resolve_requirements(extras, packages=packages)
     with_services = resolve_requirements({*extras, *SERVICES.values()}, packages=packages)
     services = with_services - main
@@ -201,8 +201,8 @@ def _notes(
         found.append("The documents differ from those of the search, so the scores of the search are left out.")
     if "vector_store" in content:
         found.append("The vector store is set by RAGSMITH_VECTOR_STORE here, not by the pipeline's file.")
-    if main.loose or services.loose:
-        listed = ", ".join((*main.loose, *services.loose))
+    if main.unpinned or services.unpinned:
+        listed = ", ".join((*main.unpinned, *services.unpinned))
         found.append(f"Not pinned, because not installed where the kit was made: {listed}.")
     if unknown:
         found.append(

@@ -17,22 +17,22 @@ from ragsmith.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """Required packages: ``pinned`` is name to version; ``loose`` are requirements that are not installed here."""
+    """Required packages: ``pinned`` maps names to versions; ``unpinned`` are requirements not installed here."""
 
     pinned: dict[str, str]
-    loose: tuple[str, ...]
+    unpinned: tuple[str, ...]
 
     def __sub__(self, other: Requirements) -> Requirements:
         """Return the requirements that ``other`` does not have."""
         pinned = {name: number for name, number in self.pinned.items() if name not in other.pinned}
-        return Requirements(pinned, tuple(line for line in self.loose if line not in other.loose))
+        return Requirements(pinned, tuple(line for line in self.unpinned if line not in other.unpinned))
 
     def lines(self) -> list[str]:
         """Return the lines of ``requirements.txt``, sorted by name."""
-        return sorted([*(f"{name}=={version}" for name, version in self.pinned.items()), *self.loose])
+        return sorted([*(f"{name}=={version}" for name, version in self.pinned.items()), *self.unpinned])
 
 
-def imported_modules(source: bytes) -> set[str]:
+def find_imported_modules(source: bytes) -> set[str]:
     """Return the top-level modules that Python code imports anywhere.
 
     The standard library, ragsmith and relative imports are left out.
@@ -46,10 +46,10 @@ def imported_modules(source: bytes) -> set[str]:
     return {name.partition(".")[0] for name in found} - {"ragsmith", *sys.stdlib_module_names}
 
 
-def packages_of(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def find_packages(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the installed packages that provide ``modules``, and those of ``modules`` that no package provides.
 
-    Of a namespace shared by several packages, such as ``google``, all are returned.
+    If several packages share a namespace, such as ``google``, all of them are returned.
     """
     wanted = sorted(modules)
     known = packages_distributions() if wanted else {}
@@ -60,26 +60,29 @@ def packages_of(modules: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...
 def resolve_requirements(
     extras: Iterable[str], package: str = "ragsmith", *, packages: Iterable[str] = ()
 ) -> Requirements:
-    """Return what ``package`` with ``extras`` requires, transitively and without itself, and ``packages`` with theirs.
+    """Return the transitive requirements of ``package`` with ``extras``, and ``packages`` with their requirements.
 
-    Environment markers are evaluated for this machine. Of a local version (``2.1+cpu``) the public part is pinned.
+    ``package`` itself is not included. Environment markers are evaluated for this machine. Local version labels
+    (``2.1+cpu``) are dropped.
 
     Raises:
         UsageError: the installed ``package`` does not have an extra.
     """
     known = distribution(package).metadata.get_all("Provides-Extra") or []
-    if strange := sorted({canonicalize_name(extra) for extra in extras} - {canonicalize_name(one) for one in known}):
+    if unknown := sorted(
+        {canonicalize_name(extra) for extra in extras} - {canonicalize_name(extra) for extra in known}
+    ):
         raise UsageError(
-            f"the installed {package} is described as an earlier one, without {', '.join(strange)}: install it again "
-            "(pip install -e . in a checkout), so that what a kit needs is known"
+            f"the metadata of the installed {package} is outdated and lacks the extras {', '.join(unknown)}: install "
+            "it again (pip install -e . in a checkout)"
         )
     pinned: dict[str, str] = {}
-    loose: dict[str, None] = {}
+    unpinned: dict[str, None] = {}
     seen: set[tuple[str, str]] = set()
     pending = [(package, extra) for extra in ("", *sorted(extras))]
-    for one in sorted({canonicalize_name(one) for one in packages} - {canonicalize_name(package)}):
-        pinned[one] = Version(distribution(one).version).public
-        pending.append((one, ""))
+    for added in sorted({canonicalize_name(name) for name in packages} - {canonicalize_name(package)}):
+        pinned[added] = Version(distribution(added).version).public
+        pending.append((added, ""))
     for name, extra in pending:  # grows in the loop
         if (name, extra) in seen:
             continue
@@ -92,17 +95,17 @@ def resolve_requirements(
             try:
                 installed = distribution(dependency).version
             except PackageNotFoundError:
-                loose[f"{dependency}{requirement.specifier}"] = None
+                unpinned[f"{dependency}{requirement.specifier}"] = None
                 continue
             if dependency != package:
                 pinned[dependency] = Version(installed).public
             pending += [(dependency, part) for part in ("", *sorted(requirement.extras))]
-    return Requirements(dict(sorted(pinned.items())), tuple(loose))
+    return Requirements(dict(sorted(pinned.items())), tuple(unpinned))
 
 
 def _belongs_to(requirement: Requirement, extra: str) -> bool:
     """Whether a requirement belongs to ``extra``, or to the package itself if ``extra`` is empty."""
     if requirement.marker is None:
         return not extra
-    met = requirement.marker.evaluate
-    return met({"extra": extra}) and (not extra or not met({"extra": ""}))
+    applies = requirement.marker.evaluate
+    return applies({"extra": extra}) and (not extra or not applies({"extra": ""}))

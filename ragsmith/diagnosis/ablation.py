@@ -21,7 +21,17 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.questions import Clusters
-from ragsmith.diagnosis.changes import Change, Kind, alone, identity, outs, plain_of, signals, swaps, units
+from ragsmith.diagnosis.changes import (
+    ChangeType,
+    PipelineChange,
+    group_dependent_genes,
+    identify_unfitted,
+    keep_only,
+    list_removals,
+    list_signal_removals,
+    list_swaps,
+    make_naive_candidate,
+)
 from ragsmith.diagnosis.estimates import Estimate, Weighted, contrast, contrasts, mean_difference
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
@@ -55,11 +65,11 @@ def needed_for(winner: Candidate, space: Space, *, pairs: bool = False) -> list[
 
     Nothing, where there is nothing to add up.
     """
-    plain, parts = plain_of(winner, space), units(winner, space)
+    plain, parts = make_naive_candidate(winner, space), group_dependent_genes(winner, space)
     if len(parts) < FEWEST:
         return []
     two = [tuple(sorted((*one, *other))) for one, other in combinations(parts, 2)] if pairs and len(parts) > 2 else []
-    found = [plain, *(alone(places, winner, plain) for places in (*parts, *two))]
+    found = [plain, *(keep_only(places, winner, plain) for places in (*parts, *two))]
     return [candidate for candidate in found if space.allows(candidate)]
 
 
@@ -67,14 +77,14 @@ def interactions(
     winner: Candidate, space: Space, known: Callable[[Candidate], Evaluation | None], terms: Terms, clusters: Clusters
 ) -> Iterator[Interaction]:
     """Of all parts together, then of pairs, where all pipelines for that are ``known`` and finished enough."""
-    plain, parts = plain_of(winner, space), units(winner, space)
+    plain, parts = make_naive_candidate(winner, space), group_dependent_genes(winner, space)
     if len(parts) < FEWEST:
         return
     groups = [tuple(parts), *(combinations(parts, 2) if len(parts) > FEWEST else ())]
     for group in groups:
         places = tuple(at for unit in group for at in unit)
-        whole = known(alone(places, winner, plain))
-        each = [known(alone(unit, winner, plain)) for unit in group]
+        whole = known(keep_only(places, winner, plain))
+        each = [known(keep_only(unit, winner, plain)) for unit in group]
         naive = known(plain)
         able = [one for one in (whole, naive, *each) if one is not None and terms.admit(one)]
         if whole is None or naive is None or len(able) < len(each) + 2:
@@ -129,7 +139,7 @@ class AblatedOption:
     what had to go with it. Where the pair was not compared, ``why_not`` says why.
     """
 
-    kind: Kind
+    kind: ChangeType
     family: str
     option: str
     instead: str
@@ -210,12 +220,12 @@ def kept(store: Store, key: str, part: str = "search") -> Ablation | None:
 
 def changes(
     winner: Candidate, space: Space, *, with_swaps: bool = False, with_signals: bool = False, refit: bool = True
-) -> list[Change]:
+) -> list[PipelineChange]:
     """What is taken out of ``winner`` and, if asked for, swapped or left without a signal: outs first."""
     return [
-        *outs(winner, space, refit=refit),
-        *(swaps(winner, space, refit=refit) if with_swaps else []),
-        *(signals(winner, space, refit=refit) if with_signals else []),
+        *list_removals(winner, space, refit=refit),
+        *(list_swaps(winner, space, refit=refit) if with_swaps else []),
+        *(list_signal_removals(winner, space, refit=refit) if with_signals else []),
     ]
 
 
@@ -231,8 +241,10 @@ def list_ablation_candidates(
     """The pipelines that are compared with ``winner``, each once; without ``winner`` itself."""
     every = changes(winner, space, with_swaps=with_swaps, with_signals=with_signals, refit=refit)
     of_changes = (one.candidate for one in every if one.allowed)
-    found = {identity(candidate): candidate for candidate in (*of_changes, *needed_for(winner, space, pairs=pairs))}
-    found.pop(identity(winner), None)
+    found = {
+        identify_unfitted(candidate): candidate for candidate in (*of_changes, *needed_for(winner, space, pairs=pairs))
+    }
+    found.pop(identify_unfitted(winner), None)
     return list(found.values())
 
 
@@ -242,10 +254,10 @@ def lacking(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> lis
     Of the latter there are as many as lack the answers of `MOST_COMPLETED` pipelines together, the nearest to their
     end first.
     """
-    there = {identity(one.candidate): one for one in known}
-    able = [change.candidate for change in outs(winner, space) if change.allowed]
-    missing = [candidate for candidate in able if identity(candidate) not in there]
-    begun = [one for candidate in able if (one := there.get(identity(candidate))) and not one.attempted]
+    there = {identify_unfitted(one.candidate): one for one in known}
+    able = [change.candidate for change in list_removals(winner, space) if change.allowed]
+    missing = [candidate for candidate in able if identify_unfitted(candidate) not in there]
+    begun = [one for candidate in able if (one := there.get(identify_unfitted(candidate))) and not one.attempted]
     answers = 0
     for one in sorted(begun, key=_unanswered):
         answers += _unanswered(one)
@@ -272,11 +284,11 @@ def compute_ablation(
     All are on the same questions, and ``clusters`` says which of these hang together. An out that is not among the
     others is named, with the reason; swaps, signals and interactions are shown as far as they are known.
     """
-    known = {identity(one.candidate): one for one in others} | {identity(winner.candidate): winner}
-    plain = plain_of(winner.candidate, space)
+    known = {identify_unfitted(one.candidate): one for one in others} | {identify_unfitted(winner.candidate): winner}
+    plain = make_naive_candidate(winner.candidate, space)
     parts = []
     for change in changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit):
-        other = known.get(identity(change.candidate))
+        other = known.get(identify_unfitted(change.candidate))
         if change.kind != "out" and other is None:
             continue
         parts.append(_part(change, winner, other, plain, terms, clusters, seconds_of))
@@ -287,12 +299,12 @@ def compute_ablation(
         part,
         len(winner.questions),
         tuple(parts),
-        tuple(interactions(winner.candidate, space, lambda one: known.get(identity(one)), terms, clusters)),
+        tuple(interactions(winner.candidate, space, lambda one: known.get(identify_unfitted(one)), terms, clusters)),
     )
 
 
 def _part(
-    change: Change,
+    change: PipelineChange,
     winner: Evaluation,
     other: Evaluation | None,
     plain: Sequence[Any],

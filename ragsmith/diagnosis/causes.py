@@ -32,7 +32,7 @@ from ragsmith.techniques.generation import answer_task
 from ragsmith.text.blocks import blocks
 from ragsmith.text.content_words import read
 from ragsmith.text.declining import declines
-from ragsmith.types import Example, Passages, Prompt, Question, Span, ids_of
+from ragsmith.types import Example, Passages, Prompt, Question, Span, get_ids
 
 
 class Cause(StrEnum):
@@ -279,7 +279,7 @@ def _fate(
 def _was_put_too_low(places: Places, trace: Trace, gold: Span) -> bool:
     """Whether as many hits as the filter kept held ``gold`` before the reranker, and not after it."""
     before, after = (trace.outputs[stage].value for stage in ("query_expansion", "reranking"))
-    if ids_of(before) == ids_of(after):
+    if get_ids(before) == get_ids(after):
         return False
     kept = len(trace.hits)
     first, then = places.rank(gold, before), places.rank(gold, after)

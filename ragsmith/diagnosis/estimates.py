@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.comparison.difference import effective_groups, interval, variance, widened
 from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
-from ragsmith.diagnosis.changes import identity
+from ragsmith.diagnosis.changes import identify_unfitted
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -214,7 +214,7 @@ class OptionEffect:
 
 def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters) -> list[OptionEffect]:
     """The effects of all options that any pair of ``evaluations`` shows, family by family."""
-    found, whole = [], [(identity(one.candidate), one) for one in evaluations]
+    found, whole = [], [(identify_unfitted(one.candidate), one) for one in evaluations]
     for place, plain in islice(enumerate(baseline("naive")), GENES):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
         for genes, one in whole:

@@ -9,7 +9,7 @@ from ragsmith.caches import bounded_cache
 from ragsmith.datasets.relevance import ChunkMap, overlap
 from ragsmith.index.index import Corpus, Index
 from ragsmith.text.content_words import read
-from ragsmith.types import Chunk, Hits, Passage, Passages, Span, ids_of
+from ragsmith.types import Chunk, Hits, Passage, Passages, Span, get_ids
 
 HALF = 0.5
 """The share of a gold passage that has to be there: what makes a chunk relevant, see `ragsmith.datasets.relevance`."""
@@ -49,7 +49,7 @@ class Places:
 
     def held(self, gold: Span, hits: Hits) -> EvidenceCoverage:
         """What ``hits`` hold of ``gold``, their summaries among it."""
-        near, ids = self.around(gold), ids_of(hits)
+        near, ids = self.around(gold), get_ids(hits)
         spans = tuple(near[chunk] for chunk in ids if chunk in near)
         if not self._summaries:
             return EvidenceCoverage(spans)
@@ -60,7 +60,7 @@ class Places:
         """How many of the first ``hits`` it takes to hold half of ``gold``; None where all of them do not."""
         near = self.around(gold)
         met: list[Span] = []
-        for place, chunk in enumerate(ids_of(hits), 1):
+        for place, chunk in enumerate(get_ids(hits), 1):
             if chunk in near:
                 met.append(near[chunk])
                 if covered(gold, met) >= HALF:

@@ -21,7 +21,7 @@ from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.families import FILTER
 from ragsmith.techniques.registry import Technique
-from ragsmith.types import Example, Gold, Hit, Hits, Question, Scale, ids_of
+from ragsmith.types import Example, Gold, Hit, Hits, Question, Scale, get_ids
 
 FINDING = "interventions"
 """The kind under which the store keeps what came of them."""
@@ -55,7 +55,7 @@ def kept_instead(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:
     if what == GOLD_ALONE:
         return tuple(gold)
     if what == GOLD_IN:
-        there = set(ids_of(hits))
+        there = set(get_ids(hits))
         return (*(hit for hit in gold if hit.chunk.id not in there), *hits)
     return tuple(hit for hit in hits if hit.chunk.id in relevant) or tuple(hits)
 
@@ -98,7 +98,7 @@ class Intervene:
         gold = _gold(engine, setup, candidate, trace.hits, example)
         for what in CHANGES:
             hits = kept_instead(what, trace.hits, gold)
-            if ids_of(hits) == ids_of(trace.hits):
+            if get_ids(hits) == get_ids(trace.hits):
                 found[what] = found[AS_IT_IS]
                 continue
             changed = (*candidate[:FILTER], Instead.passing(hits), *candidate[FILTER + 1 :])

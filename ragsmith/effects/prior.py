@@ -1,7 +1,8 @@
-"""What a search may expect of each pipeline of a space before it evaluates any: `Beliefs` in tables, for many at once.
+"""Prior over the pipelines of a search space: `Beliefs` tabulated, so that many pipelines are predicted at once.
 
-A gain is a sum over slots: one a family, which its option fills, and one a pair of families that interact. What fills a
-slot has a number, and tables have what it adds over what BM25 has there, and how the errors of two of them covary.
+The gain of a pipeline over BM25 is a sum of effects: one for the option of each family, and one for the pair of options
+of each two families that interact. Options and pairs are numbered; tables hold the mean effect of each, relative to
+that of BM25, and the covariance of their errors.
 """
 
 from __future__ import annotations
@@ -19,125 +20,132 @@ from ragsmith.effects.beliefs import Array, Beliefs, PartOfFitness
 from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
 from ragsmith.pipelines.genes import GENES, Candidate
 
-ROWS = 8192
-"""Pipelines that are looked up at once."""
+BLOCK_ROWS = 8192
+"""Pipelines predicted per block, which bounds memory."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What to expect of pipelines: the gain in fitness over BM25, which itself is 0 for certain.
+    """Normal prior of the gain in fitness of pipelines over BM25, whose own gain is 0 with certainty.
 
-    Genomes are positions in ``options``, then in ``further``: the options of settings that a space searches over.
-    Nothing is learned of these: with standard deviation ``setting`` each may be worth as much as an option of the
-    family whose options differ most, and makes what is expected less sure. ``rest`` is the standard deviation of what a
-    pipeline has for itself, which its options do not explain. The difficulty of the questions is unknown and shared
-    by all pipelines.
+    Genomes are positions in ``options``, by family, and then in ``setting_options``, the options of the settings that a
+    space searches over. No effects are learned for settings: each has mean 0 and standard deviation ``setting_sd``,
+    that of the family whose options differ most. ``residual_sd`` is the standard deviation of the part of a gain that
+    the options do not explain. The difficulty of the questions is unknown and shared by all pipelines.
     """
 
     options: tuple[tuple[str, ...], ...]
-    rest: float
-    _parts: tuple[_Tables, ...] = field(repr=False)
-    further: tuple[tuple[str, ...], ...] = ()
-    setting: float = 0.0
+    residual_sd: float
+    _tables: tuple[_GainTables, ...] = field(repr=False)
+    setting_options: tuple[tuple[str, ...], ...] = ()
+    setting_sd: float = 0.0
 
     @classmethod
-    def of_beliefs(
+    def from_beliefs(
         cls,
         beliefs: Beliefs,
         options: Sequence[Sequence[str]],
-        rival: Labels,
-        further: Sequence[Sequence[str]] = (),
+        baseline: Labels,
+        setting_options: Sequence[Sequence[str]] = (),
     ) -> Prior:
-        """A prior over the ``options`` of each family, among which those of ``rival`` are, by the words of each."""
-        slots = _Slots(tuple(map(tuple, options)))
-        zero = slots.of(np.array([slots.genome(rival)]))[0]
-        parts = tuple(_Tables.of(part, slots, zero) for part in beliefs.parts if part.share)
-        rest = sqrt(sum(part.share**2 * part.rest for part in beliefs.parts))
-        widest = sum(part.share * sqrt(max(part.before)) for part in beliefs.parts)
-        return cls(slots.options, rest, parts, tuple(map(tuple, further)), widest)
+        """Tabulate the effects of the ``options`` of each family relative to the option of ``baseline``."""
+        encoder = _SlotEncoder(tuple(map(tuple, options)))
+        reference = encoder.encode(np.array([encoder.to_genome(baseline)]))[0]
+        tables = tuple(_GainTables.from_part(part, encoder, reference) for part in beliefs.parts if part.share)
+        residual_sd = sqrt(sum(part.share**2 * part.rest for part in beliefs.parts))
+        setting_sd = sum(part.share * sqrt(max(part.before)) for part in beliefs.parts)
+        return cls(encoder.options, residual_sd, tables, tuple(map(tuple, setting_options)), setting_sd)
 
-    def of(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
-        """The gain over BM25 that is expected of each pipeline, and its standard deviation.
+    def predict(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
+        """Return the expected gain of each pipeline over BM25, and its standard deviation.
 
         Raises:
-            KeyError: a pipeline has an option that the prior does not know.
+            KeyError: a pipeline has an option that is not in ``options``.
         """
-        return self.of_genomes(self.genomes(pipelines))
+        return self.predict_genomes(self.genomes(pipelines))
 
-    def of_genomes(self, genomes: ArrayLike) -> tuple[Array, Array]:
-        """The same, of an array that has a row for each genome; the errors of R and G are taken to go together."""
-        rows, settings = self._divided(genomes)
-        means, deviations = self._gains(rows)
-        return means, np.sqrt(deviations**2 + self.setting**2 * settings.shape[1])
+    def predict_genomes(self, genomes: ArrayLike) -> tuple[Array, Array]:
+        """Predict as `predict` does, for an array with a row for each genome.
 
-    def _divided(self, genomes: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The part of each genome that is of families, and the part that is of settings."""
+        The errors of retrieval and of generation are assumed to be fully correlated.
+        """
+        rows, settings = self._split_genomes(genomes)
+        means, deviations = self._predict_options(rows)
+        return means, np.sqrt(deviations**2 + self.setting_sd**2 * settings.shape[1])
+
+    def _split_genomes(self, genomes: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Split each genome into the options of families and those of settings."""
         families = len(self.options)
-        rows = np.asarray(genomes, dtype=np.int64).reshape(-1, families + len(self.further))
+        rows = np.asarray(genomes, dtype=np.int64).reshape(-1, families + len(self.setting_options))
         return rows[:, :families], rows[:, families:]
 
-    def _gains(self, rows: NDArray[np.int64]) -> tuple[Array, Array]:
-        """As `of_genomes`, of options of families alone."""
+    def _predict_options(self, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Predict as `predict_genomes` does, from the options of families only."""
         means, deviations = np.zeros(len(rows)), np.zeros(len(rows))
-        for start in range(0, len(rows), ROWS):
-            part = slice(start, start + ROWS)
-            slots = self._slots.of(rows[part])
-            for tables in self._parts:
-                means[part] += tables.share * tables.mean[slots].sum(axis=1)
-                deviations[part] += tables.share * np.sqrt(tables.variances(slots))
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            slots = self._encoder.encode(rows[block])
+            for tables in self._tables:
+                means[block] += tables.share * tables.mean[slots].sum(axis=1)
+                deviations[block] += tables.share * np.sqrt(tables.variances(slots))
         return means, deviations
 
     def covariance(self, genomes: ArrayLike, others: ArrayLike) -> Array:
-        """How the errors of the gains of ``genomes`` covary with those of ``others``; with itself as in `of_genomes`.
+        """Return the covariance of the errors of the gains of ``genomes`` with those of ``others``.
 
-        Both are arrays that have a row for each genome.
+        Both are arrays with a row for each genome. The variances are those of `predict_genomes`.
         """
-        (ours, our_settings), (theirs, their_settings) = map(self._divided, (genomes, others))
-        sides = ours, theirs
-        slots = [self._slots.of(rows) for rows in sides]
-        joint = sum(tables.share**2 * tables.between(*slots) for tables in self._parts)
-        # these add up as if errors of R and G were independent: widened to what `of_genomes` says
+        (rows, settings), (other_rows, other_settings) = map(self._split_genomes, (genomes, others))
+        sides = rows, other_rows
+        slots = [self._encoder.encode(side) for side in sides]
+        joint = sum(tables.share**2 * tables.covariance(*slots) for tables in self._tables)
+        # the sum assumes independent errors of retrieval and generation: rescale it to match `predict_genomes`
         scales = []
-        for rows, its in zip(sides, slots, strict=True):
-            apart = np.sqrt(sum(tables.share**2 * tables.variances(its) for tables in self._parts))
-            scales.append(np.divide(self._gains(rows)[1], apart, where=apart > 0, out=np.zeros(len(rows))))
-        alike = (our_settings[:, None, :] == their_settings[None, :, :]).sum(axis=2)
-        return np.asarray(joint * np.outer(*scales) + self.setting**2 * alike)
+        for side, side_slots in zip(sides, slots, strict=True):
+            independent = np.sqrt(sum(tables.share**2 * tables.variances(side_slots) for tables in self._tables))
+            deviations = self._predict_options(side)[1]
+            scales.append(np.divide(deviations, independent, where=independent > 0, out=np.zeros(len(side))))
+        shared = (settings[:, None, :] == other_settings[None, :, :]).sum(axis=2)
+        return np.asarray(joint * np.outer(*scales) + self.setting_sd**2 * shared)
 
     def genomes(self, pipelines: Sequence[Candidate]) -> NDArray[np.int64]:
-        """A row for each pipeline, whose options are numbered as in ``options`` and ``further``."""
+        """Return the genomes of ``pipelines``: positions in ``options`` and ``setting_options``, a row for each."""
 
-        def settings(one: Candidate) -> list[int]:
-            return [its.index(str(gene)) for its, gene in zip(self.further, one[GENES:], strict=True)]
+        def settings(pipeline: Candidate) -> list[int]:
+            pairs = zip(self.setting_options, pipeline[GENES:], strict=True)
+            return [labels.index(str(gene)) for labels, gene in pairs]
 
-        rows = [[*self._slots.genome(labels_of(one)), *settings(one)] for one in pipelines]
-        return np.array(rows).reshape(-1, len(self.options) + len(self.further))
+        rows = [[*self._encoder.to_genome(labels_of(one)), *settings(one)] for one in pipelines]
+        return np.array(rows).reshape(-1, len(self.options) + len(self.setting_options))
 
     @cached_property
-    def _slots(self) -> _Slots:
-        return _Slots(self.options)
+    def _encoder(self) -> _SlotEncoder:
+        return _SlotEncoder(self.options)
 
 
 @dataclass(frozen=True)
-class _Slots:
-    """Numbers for options, and for pairs of options of families that interact."""
+class _SlotEncoder:
+    """Numbers the options of each family, and the pairs of options of families that interact.
+
+    A slot is a family or such a pair of families; each slot of a pipeline has one number.
+    """
 
     options: tuple[tuple[str, ...], ...]
 
-    def genome(self, labels: Labels) -> list[int]:
-        return [its[label] for its, label in zip(self._at, labels, strict=True)]
+    def to_genome(self, labels: Labels) -> list[int]:
+        return [positions[label] for positions, label in zip(self._positions, labels, strict=True)]
 
-    def of(self, genomes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What fills the slots of each genome: a row for each, a column for each slot."""
-        sizes = [len(its) for its in self.options]
+    def encode(self, genomes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of each genome, shape ``(genomes, slots)``."""
+        sizes = [len(labels) for labels in self.options]
         pairs = [genomes[:, i] * sizes[j] + genomes[:, j] for i, j in PAIRS]
         widths = [*sizes, *(sizes[i] * sizes[j] for i, j in PAIRS)]
         columns: NDArray[np.int64] = np.column_stack([genomes, *pairs]) + np.cumsum([0, *widths[:-1]])
         return columns
 
     def terms(self, part: PartOfFitness) -> list[list[list[Term]]]:
-        """By slot, the terms of all that can fill it."""
-        single = [[part.of_option(place, label) for label in its] for place, its in enumerate(self.options)]
+        """Return, by slot, the terms of each of its options or pairs."""
+        single = [[part.of_option(place, label) for label in labels] for place, labels in enumerate(self.options)]
         pairs = [
             [part.of_pair(i, first, j, second) for first in self.options[i] for second in self.options[j]]
             for i, j in PAIRS
@@ -145,48 +153,47 @@ class _Slots:
         return [*single, *pairs]
 
     @cached_property
-    def _at(self) -> list[dict[str, int]]:
-        return [{label: place for place, label in enumerate(its)} for its in self.options]
+    def _positions(self) -> list[dict[str, int]]:
+        return [{label: place for place, label in enumerate(labels)} for labels in self.options]
 
 
 @dataclass(frozen=True)
-class _Tables:
-    """Of a part of the fitness: what all that can fill a slot adds over what fills it in BM25, and the covariance."""
+class _GainTables:
+    """Effects on one part of the fitness: the ``mean`` of each option or pair relative to BM25, and the covariance."""
 
     share: float
     mean: Array
     joint: Array
 
     @classmethod
-    def of(cls, part: PartOfFitness, slots: _Slots, zero: NDArray[np.int64]) -> _Tables:
-        by_slot = slots.terms(part)
-        every = [terms for of_slot in by_slot for terms in of_slot]
-        named = {term.name: term for terms in every for term in terms}
-        strange = {name: term.group for name, term in named.items() if name not in part.places}
-        places = {**part.places, **{name: len(part.places) + n for n, name in enumerate(strange)}}
-        design = np.zeros((len(every), len(places)))
-        for row, terms in zip(design, every, strict=True):
+    def from_part(cls, part: PartOfFitness, encoder: _SlotEncoder, reference: NDArray[np.int64]) -> _GainTables:
+        by_slot = encoder.terms(part)
+        rows = [terms for slot in by_slot for terms in slot]
+        named = {term.name: term for terms in rows for term in terms}
+        unseen = {name: term.group for name, term in named.items() if name not in part.places}
+        places = {**part.places, **{name: len(part.places) + n for n, name in enumerate(unseen)}}
+        design = np.zeros((len(rows), len(places)))
+        for row, terms in zip(design, rows, strict=True):
             for term in terms:
                 row[places[term.name]] += term.weight
-        design -= design[np.repeat(zero, [len(of_slot) for of_slot in by_slot])]
+        design -= design[np.repeat(reference, [len(slot) for slot in by_slot])]
         known, other = np.hsplit(design, [len(part.places)])
         joint = known @ part.known.covariance @ known.T
-        joint += (other * np.array([part.before[group] for group in strange.values()])) @ other.T
+        joint += (other * np.array([part.before[group] for group in unseen.values()])) @ other.T
         return cls(part.share, known @ part.known.mean, joint)
 
     def variances(self, slots: NDArray[np.int64]) -> Array:
-        """The variance of the gain of each row of ``slots``."""
+        """Return the variance of the gain of each row of ``slots``."""
         columns = list(slots.T)
         found = sum((self.joint[column, column] for column in columns), np.zeros(len(slots)))
         found += 2 * sum((self.joint[a, b] for a, b in combinations(columns, 2)), np.zeros(len(slots)))
         return np.maximum(found, 0.0)
 
-    def between(self, slots: NDArray[np.int64], others: NDArray[np.int64]) -> Array:
-        """The covariance of the gains of each row of ``slots`` with those of each of ``others``."""
-        ours, theirs = self._switches(slots), self._switches(others)
-        return np.asarray(ours @ self.joint @ theirs.T)
+    def covariance(self, slots: NDArray[np.int64], others: NDArray[np.int64]) -> Array:
+        """Return the covariance of the gain of each row of ``slots`` with that of each row of ``others``."""
+        return np.asarray(self._one_hot(slots) @ self.joint @ self._one_hot(others).T)
 
-    def _switches(self, slots: NDArray[np.int64]) -> Array:
+    def _one_hot(self, slots: NDArray[np.int64]) -> Array:
         found = np.zeros((len(slots), len(self.mean)))
         np.put_along_axis(found, slots, 1.0, axis=1)
         return found

@@ -158,7 +158,7 @@ def prior_for(
             its.setdefault(str(gene))
     beliefs = knowledge.beliefs(corpus, models, weights)
     further = [tuple(map(str, genes)) for genes in space.settings]
-    return Prior.of_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")), further)
+    return Prior.from_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")), further)
 
 
 class _Walk:

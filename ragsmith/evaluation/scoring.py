@@ -14,7 +14,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
 from ragsmith.models.usage import NOTHING, Meter
 from ragsmith.pipelines.trace import Trace
-from ragsmith.types import Example, ids_of
+from ragsmith.types import Example, get_ids
 
 if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
     from ragsmith.evaluation.experiment import Experiment
@@ -49,7 +49,7 @@ def scored(engine: Engine, setup: Experiment, trace: Trace, example: Example) ->
     )
     return {
         "measures": _measured(engine, setup.measures, case, trace, example),
-        "retrieved": list(ids_of(trace.hits)),
+        "retrieved": list(get_ids(trace.hits)),
         "answer": trace.answer.text,
         "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
         "stages": _stages(trace),
@@ -73,7 +73,7 @@ def scored_ranking(engine: Engine, setup: Experiment, trace: Trace, example: Exa
     return {
         "part": "ranking",
         "measures": _measured(engine, measures, case, trace, example),
-        "retrieved": list(ids_of(trace.hits)),
+        "retrieved": list(get_ids(trace.hits)),
         "stages": _stages(trace),
         "usage": _usage(_total(trace)),
     }

@@ -34,7 +34,7 @@ Documents = dict[str, Document]
 
 def all_documents(data: Dataset) -> tuple[Document, ...]:
     """The documents of a data set with duplicates, so that each can be removed."""
-    return (*data.documents, *data.twins)
+    return (*data.documents, *data.duplicates)
 
 
 class Collection:

@@ -21,7 +21,7 @@ from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.exported.reference import Reference
-from ragsmith.models.file import models_in
+from ragsmith.models.file import parse_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_stores import from_relative_address
 from ragsmith.pipelines.genes import Candidate, read_configuration
@@ -79,7 +79,7 @@ class ExportedFile:
     def models(self) -> ModelNames:
         """The models by name, with the vector store and the options that determine results, without addresses."""
         given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
-        found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
+        found = ModelNames().overridden(parse_models(self._tree, given, "models", shaping=True))
         if "vector_store" not in self._data:
             return found
         at = from_relative_address(self._path.parent, str(self._data["vector_store"]))
@@ -105,7 +105,7 @@ class ExportedFile:
             return made
         at = ("marked_by",)
         given_names = self._tree.mapping((*at, "models"), optional=True)
-        marking = names.overridden(models_in(self._tree, given_names, *at, "models", shaping=True))
+        marking = names.overridden(parse_models(self._tree, given_names, *at, "models", shaping=True))
         by = replace(made, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
         return replace(made, marked_by=by)
 

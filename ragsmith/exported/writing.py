@@ -265,7 +265,7 @@ def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str 
     """
     record = _finished(store, run_key)
     found = pick_pipeline(store, run_key, record, pick)
-    write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, telling=True)
+    write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, warn=True)
     fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
     return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))

@@ -1,4 +1,4 @@
-"""The call context: what all calls of one process share, for models of every kind."""
+"""The call context: the store, budget, failures and counts that all model calls of a process share."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ V = TypeVar("V")
 WAITING_REQUESTS = 512
 """Requests that may wait at the same time, enough for a batch; the provider limits how many are in flight."""
 COLLECTION_ITEMS = 256
-"""From so many inputs at once on, a technique processes a whole collection, and progress is logged."""
+"""Minimum number of inputs from which a call is treated as processing a whole collection, with progress logged."""
 KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[CallContext | None] = ContextVar("_SENDING", default=None)
-"""The context of the request that is being sent: several share a provider, and one may be stopped alone."""
+"""The context of the request being sent. Contexts share a provider, and each can be stopped independently."""
 
 
 @dataclass(slots=True)
@@ -51,52 +51,54 @@ class CallCounts:
 
 
 class CallContext:
-    """The store of paid calls, the failures, the budget, the counts, and whether to go on; safe to use from threads.
+    """The store of paid calls, the failures, the budget, the counts and the stop flag. Thread-safe.
 
-    ``budget`` reserves each request before it is sent; None spends without counting.
+    ``budget`` reserves the cost of each request before it is sent; with None, costs are neither limited nor recorded.
     """
 
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
         self.store = None if store is None else BatchedStore(store, budget)
         self._budget = budget
-        self._begin(failures or Failures(lasting=False))
+        self._reset(failures or Failures(lasting=False))
 
-    def _begin(self, failures: Failures) -> None:
+    def _reset(self, failures: Failures) -> None:
         self.failures, self.stopped, self._lock = failures, False, threading.Lock()
         self._counts = {kind: CallCounts() for kind in KINDS}
 
-    def for_request(self) -> CallContext:
-        """A context with the same store, budget and threads, that is stopped by itself."""
-        threads = self._pool  # made before, so that both have the same
-        one = copy(self)
-        one._begin(Failures(lasting=False))
-        one._pool = threads
-        return one
+    def copy_for_request(self) -> CallContext:
+        """Return a context with the same store, budget and threads, and failures, counts and stop flag of its own."""
+        threads = self._pool  # created before copying, so that both contexts share it
+        context = copy(self)
+        context._reset(Failures(lasting=False))
+        context._pool = threads
+        return context
 
     def count(self, kind: str, **added: int) -> None:
-        """Add to the counts."""
+        """Add to the counts of a kind of model."""
         with self._lock:
             counts = self._counts[kind]
             for name, number in added.items():
                 setattr(counts, name, getattr(counts, name) + number)
 
     def counts(self, distinct: Mapping[str, int]) -> dict[str, CallCounts]:
-        """The counts by kind of model, with the number of ``distinct`` calls of each."""
+        """Return the counts by kind of model, with the number of ``distinct`` calls of each."""
         with self._lock:
             return {kind: replace(counts, distinct=distinct[kind]) for kind, counts in self._counts.items()}
 
     @contextmanager
-    def paid(self, model: ChatModel | Embedder | CrossEncoder, text: str, max_tokens: int = 0) -> Iterator[list[Usage]]:
-        """Reserve the cost of a request that is about to be made; append what it used to the list that is yielded.
+    def reserve_cost(
+        self, model: ChatModel | Embedder | CrossEncoder, text: str, max_tokens: int = 0
+    ) -> Iterator[list[Usage]]:
+        """Reserve the cost of a request before it is sent; the caller appends its usage to the list that is yielded.
 
         Raises:
             ModelUnavailable: the run is being stopped.
-            StoreError: the reply to an earlier one could not be written.
-            BudgetExhausted: it could cost more than is left.
+            StoreError: the reply to an earlier request could not be written.
+            BudgetExhausted: the request could cost more than is left of the budget.
         """
         if self.store is not None and not self.stopped:
             self.store.recover()
-        self.refuse_if_stopped()
+        self.raise_if_stopped()
         before = _SENDING.set(self)
         try:
             if self._budget is None:
@@ -109,34 +111,34 @@ class CallContext:
             _SENDING.reset(before)
 
     def before_attempt(self) -> None:
-        """Check before each attempt to send a request, also one that waited for its turn. Raises as `paid`.
+        """Check before each attempt, after any queueing, that the request may be sent. Raises as `reserve_cost`.
 
-        The context checked is that of the request, which need not be the one that the provider knows.
+        The context of the request is checked, which may differ from the one registered with the provider.
         """
         context = _SENDING.get() or self
         with attempting():
-            context.refuse_if_stopped()
+            context.raise_if_stopped()
             if context._budget is not None:
                 context._budget.before_attempt()
 
-    def refuse_if_stopped(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise ModelUnavailable when the run is being stopped, StoreError when paid replies cannot be written."""
         if self.store is not None and self.store.broken is not None:
             raise StoreError(str(self.store.broken))
         if self.stopped:
             raise ModelUnavailable("the run is being stopped")
 
-    def in_parallel(self, ask: Callable[[A], B], items: Sequence[A], what: str = "") -> list[B]:
-        """Apply ``ask`` to each item, many at once; results in the order of the items.
+    def map_parallel(self, function: Callable[[A], B], items: Sequence[A], what: str = "") -> list[B]:
+        """Apply ``function`` to the items concurrently; return the results in the order of the items.
 
-        For a whole collection, progress is logged as ``what``.
+        For a whole collection, progress is logged under the name ``what``.
         """
         if len(items) < 2:
-            return [ask(item) for item in items]
+            return [function(item) for item in items]
         found: list[B] = []
         progress = TaskProgress(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
-        for made in self._pool.map(ask, items):
-            found.append(made)
+        for result in self._pool.map(function, items):
+            found.append(result)
             if progress is not None:
                 progress.done(len(found))
         return found
@@ -153,58 +155,59 @@ class CallContext:
         compute: Callable[[Sequence[str]], Sequence[V | ModelError]],
         encode: Callable[[V], Any],
         decode: Callable[[Any], V],
-        most: int,
+        batch_size: int,
     ) -> list[V | ModelError]:
-        """The results for ``texts``: from the store, or else computed, at most ``most`` at a time, and stored.
+        """Return the results for ``texts`` from the store; compute and store missing ones in batches of ``batch_size``.
 
-        A text without a result has an error in its place, which is stored as well. ``encode`` makes JSON of a result.
+        A text without a result has an error in its place, which is stored as well. ``encode`` converts a result to
+        JSON.
         """
         keys = [result_key(target.role, target.model, text, kind) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         found: dict[str, V | ModelError | StoredCall] = {**self.store.get_calls(text_of)} if self.store else {}
         missing = [key for key in text_of if key not in found]
 
-        def make(part: Sequence[str]) -> dict[str, V | ModelError]:
-            failed = self.failures.find_failed(kind, part)
+        def compute_batch(batch: Sequence[str]) -> dict[str, V | ModelError]:
+            failed = self.failures.find_failed(kind, batch)
             for failure in failed.values():
                 self.failures.count_known_failure(target, kind, failure)
-            wanted = [key for key in part if key not in failed]
-            made = dict(zip(wanted, compute([text_of[key] for key in wanted]) if wanted else (), strict=True))
-            good = {key: value for key, value in made.items() if not isinstance(value, ModelError)}
-            self.count(target.role, made=len(good))
-            if self.store and good:
-                self.store.put_calls([StoredCall(key, target.model, kind, encode(v)) for key, v in good.items()])
-            errors = {key: value for key, value in made.items() if isinstance(value, ModelError)}
+            wanted = [key for key in batch if key not in failed]
+            computed = dict(zip(wanted, compute([text_of[key] for key in wanted]) if wanted else (), strict=True))
+            results = {key: value for key, value in computed.items() if not isinstance(value, ModelError)}
+            self.count(target.role, made=len(results))
+            if self.store and results:
+                self.store.put_calls([StoredCall(key, target.model, kind, encode(v)) for key, v in results.items()])
+            errors = {key: value for key, value in computed.items() if isinstance(value, ModelError)}
             self.failures.record_failures(
                 [FailedCall.from_error(e, key, target.model, kind) for key, e in errors.items()]
             )
             errors |= {key: failure.error() for key, failure in failed.items()}
             for key in errors if self.store else ():
                 self.store.release(key)  # type: ignore[union-attr]
-            return {**good, **errors}
+            return {**results, **errors}
 
-        parts = [missing[i : i + most] for i in range(0, len(missing), most)]
-        for shared in self.in_parallel(lambda part: self.share(part, make), parts):
+        batches = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
+        for shared in self.map_parallel(lambda batch: self.share(batch, compute_batch), batches):
             found |= shared
         self.count(target.role, stored=sum(isinstance(value, StoredCall) for value in found.values()))
         return [decode(v.value) if isinstance(v, StoredCall) else v for v in (found[key] for key in keys)]
 
     def share(self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]]) -> dict[str, A | StoredCall]:
-        """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
+        """Return the results of ``make`` for the keys that this process claims, and wait for those of other claims.
 
         Raises:
             ModelUnavailable: the run is being stopped.
             StoreError: the cache cannot be written.
         """
-        return {**make(keys)} if self.store is None else self.store.share(keys, make, self.refuse_if_stopped)
+        return {**make(keys)} if self.store is None else self.store.share(keys, make, self.raise_if_stopped)
 
 
 class CallMemo(Generic[V]):
-    """The calls of one kind of model in this process: their context, and the values that are remembered."""
+    """The calls of one kind of model in this process: their context, and a memo of their values."""
 
     def __init__(
-        self, context: CallContext, room: EvictionPolicy | None = None, weighed: Weighed | None = None
+        self, context: CallContext, eviction: EvictionPolicy | None = None, weighed: Weighed | None = None
     ) -> None:
         self.context = context
         self._count = context.count
-        self.remembered: Memo[V] = Memo(room, weighed)
+        self.memo: Memo[V] = Memo(eviction, weighed)

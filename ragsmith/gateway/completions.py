@@ -36,7 +36,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
             return model.run(task, sample=sample, **inputs), ONE_CALL
 
         self._count("language_model", asked=1)
-        return self.remembered.get((model.id, task, sample, *inputs.items()), compute)
+        return self.memo.get((model.id, task, sample, *inputs.items()), compute)
 
     def complete(
         self, model: ChatModel, task: Task[Any], prompt: str, sample: int, target: RequestTarget | None = None
@@ -91,7 +91,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
             return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds, is_cut)
 
         self._count("language_model", asked=1)
-        return self.remembered.get((*identity, cut_too), find)
+        return self.memo.get((*identity, cut_too), find)
 
     def _ask(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> Completion:
         """A new reply that ``task`` can read; an unreadable one is asked for once more, with what is wrong with it.
@@ -104,7 +104,7 @@ class CompletionMemo(CallMemo[tuple[Any, Usage]]):
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:
                 nonlocal cost
-                with self.context.paid(model, asked, limit) as used:
+                with self.context.reserve_cost(model, asked, limit) as used:
                     began = perf_counter()
                     completion = model.complete(asked, max_tokens=limit, sample=sample)
                     if not completion.usage.seconds:  # a model of the user's own may leave them out

@@ -71,7 +71,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        found = self._calls.context.in_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
+        found = self._calls.context.map_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
         for _, usage in found:  # in their order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
         self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in found], self._model)
@@ -156,7 +156,7 @@ class Gateway:
         """
         one = copy(self)
         one.room = None
-        one._use(self._context.for_request(), None)
+        one._use(self._context.copy_for_request(), None)
         return one
 
     def cancel(self) -> None:
@@ -165,7 +165,7 @@ class Gateway:
 
     def counts(self) -> dict[str, CallCounts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
-        distinct = self._completions.remembered.computed, self._embeddings.distinct, self._scores.remembered.computed
+        distinct = self._completions.memo.computed, self._embeddings.distinct, self._scores.memo.computed
         return self._context.counts(dict(zip(KINDS, distinct, strict=True)))
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:

@@ -42,7 +42,7 @@ class EmbeddingMemo(CallMemo[Any]):
     @property
     def distinct(self) -> int:
         """How many texts were embedded, each once for a collection that it is part of."""
-        return self.remembered.computed + self._of_collections
+        return self.memo.computed + self._of_collections
 
     def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
         """Vectors of ``texts``, each embedded once; those of slow models in batches over threads, and stored."""
@@ -65,7 +65,7 @@ class EmbeddingMemo(CallMemo[Any]):
         if len(texts) >= COLLECTION_TEXTS:
             return self._embed_collection(model, texts, make)
         keys = [(model.id, kind, text) for text in texts]
-        return np.stack(self.remembered.get_many(keys, lambda missing: list(make([text for *_, text in missing]))))
+        return np.stack(self.memo.get_many(keys, lambda missing: list(make([text for *_, text in missing]))))
 
     def _embed_collection(
         self, model: Embedder, texts: Sequence[str], make: Callable[[Sequence[str]], Sequence[Any] | Vectors]
@@ -129,7 +129,7 @@ class ScoreMemo(CallMemo[float]):
             return self.context.fetch(target, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
 
         self._count("cross_encoder", asked=len(texts))
-        return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
+        return tuple(self.memo.get_many([(model.id, query, text) for text in texts], compute))
 
 
 Attempt = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
@@ -148,7 +148,7 @@ def attempt(
     """Return the results of ``ask``, a request for ``texts`` that is paid for, or the error that it raises."""
     sent = "".join(query + text for text in texts)
     try:
-        with context.failures.attempt(target, kind, tuple(texts)), context.paid(model, sent) as used:
+        with context.failures.attempt(target, kind, tuple(texts)), context.reserve_cost(model, sent) as used:
             found: list[V | ModelError] = list(ask())
             used.append(Usage(1, 0, 0, tokens_at_most(sent)))
             return found

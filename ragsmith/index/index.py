@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragsmith.caches import register_cache
 from ragsmith.digest import decides_no_value, digest
-from ragsmith.index.screening import best_cosines
+from ragsmith.index.screening import compute_best_cosines
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, MakeVectors, OpenStore, VectorStore, as_kept, keys_name
 from ragsmith.index.vector_stores.exact import ExactVectors
@@ -191,10 +191,11 @@ class Index:
     def cosines(self, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
         """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and every entry, by its best key.
 
-        To 6 decimals, shape ``(queries, entries)``; of a large index, those of the ``k`` best entries (`best_cosines`).
+        To 6 decimals, shape ``(queries, entries)``; for a large index, only those of the ``k`` best entries
+        (`compute_best_cosines`).
         In double precision the sixth decimal does not depend on how many queries are multiplied at once.
         """
-        return best_cosines(self._keys, wanted, self.vectors(embedder), k)
+        return compute_best_cosines(self._keys, wanted, self.vectors(embedder), k)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""

@@ -1,7 +1,8 @@
 """Vectors on a server that compares in single precision: more is fetched than requested, and scored again.
 
-Whatever was not fetched is farther than what was, but for the error of single precision (`screening.doubt`). Where that
-leaves open whether it belongs to the best, twice as much is fetched. So results are those of exact search, with ties.
+Entries that were not fetched are farther than those that were, up to the error of single precision
+(`screening.compute_tolerance`). If this error leaves open whether one belongs to the best, twice as many are fetched.
+So the results are those of exact search, with ties.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import ModelUnavailable, UsageError
-from ragsmith.index.screening import best_entries, doubt
+from ragsmith.index.screening import compute_tolerance, rank_entries
 from ragsmith.index.vector_store import Keys, Positions, Scores
 
 C = TypeVar("C")
@@ -93,8 +94,8 @@ class ServedVectors(ABC, Generic[C]):
                         f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as "
                         "others were removed while it was in use: run the same command again to put them in"
                     )
-                entries, best = best_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
-                settled = len(best) == shape[1] and found.last < best[-1] - doubt(query_vectors[row])
+                entries, best = rank_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
+                settled = len(best) == shape[1] and found.last < best[-1] - compute_tolerance(query_vectors[row])
                 if settled or limit >= keys.count:
                     positions[row], scores[row] = entries, best
                 else:  # a key that was not fetched may belong to them

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.index import Index
-from ragsmith.index.screening import best_cosines
+from ragsmith.index.screening import compute_best_cosines
 from ragsmith.index.vector_store import Keys
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
@@ -61,13 +61,13 @@ def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: E
     """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and unit: shape ``(queries, units)``.
 
     A chunk counts by its best key, a larger unit by the mean vector of its chunks; to 6 decimals. Of many units, those
-    of the ``k`` best are worked out, see `best_cosines`.
+    of the ``k`` best are worked out, see `compute_best_cosines`.
     """
     if scope.words is None:
         return index.cosines(wanted, embedder, k)
     name = f"{scope.name} vectors {embedder.id}"
     vectors = index.derived(name, lambda: _means(chunk_vectors(index, embedder), scope.units))
-    return best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), wanted, vectors, k)
+    return compute_best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), wanted, vectors, k)
 
 
 def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:

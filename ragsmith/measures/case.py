@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ragsmith.datasets.relevance import Relevance
-from ragsmith.types import Hits, Passages, Span, ids_of
+from ragsmith.types import Hits, Passages, Span, get_ids
 
 T = TypeVar("T")
 
@@ -53,8 +53,8 @@ class Case:
     def units(self, hits: Hits) -> tuple[str, ...]:
         """Return the units that the chunks of ``hits`` count as, each once, best first; see `Relevance.unit`."""
         if not self.relevance.coarse:
-            return tuple(dict.fromkeys(ids_of(hits)))
-        return tuple(dict.fromkeys(map(self.relevance.unit, ids_of(hits))))
+            return tuple(dict.fromkeys(get_ids(hits)))
+        return tuple(dict.fromkeys(map(self.relevance.unit, get_ids(hits))))
 
     def once(self, compute: Callable[..., T], *tools: Any) -> T:
         """Return ``compute(self, *tools)``, computed once for this case."""

@@ -14,7 +14,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import CLEVERDON, covered
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import Embedder
-from ragsmith.types import chunks_of
+from ragsmith.types import get_chunks
 
 ZIEGLER = "https://doi.org/10.1145/1060745.1060754"
 
@@ -67,7 +67,7 @@ def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _cosines(case: Case, embedder: Embedder) -> list[float]:
     """Return the cosine of each pair of chunks that passed the filter; embeds those that no index has embedded."""
-    texts = list({chunk.id: chunk.text for chunk in chunks_of(case.hits)}.values())
+    texts = list({chunk.id: chunk.text for chunk in get_chunks(case.hits)}.values())
     return pair_cosines(embedder.embed(texts)) if len(texts) > 1 else []
 
 

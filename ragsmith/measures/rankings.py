@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ragsmith.datasets.relevance import overlap
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
-from ragsmith.types import Span, chunks_of
+from ragsmith.types import Span, get_chunks
 
 CLEVERDON = "https://doi.org/10.1108/eb050097"
 JARVELIN = "https://doi.org/10.1145/582415.582418"
@@ -160,7 +160,7 @@ def span_recall(case: Case) -> float:
 
     A summary takes a place among the first, but has no span and covers nothing.
     """
-    first = list({chunk.id: chunk for chunk in chunks_of(case.hits)}.values())[:5]
+    first = list({chunk.id: chunk for chunk in get_chunks(case.hits)}.values())[:5]
     documents = {span.doc for span in case.evidence}  # other documents cover nothing
     spans = [chunk.span for chunk in first if chunk.doc in documents and not chunk.level]
     return span_recall_at(spans, case.evidence, 5)

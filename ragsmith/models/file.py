@@ -34,25 +34,25 @@ def read_models(path: Path) -> dict[str, ModelName]:
         YamlError: the file is malformed, or names an unknown role, model or option; the message has file and line.
     """
     tree = read_yaml(path)
-    return models_in(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
+    return parse_models(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
 
 
-def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
-    """Read the models of a ``section`` of a file; ``shaping`` allows only options that shape results."""
+def parse_models(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
+    """Read the models of a ``section`` of a file; ``shaping`` allows only the options that affect results."""
     found = {}
     for role, value in section.items():
         if role not in ROLES:
             raise tree.error((*at, role), unknown_key_message(role, ROLES))
-        found[role] = _model(tree, (*at, role), role, value, option_names(shaping=shaping))
+        found[role] = _parse_model(tree, (*at, role), role, value, option_names(shaping=shaping))
     return found
 
 
-def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tuple[str, ...]) -> ModelName:
+def _parse_model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tuple[str, ...]) -> ModelName:
     options = dict(value) if isinstance(value, dict) else {"model": value}
     path = (*at, "model") if isinstance(value, dict) and "model" in value else at
     name = options.pop("model", None)
     if not isinstance(name, str):
-        form = "must be the name of a model, or have one as 'model'"
+        form = "must be the name of a model, or a mapping with the key 'model'"
         raise tree.error(path, f"{role} {form}, not {redacted(shown(name))}")
     if problem := problem_with_name(role, name):
         raise tree.error(path, problem)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
-from ragsmith.models.file import models_in
+from ragsmith.models.file import parse_models
 from ragsmith.models.names import NONE
 from ragsmith.models.registry import GIVEN
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, ROLES, Gene, Value, make_gene
@@ -127,7 +127,7 @@ class _SpaceReader:
             f"{NONE} is no model to search over: leave out the techniques that need one",
         )
         if name in ROLES:
-            found = models_in(self._tree, {name: value}, *path[:-1], shaping=True)[name]
+            found = parse_models(self._tree, {name: value}, *path[:-1], shaping=True)[name]
             if found.kind == GIVEN:
                 problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
                 raise self._tree.error(path, problem)

@@ -83,8 +83,8 @@ def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) ->
     known = [one.by_question(terms.fitness) for one in ranking]
     scores = np.array([[its.get(question, np.nan) for question in terms.counted] for its in known])
     genomes = prior.genomes([one.candidate for one in ranking])
-    expected, _ = prior.of_genomes(genomes)
-    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.rest, terms.lowest)
+    expected, _ = prior.predict_genomes(genomes)
+    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.residual_sd, terms.lowest)
     return ranking[int(np.round(worth, 12).argmax())]  # rounded, as the last bits of sums are noise
 
 

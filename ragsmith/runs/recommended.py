@@ -37,10 +37,11 @@ from ragsmith.pipelines.space import Space
 
 
 @dataclass(frozen=True)
-class Recommended:
-    """The pipeline recommended for the documents of ``setup`` in each class of costs; ``chosen`` is the requested one.
+class RecommendationResult:
+    """The recommended pipelines for the documents of ``setup``, one for each cost class; ``chosen`` is that requested.
 
-    ``learned_on`` names the data sets of the effects, ``left_out`` those whose documents overlap with these.
+    ``learned_on`` names the data sets that the effects were learned on, and ``left_out`` those that were excluded
+    because their documents overlap with those of ``setup``.
     """
 
     setup: Experiment
@@ -53,9 +54,9 @@ class Recommended:
     fitness: Fitness
 
     def yaml(self, folder: Path, documents: Path | None) -> str:
-        """The chosen pipeline as a file in ``folder`` that names the folder ``documents``, or else its data set.
+        """Return the YAML of the chosen pipeline for a file in ``folder``, with the path of ``documents`` or data set.
 
-        It has no expected scores, as there are no questions to score it by.
+        It has no expected scores, as there are no questions to evaluate it on.
         """
         found = self.chosen
         nothing = Evaluation("", found.candidate, (), {}, {})
@@ -73,8 +74,8 @@ class Recommended:
             location = {"documents": Path(os.path.relpath(documents.resolve(), folder.resolve())).as_posix()}
         return export_yaml(nothing, None, self.setup, about, location=location, folder=folder, fitness=self.fitness)
 
-    def plain(self) -> dict[str, Any]:
-        """The profile of the documents, and each class of costs, for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile of the documents and the recommendation of each cost class, for JSON."""
         return {
             "kind": self.corpus.kind,
             "language": self.corpus.language,
@@ -82,55 +83,56 @@ class Recommended:
             "learned_on": list(self.learned_on),
             "left_out": list(self.left_out),
             "unlike": list(self.chosen.unlike),
-            "classes": [_plain(one) for one in self.classes],
-            "chosen": _plain(self.chosen),
+            "classes": [_recommendation_to_dict(one) for one in self.classes],
+            "chosen": _recommendation_to_dict(self.chosen),
         }
 
 
 def recommend(
     setup: Experiment, space: Space, knowledge: Knowledge, *, most_calls: int | None, fitness: Fitness | None = None
-) -> Recommended:
+) -> RecommendationResult:
     """Recommend pipelines of ``space`` for the documents of ``setup``: with at most 1, 2 and any number of calls.
 
-    ``most_calls`` a question is the limit of the chosen one. No model is called, and no question is read. Effects
-    learned on the same documents are left out. A user's fitness is assumed to correlate with the default one.
+    ``most_calls`` limits the calls per question of the chosen pipeline. No model is called, and no question is read.
+    Effects learned on overlapping documents are excluded. A user's fitness is assumed to correlate with the default.
 
     Raises:
-        SpaceError: the space has no pipeline of so few calls that needs no fitting.
+        SpaceError: the space has no pipeline within ``most_calls`` that needs no fitting.
     """
     data = setup.dataset
-    own = sample_of(data.documents)
-    others = knowledge.without(own)
+    sample = sample_of(data.documents)
+    others = knowledge.without(sample)
     setup = replace(setup, weights=knowledge.ranking)
     corpus = corpus_of(data.documents)
-    feasible = _feasible(space, setup)
+    feasible = _restrict_space(space, setup)
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
     chosen = recommended(feasible, others, corpus, models, most_calls=most_calls, weights=weights)
     chosen = replace(chosen, candidate=with_general(setup, chosen.candidate))
-    return Recommended(
+    return RecommendationResult(
         setup,
         corpus,
         recommendations(feasible, others, corpus, models, weights=weights),
         chosen,
         tuple(one.name for one in others.observed),
-        tuple(one.name for one in knowledge.observed if one.overlaps(own)),
+        tuple(one.name for one in knowledge.observed if one.overlaps(sample)),
         knowledge.stale,
         fitness or Fitness(),
     )
 
 
-def recommended_for(setup: Experiment, space: Space, fitness: Fitness) -> Candidate | None:
-    """The pipeline that `recommend` names for any number of calls; None if too little is known, or none is feasible.
+def recommend_candidate(setup: Experiment, space: Space, fitness: Fitness) -> Candidate | None:
+    """Return the pipeline that `recommend` recommends without a limit of calls.
 
-    Effects learned on data sets that overlap with that of ``setup`` are left out.
+    None is returned if too few data sets are known, or no pipeline is feasible. Effects learned on data sets that
+    overlap with that of ``setup`` are excluded.
     """
-    knowledge = _known_of_others(setup)
+    knowledge = _select_knowledge(setup)
     if knowledge is None:
         return None
     models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
     try:
-        feasible = _feasible(space, setup)
+        feasible = _restrict_space(space, setup)
         found = recommended(feasible, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
     except SpaceError:
         return None
@@ -138,44 +140,44 @@ def recommended_for(setup: Experiment, space: Space, fitness: Fitness) -> Candid
 
 
 def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
-    """The prior over the pipelines of ``space`` on the data set of ``setup``; None for a user's fitness.
+    """Return the prior over the pipelines of ``space`` on the data set of ``setup``; None for a user's fitness.
 
     The gains of options come from data sets that do not overlap with it, their variance from all, and the profile of
     its questions from the search questions. If not ``learned``, or if too little is known, all expected gains are 0.
     """
     if fitness.own:
         return None
-    knowledge = (_known_of_others(setup) if learned else None) or replace(read(), observed=())
+    knowledge = (_select_knowledge(setup) if learned else None) or replace(read(), observed=())
     corpus = corpus_of(setup.dataset.documents, setup.split.search)
     return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
 
 
-def _known_of_others(setup: Experiment) -> Knowledge | None:
-    """The effects learned on data sets that do not overlap with that of ``setup``; None if these are too few."""
-    others = _without(sample_of(setup.dataset.documents))
+def _select_knowledge(setup: Experiment) -> Knowledge | None:
+    """Return the effects learned on data sets that do not overlap with that of ``setup``; None if these are too few."""
+    others = _drop_overlapping(sample_of(setup.dataset.documents))
     return others if len(others.observed) >= FEWEST else None
 
 
 @bounded_cache(1, key="the corpora left out")
-def _without(own: tuple[int, ...]) -> Knowledge:
-    """The effects learned on data sets whose documents do not overlap with a sample."""
-    return read().without(own)
+def _drop_overlapping(sample: tuple[int, ...]) -> Knowledge:
+    """Return the effects learned on data sets whose documents do not overlap with ``sample``."""
+    return read().without(sample)
 
 
 @cache
 def knowledge_digest() -> str:
-    """Identifies the effects that ship with ragsmith."""
+    """Return a digest of the effects that ship with ragsmith."""
     return digest("known", SHIPPED.read_text(encoding="utf-8"))
 
 
-def _feasible(space: Space, setup: Experiment) -> Space:
-    """The space without options that need a model which the run lacks."""
+def _restrict_space(space: Space, setup: Experiment) -> Space:
+    """Return the space without the options that need a model which the run lacks."""
     reranker = setup.models.for_role("cross_encoder").name != NONE
     feasible = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
     return feasible.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 
-def _plain(one: Recommendation) -> dict[str, Any]:
+def _recommendation_to_dict(one: Recommendation) -> dict[str, Any]:
     return {
         "most_calls": one.most_calls,
         "pipeline": label(one.candidate),

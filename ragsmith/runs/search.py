@@ -13,7 +13,7 @@ from ragsmith.evaluation.racing import RaceResult, Races
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.records.objectives import costs_of
 from ragsmith.records.record import read_record
-from ragsmith.runs.recommended import prior_for_search, recommended_for
+from ragsmith.runs.recommended import prior_for_search, recommend_candidate
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
 from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
 from ragsmith.store.store import ProposalRow
@@ -21,8 +21,8 @@ from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Genome, Pruned, SteppedSearch
 
 
-def _prior(context: RunContext) -> Prior | None:
-    """The prior over pipelines; None if the settings use none, or too little is known."""
+def _make_prior(context: RunContext) -> Prior | None:
+    """Return the prior over pipelines; None if the settings use none, or too few data sets are known."""
     settings = context.settings
     if not settings.warm_start and settings.choose == "mean":
         return None
@@ -39,26 +39,28 @@ def run_search(context: RunContext) -> tuple[list[RaceResult], list[RaceResult],
     """
     settings = context.settings
     known = _warm_start(context)
-    prior = _prior(context)
-    strategy = _strategy(context, settings.strategy, settings.max_evaluations, prior if settings.warm_start else None)
+    prior = _make_prior(context)
+    strategy = _build_strategy(
+        context, settings.strategy, settings.max_evaluations, prior if settings.warm_start else None
+    )
     proposed = _race(context, strategy, known)
-    drawn = _control(context, len({one.behaviour for one in proposed}))
+    random = _race_control(context, len({one.behaviour for one in proposed}))
     terms = context.seen.terms
-    context.proposals = [  # observations were on the terms of each step, what is reported is on the final ones
+    context.proposals = [  # the strategy observed scores by the terms of each step; these are by the final terms
         replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
         for row, raced in zip(context.proposals, proposed, strict=True)
     ]
-    return [*known.values(), *proposed], drawn, prior
+    return [*known.values(), *proposed], random, prior
 
 
 def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
     """Evaluate the baselines, the recommended pipeline and each option alone; return those in the space."""
     found = warm_start(
         context.evaluator,
-        _races(context),
+        _make_races(context),
         context.setup.split.search,
         context.space,
-        _recommended(context),
+        _find_recommended(context),
         probes=context.settings.probes,
     )
     context.seen.add([raced for _, raced in found.raced])
@@ -70,22 +72,24 @@ def _warm_start(context: RunContext) -> dict[Genome, RaceResult]:
         told=tuple(one.evaluation.key for one in known.values()),
     )
     evaluated = len({raced.evaluation.key for _, raced in found.raced})
-    context.report(Step("what is known, each option alone", 0, evaluated))
+    context.report(Step("warm start", 0, evaluated))
     return known
 
 
-def _recommended(context: RunContext) -> Candidate | None:
-    """The pipeline recommended for these documents; None if there is none in the space."""
+def _find_recommended(context: RunContext) -> Candidate | None:
+    """Return the pipeline recommended for these documents; None if the space has no such pipeline."""
     if not context.settings.warm_start:
         return None
     before = read_record(context.store, context.key)
     if before and before.recommended and (stored := context.store.evaluation(before.recommended)):
-        found = read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
-        return tuple(replace(gene, fit=None) for gene in found)  # a space has options without what they learned
-    return recommended_for(context.setup, context.space, context.settings.fitness)
+        found = read_configuration(stored.configuration["pipeline"])  # recommending takes seconds
+        return tuple(replace(gene, fit=None) for gene in found)  # the options of a space are not fitted
+    return recommend_candidate(context.setup, context.space, context.settings.fitness)
 
 
-def _strategy(context: RunContext, name: str, max_evaluations: int | None, prior: Prior | None = None) -> SteppedSearch:
+def _build_strategy(
+    context: RunContext, name: str, max_evaluations: int | None, prior: Prior | None = None
+) -> SteppedSearch:
     settings, space = context.settings, context.space
     return make_strategy(
         name,
@@ -94,11 +98,11 @@ def _strategy(context: RunContext, name: str, max_evaluations: int | None, prior
         seed=settings.seed,
         feasible=space.is_feasible,
         max_evaluations=max_evaluations,
-        prior=prior.of_genomes if prior else None,
+        prior=prior.predict_genomes if prior else None,
     )
 
 
-def _races(context: RunContext) -> Races:
+def _make_races(context: RunContext) -> Races:
     settings = context.settings
     race = settings.racing, settings.fitness, settings.max_failure_rate
     return Races(
@@ -117,7 +121,7 @@ def _race(
     proposed: list[RaceResult] = []
     costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
     try:
-        for batch in batches(strategy, _races(context), context.space.candidate, known, context.seen, costs):
+        for batch in batches(strategy, _make_races(context), context.space.candidate, known, context.seen, costs):
             if not control:
                 _store_proposals(context, len(proposed), batch)
             proposed += batch.raced
@@ -134,14 +138,14 @@ def _race(
     return proposed
 
 
-def _control(context: RunContext, budget: int) -> list[RaceResult]:
+def _race_control(context: RunContext, budget: int) -> list[RaceResult]:
     """Race as many random candidates of distinct behaviour as the search found, if the settings ask for it."""
     settings = context.settings
     if settings.control != "random" or settings.strategy_name == "random" or context.stopped or not budget:
         return []
-    drawn = _race(context, _strategy(context, "random", budget), {}, control=True)
-    context.update(random=tuple(raced.evaluation.key for raced in drawn))
-    return drawn
+    raced = _race(context, _build_strategy(context, "random", budget), {}, control=True)
+    context.update(random=tuple(result.evaluation.key for result in raced))
+    return raced
 
 
 def _report(context: RunContext, strategy: SteppedSearch, phase: str, step: int, evaluated: int) -> None:

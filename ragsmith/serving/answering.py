@@ -20,7 +20,7 @@ from ragsmith.gateway.memory import release_free_memory
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
-from ragsmith.serving.conversation import Turn, self_contained
+from ragsmith.serving.conversation import Turn, rewrite_question
 from ragsmith.serving.workers import CancellationToken
 from ragsmith.text.declining import declines
 from ragsmith.types import Answer, Example, Hit, Question, Span
@@ -177,7 +177,7 @@ class PipelineService:
         if turns:
             model = engine.gateway.language_model(engine.models.asked, meter)
             with failing_as("conversation", "self_contained"):
-                question = self_contained(model, turns, question)
+                question = rewrite_question(model, turns, question)
         trace = engine.answer(self.pipeline.candidate, Question(question))
         usage = sum(trace.usage.values(), meter.total())
         answer = trace.answer.text

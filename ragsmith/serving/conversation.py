@@ -1,10 +1,10 @@
-"""The last question of a conversation, such that it can be understood without what was said before.
+"""Rewrite the last question of a conversation so that it can be understood without the earlier turns.
 
-A pipeline searches with a question and knows nothing else: "And for a company?" finds nothing. A chat model is asked to
-write the question out. Without one, a question that leans on what was said before (it has a word that points back,
-begins as a follow-up does, or has next to no words of its own) is put behind the last question that did not, its topic:
-the baseline of the conversational tracks of TREC (Dalton, Xiong and Callan 2020, "TREC CAsT 2019"). The words that give
-it away are English; in other languages the number of content words alone decides.
+A pipeline sees only the question, so that "And for a company?" retrieves nothing relevant. A chat model rewrites the
+question. Without a chat model, a question that depends on the context (it has an anaphor, begins like a follow-up, or
+has too few content words) is appended to the last question that does not, its topic: the baseline of the
+conversational tracks of TREC (Dalton, Xiong and Callan 2020, "TREC CAsT 2019"). Anaphors and follow-ups are recognised
+in English only; in other languages the number of content words alone decides.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, parse_query
 
-READ_TURNS = 8
-"""Turns before the last question that are read."""
-FEWEST_TERMS = 2
-"""A question with fewer content words of its own says too little to be searched with."""
+MAX_TURNS = 8
+"""Maximum number of turns before the last question that are used."""
+MIN_TERMS = 2
+"""Minimum number of content words of a question that does not depend on the context."""
 
 USER, ASSISTANT = "user", "assistant"
 
@@ -38,12 +38,12 @@ Question:
 {>question}
 """
 
-_POINTS_BACK = re.compile(
+_ANAPHOR = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|these|those|there|then|one|ones|such|"
     r"the (?:same|latter|former|other|others)|that(?=\W*$))\b",
     re.IGNORECASE,
 )
-_FOLLOWS = re.compile(
+_FOLLOW_UP = re.compile(
     r"\s*(?:and|but|or|so|also|otherwise|(?:what|how) about|what if|why(?: not)?\W*$|how so\W*$|since when\W*$|"
     r"who else|what else|where else|for (?:whom|how long)\W*$)\b",
     re.IGNORECASE,
@@ -52,40 +52,42 @@ _FOLLOWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said: ``role`` is ``user`` or ``assistant``."""
+    """A message of a conversation; ``role`` is ``user`` or ``assistant``."""
 
     role: str
     text: str
 
 
-def leans(question: str, n_terms: int) -> bool:
-    """Whether a question with ``n_terms`` content words cannot be understood without what was said before."""
-    return n_terms < FEWEST_TERMS or bool(_FOLLOWS.match(question) or _POINTS_BACK.search(question))
+def is_context_dependent(question: str, n_terms: int) -> bool:
+    """Whether a question with ``n_terms`` content words cannot be understood without the earlier turns."""
+    return n_terms < MIN_TERMS or bool(_FOLLOW_UP.match(question) or _ANAPHOR.search(question))
 
 
-def _offline(model: OfflineModel, *, sample: int, conversation: str, question: str) -> str:
-    """The question, behind its topic where it leans on it; only questions of the ``conversation`` are read."""
+def _rewrite_offline(model: OfflineModel, *, sample: int, conversation: str, question: str) -> str:
+    """Return the question, after its topic if it depends on it; answers in ``conversation`` are ignored."""
     topic = ""
     for line in conversation.split("\n"):
-        role, _, asked = line.partition(": ")
-        if role == USER and (not topic or not leans(asked, len(set(model.terms(asked))))):
-            topic = asked
-    return f"{topic} {question}" if topic and leans(question, len(set(model.terms(question)))) else question
+        role, _, text = line.partition(": ")
+        if role == USER and (not topic or not is_context_dependent(text, len(set(model.terms(text))))):
+            topic = text
+    return (
+        f"{topic} {question}" if topic and is_context_dependent(question, len(set(model.terms(question)))) else question
+    )
 
 
-SELF_CONTAINED: Task[str] = Task("self_contained_question", PROMPT, parse_query, _offline, max_tokens=256)
-"""The task of writing a question out."""
+SELF_CONTAINED: Task[str] = Task("self_contained_question", PROMPT, parse_query, _rewrite_offline, max_tokens=256)
+"""The task of rewriting a question so that it is self-contained."""
 
 
-def self_contained(model: LanguageModel, turns: Sequence[Turn], question: str) -> str:
-    """``question``, asked after ``turns``, such that it can be understood alone; where none was before, as it is.
+def rewrite_question(model: LanguageModel, turns: Sequence[Turn], question: str) -> str:
+    """Return ``question`` rewritten so that it can be understood without ``turns``; unchanged if they have no question.
 
-    The last `READ_TURNS` turns are read, each as one line.
+    The last `MAX_TURNS` turns are used, each as one line.
 
     Raises:
-        ModelError: a chat model gave no question.
+        ModelError: the reply of the chat model has no question.
     """
     if not any(turn.role == USER for turn in turns):
         return question
-    said = "\n".join(f"{turn.role}: {' '.join(turn.text.split())}" for turn in turns[-READ_TURNS:])
-    return model.run(SELF_CONTAINED, conversation=said, question=" ".join(question.split()))
+    conversation = "\n".join(f"{turn.role}: {' '.join(turn.text.split())}" for turn in turns[-MAX_TURNS:])
+    return model.run(SELF_CONTAINED, conversation=conversation, question=" ".join(question.split()))

@@ -1,7 +1,7 @@
-"""A server of its own: it listens, answers, and stops when it is told to, after what it has accepted.
+"""The HTTP server, which shuts down gracefully on a signal, after answering the requests it has accepted.
 
-The server library is asked for what its defaults leave open: heads of requests that never end, any number of
-connections, and a stop that ends with an exit code of 0.
+In addition to the defaults of uvicorn, it limits the time and size of request headers and the number of connections,
+and exits with code 0 after a shutdown.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ragsmith.text.files import TextError, read_text
 
 KEEP_ALIVE_SECONDS = 15
 GRACE_SECONDS = 5
-"""How much longer than a request may take a stop waits for those that were accepted."""
+"""Time that a shutdown waits for accepted requests, in addition to the time limit of a request."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches ``host``."""
+    """Whether ``host`` can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -46,10 +46,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(file: str | Path | None, given: str | None) -> str | None:
-    """The token of a file, or else the one given, if there is any; it is hidden in everything that is said from now on.
+    """Return the token of ``file``, otherwise ``given``, which may be None; it is redacted in all later output.
 
     Raises:
-        UsageError: it is too short to be one, or the file cannot be read.
+        UsageError: the token is too short, or the file cannot be read.
     """
     token, where = given, "RAGSMITH_TOKEN"
     if file is not None:
@@ -61,24 +61,25 @@ def read_token(file: str | Path | None, given: str | None) -> str | None:
     return None if token is None else checked_token(token, where)
 
 
-def refuse_open(host: str, token: str | None) -> None:
-    """Raise `UsageError` where others than this machine could ask without a token."""
+def require_token(host: str, token: str | None) -> None:
+    """Raise `UsageError` if other machines could send requests without a token."""
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"others reach {host}: give a token with --token-file or in RAGSMITH_TOKEN, or serve on 127.0.0.1"
+            f"{host} can be reached by others: give a token with --token-file or in RAGSMITH_TOKEN, or serve on "
+            "127.0.0.1"
         )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket on ``host`` and ``port``, 0 for a free one; nobody can connect before it is served.
+    """Bind a socket to ``host`` and ``port``, 0 for a free one; it accepts no connections before `run`.
 
     Raises:
-        UsageError: it cannot be used.
+        UsageError: the host or the port cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if os.name == "posix":  # elsewhere it would let two processes listen
+        if os.name == "posix":  # on other systems this would allow two processes to listen
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
     except (OSError, OverflowError) as error:
@@ -88,25 +89,25 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def address(listening: socket.socket) -> str:
-    """The address of the page."""
+def format_address(listening: socket.socket) -> str:
+    """Return the URL of the page."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
-    """Serve until a signal comes; what was accepted is answered before this returns.
+    """Serve until a signal is received; accepted requests are answered before this returns.
 
-    ``on_start``, if there is one, is called with the address once it answers.
+    ``on_start`` is called with the URL once the server accepts requests.
     """
     with speaking_json():
-        _run(app, listening, on_start)
+        _serve(app, listening, on_start)
 
 
-def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
+def _serve(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     config = uvicorn.Config(
         app,
-        http=_bounded(app),
+        http=_make_protocol(app),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -118,19 +119,19 @@ def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], No
         timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
         h11_max_incomplete_event_size=LARGEST_HEAD,
     )
-    server = _SignalServer(config, app, address(listening), on_start)
+    server = _SignalServer(config, app, format_address(listening), on_start)
     try:
         asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
         app.close()
-    event("stopped", in_time=not server.pressed)
-    if server.pressed:
-        signal.raise_signal(signal.SIGINT)  # for whoever hears it now: not all that was accepted was answered
+    event("stopped", in_time=not server.interrupted)
+    if server.interrupted:
+        signal.raise_signal(signal.SIGINT)  # for the caller's handler: some accepted requests were not answered
 
 
 class _SignalServer(uvicorn.Server):
-    """Says when it answers, and takes a signal for what it is: a request to stop."""
+    """A server that reports when it has started, and shuts down gracefully on a signal."""
 
     def __init__(
         self, config: uvicorn.Config, app: ServingApp, url: str, on_start: Callable[[str], None] | None
@@ -138,8 +139,8 @@ class _SignalServer(uvicorn.Server):
         super().__init__(config)
         self._app, self._url, self._on_start = app, url, on_start
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.pressed = False
-        """Whether Ctrl-C came while it was stopping."""
+        self.interrupted = False
+        """Whether Ctrl-C was pressed again during the shutdown."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.startup`."""
@@ -156,61 +157,63 @@ class _SignalServer(uvicorn.Server):
         await super().shutdown(sockets=sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Signals end the serving; they are not raised again afterwards."""
-        return signals_handled(self._hear)
+        """Stop serving on a signal; unlike in uvicorn, the signal is not raised again afterwards."""
+        return signals_handled(self._handle_signal)
 
-    def _hear(self, number: int, frame: Any) -> None:
+    def _handle_signal(self, number: int, frame: Any) -> None:
         if self.should_exit and number == signal.SIGINT and self._loop is not None:
-            self.pressed = True
-            self._loop.call_soon_threadsafe(self._hang_up)
+            self.interrupted = True
+            self._loop.call_soon_threadsafe(self._abort_connections)
         self._app.stopping = self.should_exit = True
 
-    def _hang_up(self) -> None:
-        """Give up all who wait, as if they had gone: nothing is left to be waited for then."""
+    def _abort_connections(self) -> None:
+        """Abort all connections, so that the shutdown has no request left to wait for."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
-def _bounded(app: ServingApp) -> type[asyncio.Protocol]:
-    """The protocol of connections, with limits: on their number, and on how long a client may send or take nothing.
+def _make_protocol(app: ServingApp) -> type[asyncio.Protocol]:
+    """Return a connection protocol that limits the number of connections, and the time without reads or writes.
 
-    What is no HTTP is refused as everything else is.
+    Invalid HTTP is refused with the same kind of body as other errors.
     """
     limits = app.limits
 
-    class Bounded(H11Protocol):
-        _patience: asyncio.TimerHandle | None = None
-        _taking: asyncio.TimerHandle | None = None
+    class BoundedProtocol(H11Protocol):
+        _read_timer: asyncio.TimerHandle | None = None
+        _write_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            transport.set_write_buffer_limits(high=0)  # so that it is told of whatever a client does not take
+            transport.set_write_buffer_limits(
+                high=0
+            )  # so that `pause_writing` is called for any data a client does not read
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return
-            self._await_head()
+            self._start_read_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._calm()
-            self._taken()
+            self._cancel_read_timer()
+            self._cancel_write_timer()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self._nothing_begun():
-                self._await_head()
+            if self._is_idle():
+                self._start_read_timer()
             else:
-                self._calm()
+                self._cancel_read_timer()
 
         def send_400_response(self, msg: str) -> None:
-            """Refuse what is no HTTP: the server library, which calls this, would say it in a form of its own.
+            """Refuse invalid HTTP with our own error body; called by uvicorn.
 
-            It would also say it a second time to whom it has replied to already, and let a request that is being
-            answered reply after it.
+            Uvicorn's own implementation would also respond again after a complete response, and let a request that is
+            being answered respond after the refusal.
             """
             is_begun = self.conn.our_state is h11.SEND_RESPONSE
             if not is_begun and self.conn.our_state is not h11.IDLE:
-                self.transport.close()  # it has its reply: what follows is no body, and no request
+                self.transport.close()  # the response is complete: further data is no request
                 return
             refused, id_ = no_http(sys.exc_info()[1]), request_id("")
             if is_begun:
@@ -237,43 +240,43 @@ def _bounded(app: ServingApp) -> type[asyncio.Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._await_taking()
+            self._start_write_timer()
 
         def resume_writing(self) -> None:
-            self._taken()
+            self._cancel_write_timer()
             super().resume_writing()
 
-        def _await_taking(self) -> None:
+        def _start_write_timer(self) -> None:
             left = self.transport.get_write_buffer_size()
-            self._taking = self.loop.call_later(limits.body_seconds, self._none_taken, left)
+            self._write_timer = self.loop.call_later(limits.body_seconds, self._check_write_progress, left)
 
-        def _none_taken(self, left: int) -> None:
-            """Hang up on a client that took nothing of what waits for it, or go on waiting; closing would wait, too."""
+        def _check_write_progress(self, left: int) -> None:
+            """Abort the connection of a client that has read nothing; closing it would wait for the client."""
             if self.transport.get_write_buffer_size() < left:
-                self._await_taking()
+                self._start_write_timer()
             else:
                 self.transport.abort()
 
-        def _taken(self) -> None:
-            if self._taking is not None:
-                self._taking.cancel()
-                self._taking = None
+        def _cancel_write_timer(self) -> None:
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = None
 
-        def _await_head(self) -> None:
-            if self._patience is None:
-                self._patience = self.loop.call_later(limits.body_seconds, self._too_slow)
+        def _start_read_timer(self) -> None:
+            if self._read_timer is None:
+                self._read_timer = self.loop.call_later(limits.body_seconds, self._close_if_idle)
 
-        def _calm(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
+        def _cancel_read_timer(self) -> None:
+            if self._read_timer is not None:
+                self._read_timer.cancel()
+                self._read_timer = None
 
-        def _too_slow(self) -> None:
-            if self._nothing_begun() and not self.transport.is_closing():
+        def _close_if_idle(self) -> None:
+            if self._is_idle() and not self.transport.is_closing():
                 self.transport.close()
 
-        def _nothing_begun(self) -> bool:
-            """Whether no request is being answered: what still comes may be the body of one that was answered."""
+        def _is_idle(self) -> bool:
+            """Whether no request is being answered; further data may be the body of one that was."""
             return self.conn.their_state is h11.IDLE or (self.cycle is not None and self.cycle.response_complete)
 
-    return Bounded
+    return BoundedProtocol

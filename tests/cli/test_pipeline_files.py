@@ -54,7 +54,9 @@ def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, fol
     ragsmith("recommend", folder, "-o", file, "--calls", 1)
     assert ragsmith("recommend", folder, "-o", file, "--calls", 1).err == ""
     file.write_text("something of mine")
-    assert f"{file} replaces a file of that name" in ragsmith("recommend", folder, "-o", file, "--calls", 1).err
+    assert (
+        f"{file} replaced a file with different content" in ragsmith("recommend", folder, "-o", file, "--calls", 1).err
+    )
 
 
 def test_classes_of_costs_are_together_where_the_same_is_recommended() -> None:

@@ -172,7 +172,7 @@ def test_an_export_says_which_pipeline_it_wrote_and_what_it_replaced(
         assert re.fullmatch(rf"fitness [\d.]+ {on}, [\d.]+ calls a question", figures)
     assert f"fitness {scores['search']['fitness']:.3f} " in first.out
     assert first.err == again.err == ""
-    assert third.err == f"warning: {path} replaces a file of that name with something else in it.\n"
+    assert third.err == f"warning: {path} replaced a file with different content.\n"
     said = json.loads(ragsmith(*asked, "--json").out)
     assert (said["winner"], said["pick"], said["is_winner"]) == (str(path), "best", True)
     assert said["fitness"] == scores["search"]["fitness"]

@@ -66,9 +66,9 @@ def test_a_data_set_without_them_has_none(tiny_folder: Path) -> None:
     [
         ({"wrong_kind": "joke"}, "there is no wrong_kind 'joke'"),
         ({"traits": ["table", "hard"]}, "there is no trait 'hard'"),
-        ({"traits": "table"}, "'traits' is no list of texts"),
-        ({"paraphrase": " "}, "'paraphrase' is no text"),
-        ({"wordings": [""]}, "'wordings' is no list of texts"),
+        ({"traits": "table"}, "'traits' is not a list of texts"),
+        ({"paraphrase": " "}, "'paraphrase' is not a text"),
+        ({"wordings": [""]}, "'wordings' is not a list of texts"),
         ({"colour": "red"}, "colour"),
         ({"second_reading": {"from_spans": "yes"}}, "'second_reading' is not"),
         ({"third_reading": {"from_spans": True}}, "'third_reading' is not"),

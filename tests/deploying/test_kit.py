@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.deploying.kit import Kit, literal
-from ragsmith.deploying.requirements import imported_modules, packages_of, resolve_requirements
+from ragsmith.deploying.requirements import find_imported_modules, find_packages, resolve_requirements
 from ragsmith.errors import UsageError
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -319,11 +319,11 @@ def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Pa
     ],
 )
 def test_what_code_imports_is_read_from_it(code: str, modules: set[str]) -> None:
-    assert imported_modules(code.encode()) == modules
+    assert find_imported_modules(code.encode()) == modules
 
 
 def test_a_module_is_in_the_package_that_is_installed_under_another_name() -> None:
-    assert packages_of({"yaml", "nobody_has_this"}) == (("pyyaml",), ("nobody_has_this",))
+    assert find_packages({"yaml", "nobody_has_this"}) == (("pyyaml",), ("nobody_has_this",))
     alone = resolve_requirements(()).pinned
     assert not set(alone) & {"hypothesis", "sortedcontainers"}
     both = resolve_requirements((), packages=["Hypothesis"]).pinned

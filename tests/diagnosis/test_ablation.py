@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragsmith.comparison.questions import Clusters
 from ragsmith.diagnosis.ablation import Ablation, compute_ablation, kept, lacking, list_ablation_candidates
-from ragsmith.diagnosis.changes import outs, swaps, units
+from ragsmith.diagnosis.changes import group_dependent_genes, list_removals, list_swaps
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
@@ -179,13 +179,13 @@ def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: boo
 
 def test_what_cannot_stand_without_a_part_goes_with_it() -> None:
     winner = pipeline(retrieval="nest", passage_filter="nr_survival", query_expansion="hyde")
-    by_option = {str(winner[one.place]): one for one in outs(winner, SPACE)}
+    by_option = {str(winner[one.place]): one for one in list_removals(winner, SPACE)}
     nest = by_option["nest"]
     assert [str(nest.candidate[at]) for at in nest.places] == ["vector", "top_k"]
     assert [str(winner[at]) for at in by_option["nr_survival"].places] == ["nr_survival"]
-    swapped = next(one for one in swaps(winner, SPACE) if str(one.candidate[one.place]) == "bm25")
+    swapped = next(one for one in list_swaps(winner, SPACE) if str(one.candidate[one.place]) == "bm25")
     assert str(swapped.candidate[swapped.places[-1]]) == "top_k"
-    assert [len(unit) for unit in units(winner, SPACE)] == [1, 2]
+    assert [len(unit) for unit in group_dependent_genes(winner, SPACE)] == [1, 2]
     found = taken_apart(winner, evaluator({"nest": np.full(40, 0.1), "nr_survival": np.full(40, 0.05)}))
     [part] = [one for one in found.outs if one.option == "nest"]
     assert part.together == ("passage_filter: top_k",)

@@ -13,7 +13,7 @@ from ragsmith.api.diagnosing import AblationPlan
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.diagnosis.ablation import compute_ablation, list_ablation_candidates
-from ragsmith.diagnosis.changes import signals
+from ragsmith.diagnosis.changes import list_signal_removals
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import Fitness
@@ -71,7 +71,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Space:
 def test_each_signal_of_each_learned_ranking_is_left_out_in_turn(pipeline: Build, tiny_space: Path) -> None:
     space = load_space(tiny_space)
     winner = pipeline(retrieval="listnet", reranking=("listnet", {"depth": 10}), passage_filter=("top_k", {"k": 2}))
-    found = signals(winner, space)
+    found = list_signal_removals(winner, space)
     assert {change.kind for change in found} == {"signal"}
     left_out = [
         (gene.technique.family, gene.parameters["without"])
@@ -82,8 +82,8 @@ def test_each_signal_of_each_learned_ranking_is_left_out_in_turn(pipeline: Build
     families = (retrieval, reranking)
     assert left_out == [(one.name, signal) for one in families for signal in one["listnet"].signals]
     assert {change.candidate[3].parameters["depth"] for change in found} == {10}
-    assert signals(pipeline(retrieval=("listnet", {"without": "bm25"})), space) == []
-    assert signals(pipeline(retrieval="hybrid"), space) == []
+    assert list_signal_removals(pipeline(retrieval=("listnet", {"without": "bm25"})), space) == []
+    assert list_signal_removals(pipeline(retrieval="hybrid"), space) == []
 
 
 def test_the_signal_that_alone_separates_gold_is_worth_most(
@@ -91,7 +91,7 @@ def test_the_signal_that_alone_separates_gold_is_worth_most(
 ) -> None:
     winner = with_general(titled, pipeline(retrieval="listnet", passage_filter=("top_k", {"k": 2})))
     others = list_ablation_candidates(winner, space, with_signals=True)
-    assert {change.candidate for change in signals(winner, space)} < {*others}
+    assert {change.candidate for change in list_signal_removals(winner, space)} < {*others}
     questions = titled.dataset.examples
     with Evaluator(titled, store, 1) as evaluator:
         first, *rest = evaluator.evaluate([winner, *others], questions)
@@ -113,7 +113,7 @@ def test_the_signal_that_alone_separates_gold_is_worth_most(
 def test_what_was_fitted_is_left_as_it_is_where_it_cannot_be_fitted_again(pipeline: Build, tiny_space: Path) -> None:
     space = load_space(tiny_space)
     winner = pipeline(retrieval=("listnet", {"weights": "fitted"}), reranking="listnet")
-    both, one = (signals(winner, space, refit=refit) for refit in (True, False))
+    both, one = (list_signal_removals(winner, space, refit=refit) for refit in (True, False))
     assert len(both) == len(retrieval["listnet"].signals) + len(reranking["listnet"].signals)
     assert [change.candidate[3].parameters["without"] for change in one] == list(reranking["listnet"].signals)
     assert {change.candidate[2] for change in one} == {winner[2]}

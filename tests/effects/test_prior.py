@@ -34,7 +34,7 @@ def test_many_at_once_are_as_one_by_one(
     space: Space, knowledge: Knowledge, prose: CorpusProfile, drawn: list[Candidate], models: ModelClasses
 ) -> None:
     """What is known, and with chat models also what is not."""
-    means, deviations = prior_for(space, knowledge, prose, models).of(drawn)
+    means, deviations = prior_for(space, knowledge, prose, models).predict(drawn)
     beliefs = knowledge.beliefs(prose, models)
     one_by_one = [beliefs.gain(labels_of(candidate), BM25) for candidate in drawn]
     assert np.column_stack([means, deviations]) == pytest.approx(np.array(one_by_one), abs=1e-9)
@@ -47,9 +47,9 @@ def test_the_covariance_is_that_of_differences(
     """With R alone, var(a - b) = var(a) + var(b) - 2 cov(a, b) can be asked of one pair of pipelines, too."""
     beliefs = knowledge.beliefs(prose, ModelClasses())
     alone = Beliefs((replace(beliefs.parts[0], share=1.0),))
-    prior = Prior.of_beliefs(alone, [list(map(str, genes)) for genes in space.options], BM25)
+    prior = Prior.from_beliefs(alone, [list(map(str, genes)) for genes in space.options], BM25)
     first, second = prior.genomes(drawn[1:20]), prior.genomes(drawn[20:30])
-    (_, ours), (_, theirs) = prior.of_genomes(first), prior.of_genomes(second)
+    (_, ours), (_, theirs) = prior.predict_genomes(first), prior.predict_genomes(second)
     joint = prior.covariance(first, second)
     for i, j in ((0, 0), (3, 7), (18, 9)):
         _, apart = alone.gain(labels_of(drawn[1 + i]), labels_of(drawn[20 + j]))
@@ -62,7 +62,7 @@ def test_the_covariance_agrees_with_the_deviations_and_is_one(
     prior = prior_for(space, knowledge, prose, ModelClasses())
     genomes = prior.genomes(drawn)
     joint = prior.covariance(genomes, genomes)
-    assert np.sqrt(np.diag(joint)) == pytest.approx(prior.of_genomes(genomes)[1])
+    assert np.sqrt(np.diag(joint)) == pytest.approx(prior.predict_genomes(genomes)[1])
     assert joint == pytest.approx(joint.T)
     assert np.linalg.eigvalsh(joint).min() > -1e-9
 
@@ -70,7 +70,7 @@ def test_the_covariance_agrees_with_the_deviations_and_is_one(
 def test_genomes_of_the_space_are_those_of_the_prior(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
     named = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
-    (mean,), (deviation,) = prior.of_genomes([space.genome(named.candidate)])
+    (mean,), (deviation,) = prior.predict_genomes([space.genome(named.candidate)])
     assert (mean, deviation) == (pytest.approx(named.gain), pytest.approx(named.sd))
 
 
@@ -79,15 +79,15 @@ def test_baselines_are_known_where_the_space_lacks_them(
 ) -> None:
     narrow = space.without(lambda gene: gene.technique.name in ("bm25", "vector"))
     prior = prior_for(narrow, knowledge, prose, ModelClasses())
-    assert prior.of([baseline("bm25"), baseline("naive")])[0] == pytest.approx([0, -0.06], abs=0.02)
+    assert prior.predict([baseline("bm25"), baseline("naive")])[0] == pytest.approx([0, -0.06], abs=0.02)
     stranger = (*baseline("bm25")[:2], make_gene("retrieval", "hybrid", {"weight": 0.123}), *baseline("bm25")[3:])
     with pytest.raises(KeyError):
-        prior.of([stranger])
+        prior.predict([stranger])
 
 
 def test_a_whole_space_is_no_more_than_its_parts(space: Space, knowledge: Knowledge, prose: CorpusProfile) -> None:
     prior = prior_for(space, knowledge, prose, ModelClasses())
     genomes = prior.genomes([space.candidate(genome) for genome, _ in zip(space.genomes(), range(9000), strict=False)])
-    whole = prior.of_genomes(genomes)
-    parts = [prior.of_genomes(half) for half in (genomes[:4000], genomes[4000:])]
+    whole = prior.predict_genomes(genomes)
+    parts = [prior.predict_genomes(half) for half in (genomes[:4000], genomes[4000:])]
     assert np.hstack(parts) == pytest.approx(np.vstack(whole))

@@ -324,9 +324,9 @@ def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_agai
     assert context.store is not None
     with pytest.raises(StoreError):
         context.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
-    with pytest.raises(StoreError, match="locked"), context.paid(Chat(), "text"):
+    with pytest.raises(StoreError, match="locked"), context.reserve_cost(Chat(), "text"):
         pytest.fail("nothing is asked whose reply could not be kept either")
     locked.locked = False
-    with context.paid(Chat(), "text"):
+    with context.reserve_cost(Chat(), "text"):
         context.before_attempt()
     assert store.get_calls(["k"])["k"].value == "a paid reply"

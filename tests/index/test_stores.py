@@ -18,11 +18,11 @@ from postgres_server import programs_with_vectors
 from vector_rows import Made, directions, full_sort, keys_of, tied_rows
 
 from ragsmith.errors import ModelUnavailable, UsageError
-from ragsmith.index.screening import LOW, best_cosines, nearest
+from ragsmith.index.screening import UNSCORED, compute_best_cosines, find_nearest
 from ragsmith.index.stores import LARGE_ROWS, open_vectors
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import SINGLE_KEYS, Keys, VectorStore, as_kept, keys_name
-from ragsmith.index.vector_stores.approximate import CODED_ROWS, ApproximateVectors
+from ragsmith.index.vector_stores.approximate import MIN_CODED_KEYS, ApproximateVectors
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
@@ -281,10 +281,10 @@ def folder(tmp_path: Path) -> Path:
 def test_approximate_search_finds_nearly_all_and_scores_them_as_exact_search_does(
     folder: Path, dimensions: int
 ) -> None:
-    rows, queries = directions(1, 2 * CODED_ROWS, dimensions), directions(2, 50, dimensions)
-    keys = keys_of([2] * CODED_ROWS)
+    rows, queries = directions(1, 2 * MIN_CODED_KEYS, dimensions), directions(2, 50, dimensions)
+    keys = keys_of([2] * MIN_CODED_KEYS)
     found, cosines = open_vectors(f"approximate:{folder}", keys, Made(rows)).search(queries, 10)
-    expected = ExactVectors(keys, Made(rows)).search(queries, CODED_ROWS)
+    expected = ExactVectors(keys, Made(rows)).search(queries, MIN_CODED_KEYS)
     scores = [dict(zip(*one, strict=True)) for one in zip(expected[0].tolist(), expected[1].tolist(), strict=True)]
     recall = np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, expected[0][:, :10], strict=True)])
     assert recall >= 0.99
@@ -294,7 +294,7 @@ def test_approximate_search_finds_nearly_all_and_scores_them_as_exact_search_doe
 
 
 def test_codes_made_anew_find_the_same(folder: Path) -> None:
-    rows, queries, keys = directions(1, CODED_ROWS, 64), directions(2, 20, 64), keys_of([1] * CODED_ROWS)
+    rows, queries, keys = directions(1, MIN_CODED_KEYS, 64), directions(2, 20, 64), keys_of([1] * MIN_CODED_KEYS)
     one, two = (ApproximateVectors(keys, Made(rows), folder / name) for name in ("one", "two"))
     assert positions(one, queries, 900) == positions(two, queries, 900)
 
@@ -310,7 +310,7 @@ def test_a_copy_that_does_not_find_its_vectors_says_to_share_the_folder(
     monkeypatch.chdir(folder / "elsewhere")  # a relative folder is where it was when the store was opened
     assert positions(pickle.loads(copy), queries) == positions(store, queries)
     (folder / "vectors").rename(folder / "gone")
-    with pytest.raises(UsageError, match=r"has not these vectors here: .* name a folder that all machines share"):
+    with pytest.raises(UsageError, match=r"does not contain the vectors .* name a folder that all machines share"):
         pickle.loads(copy)
 
 
@@ -331,7 +331,7 @@ def test_codes_and_results_belong_to_a_kind_of_machine(folder: Path, monkeypatch
 def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._MOST_BYTES", 1)
+    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._MAX_BYTES", 1)
     theirs = [folder / name for name in ("proj/.git/HEAD", "proj/notes/may.md", ".hidden/x/y")]
     for file in theirs:
         file.parent.mkdir(parents=True)
@@ -362,7 +362,7 @@ def test_screening_in_single_precision_finds_what_a_full_sort_finds(
     keys = keys_of(sizes)
     for draw in (tied_rows, directions):
         rows, queries = draw(seed, sum(sizes), dimensions), draw(seed + 1, 11, dimensions)
-        found, scores = nearest(keys, queries, rows, k)
+        found, scores = find_nearest(keys, queries, rows, k)
         expected, expected_scores = full_sort(keys, rows, queries, k)
         assert found.tolist() == expected
         np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
@@ -373,7 +373,7 @@ def test_what_single_precision_cannot_tell_apart_is_told_apart() -> None:
     near = directions(1, 1, 256)[0] + 3e-8 * rng.standard_normal((3_000, 256)).astype(np.float32) * 4
     keys, queries = keys_of([1] * len(near)), directions(2, 20, 256)
     rough = np.round(queries @ near.T, 6).astype(np.float64)
-    found, scores = nearest(keys, queries, near, 50)
+    found, scores = find_nearest(keys, queries, near, 50)
     expected, expected_scores = full_sort(keys, near, queries, 50)
     assert found.tolist() == expected
     np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
@@ -403,10 +403,10 @@ def test_the_best_cosines_are_those_of_double_precision_and_the_others_lower(
     sizes: list[int], seed: int, k: int
 ) -> None:
     keys, rows, queries = keys_of(sizes), tied_rows(seed, sum(sizes)), tied_rows(seed + 1, 3).astype(np.float64)
-    every = best_cosines(keys, queries, rows.astype(np.float64), k)
-    some = best_cosines(keys, queries, rows, k)
+    every = compute_best_cosines(keys, queries, rows.astype(np.float64), k)
+    some = compute_best_cosines(keys, queries, rows, k)
     for one, other in zip(every, some, strict=True):
         best = best_positions(one, k)
         assert best_positions(other, k).tolist() == best.tolist()
         np.testing.assert_allclose(other[best], one[best], atol=1e-9)
-        assert (np.delete(other, best) == LOW).all()
+        assert (np.delete(other, best) == UNSCORED).all()

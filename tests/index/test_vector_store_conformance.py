@@ -212,7 +212,7 @@ def test_what_broke_off_while_it_was_filled_is_completed_when_it_is_opened_again
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragsmith.index.vector_stores.pgvector.BATCH_ROWS", 256)
-    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._BLOCK", 256)
+    monkeypatch.setattr("ragsmith.index.vector_stores.approximate._BLOCK_ROWS", 256)
     keys, rows, queries, rest = keys_of([1] * 600), tied_rows(8, 600), tied_rows(9, 3), Made(tied_rows(8, 600))
 
     def broken(start: int, end: int) -> Vectors:

@@ -27,7 +27,7 @@ from ragsmith.techniques.generation import answer_task
 from ragsmith.techniques.passage_compress.llm_refine import REFINE
 from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
 from ragsmith.techniques.post_generation.abstain import HELD
-from ragsmith.techniques.post_generation.reflection_revising import REVIEW, revising
+from ragsmith.techniques.post_generation.reflection_revising import REVIEW, make_revision_task
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE as SUMMARISE_CLUSTER
@@ -45,7 +45,7 @@ from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import ranking_of
 from ragsmith.text.blocks import numbered
 
-ANSWER, REVISE, RANK, SUPPORT = answer_task(3), revising(3), ranking_of(3), supporting(2)
+ANSWER, REVISE, RANK, SUPPORT = answer_task(3), make_revision_task(3), ranking_of(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),

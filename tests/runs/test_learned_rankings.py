@@ -32,7 +32,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.plugins import Count
 from ragsmith.records.record import RunSettings
-from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.recommended import recommend_candidate
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import run_key
 from ragsmith.store.store import Store
@@ -79,7 +79,7 @@ def named(pipeline: Build, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     found = pipeline(
         retrieval="listnet", reranking="cross_encoder", passage_filter=filtered, passage_augment="prev_next"
     )
-    monkeypatch.setattr("ragsmith.runs.search.recommended_for", lambda *_: found)
+    monkeypatch.setattr("ragsmith.runs.search.recommend_candidate", lambda *_: found)
     return found
 
 
@@ -164,7 +164,7 @@ def test_a_search_does_not_begin_with_an_option_without_general_weights(
     space = space_with("listnet")
     narrow = replace(space, options=(*space.options[:2], space.options[2][2:], *space.options[3:]))
     untaught = replace(tiny_setup, weights=weighing().without(["made up"]))
-    taught, nothing = (recommended_for(setup, narrow, Fitness()) for setup in (tiny_setup, untaught))
+    taught, nothing = (recommend_candidate(setup, narrow, Fitness()) for setup in (tiny_setup, untaught))
     assert taught is not None
     assert nothing is None
 

@@ -109,9 +109,9 @@ def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     space, law = ragsmith.load_space("default"), Experiment(ragsmith.load_dataset("law"))
     prior = prior_for_search(law, space, Fitness())
     assert prior is not None
-    (naive, bm25), (unsure, sure) = prior.of([baseline("naive"), baseline("bm25")])
+    (naive, bm25), (unsure, sure) = prior.predict([baseline("naive"), baseline("bm25")])
     assert naive < bm25 == 0.0 == sure < unsure
     others = read().without(sample_of(law.dataset.documents))
     assert len(others.observed) == len(read().observed) - 1
     corpus = corpus_of(law.dataset.documents, split(law.dataset).search)
-    assert prior_for(space, others, corpus, ModelClasses()).of([baseline("naive")])[0] == pytest.approx([naive])
+    assert prior_for(space, others, corpus, ModelClasses()).predict([baseline("naive")])[0] == pytest.approx([naive])

@@ -140,7 +140,7 @@ def test_steps_are_reported(finished: Finished) -> None:
     assert searching[-1].best == pytest.approx(outcome.winner.mean("fitness"))
     bests = [step.best for step in searching]
     assert bests == sorted(bests)  # type: ignore[type-var]
-    assert steps[0].phase == "what is known, each option alone"
+    assert steps[0].phase == "warm start"
     assert steps[-1].phase == "test questions"
 
 

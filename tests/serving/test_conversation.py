@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragsmith.evaluation.experiment import Experiment
-from ragsmith.serving.conversation import PROMPT, SELF_CONTAINED, Turn, self_contained
+from ragsmith.serving.conversation import PROMPT, SELF_CONTAINED, Turn, rewrite_question
 
 FIRST = "How high is the lighthouse of Marrow?"
 
@@ -20,15 +20,15 @@ def said(*texts: str) -> list[Turn]:
 )
 def test_a_question_that_leans_is_put_behind_its_topic(tiny_setup: Experiment, question: str) -> None:
     model = tiny_setup.loaded_models.language_model
-    assert self_contained(model, said(FIRST, "Forty metres."), question) == f"{FIRST} {question}"
+    assert rewrite_question(model, said(FIRST, "Forty metres."), question) == f"{FIRST} {question}"
 
 
 @pytest.mark.parametrize("question", ["Who founded the school library?", "What does a cart cost on the ferry?"])
 def test_one_that_does_not_stays_as_it_is(tiny_setup: Experiment, question: str) -> None:
     model = tiny_setup.loaded_models.language_model
-    assert self_contained(model, said(FIRST, "Forty metres."), question) == question
-    assert self_contained(model, [], "And then?") == "And then?"
-    assert self_contained(model, [Turn("assistant", "Hello.")], "And then?") == "And then?"
+    assert rewrite_question(model, said(FIRST, "Forty metres."), question) == question
+    assert rewrite_question(model, [], "And then?") == "And then?"
+    assert rewrite_question(model, [Turn("assistant", "Hello.")], "And then?") == "And then?"
 
 
 def test_the_topic_is_the_last_question_that_did_not_lean(tiny_setup: Experiment) -> None:
@@ -36,8 +36,8 @@ def test_the_topic_is_the_last_question_that_did_not_lean(tiny_setup: Experiment
     turns = said(
         FIRST, "Forty metres.", "And how old is it?", "Old.", "Who steers the ferry\nto Marrow?", "Ilse.", "Why?", "So."
     )
-    assert self_contained(model, turns, "Since when?") == "Who steers the ferry to Marrow? Since when?"
-    assert self_contained(model, turns[:4], "Since when?") == f"{FIRST} Since when?"
+    assert rewrite_question(model, turns, "Since when?") == "Who steers the ferry to Marrow? Since when?"
+    assert rewrite_question(model, turns[:4], "Since when?") == f"{FIRST} Since when?"
 
 
 def test_what_was_said_cannot_end_its_block_in_the_prompt() -> None:

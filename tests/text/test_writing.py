@@ -39,11 +39,11 @@ def test_a_folder_is_no_file(tmp_path):
 
 def test_something_else_that_is_replaced_is_told(tmp_path, recwarn):
     path = tmp_path / "a.txt"
-    write_file("one", path, telling=True)
-    write_file("one", path, telling=True)
+    write_file("one", path, warn=True)
+    write_file("one", path, warn=True)
     assert not recwarn.list
-    with pytest.warns(Notice, match=r"a\.txt replaces a file of that name"):
-        write_file("two", path, telling=True)
+    with pytest.warns(Notice, match=r"a\.txt replaced a file with different content"):
+        write_file("two", path, warn=True)
     assert list(tmp_path.iterdir()) == [path]
 
 

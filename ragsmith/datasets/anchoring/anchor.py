@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from ragsmith.datasets.anchoring.answers import MIN_PROBABILITY, AnswerFinder
 from ragsmith.datasets.anchoring.folded import fold
-from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, least_certain
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, find_least_certain
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, QuotedEvidence
 from ragsmith.datasets.anchoring.quotations import QuotationFinder
 from ragsmith.datasets.evidence import EvidenceChecker
@@ -42,7 +42,7 @@ class Anchored:
     @property
     def how(self) -> str:
         """The least certain match type of its places."""
-        return least_certain(self.places) if self.places else UNANSWERABLE
+        return find_least_certain(self.places) if self.places else UNANSWERABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Anchor:
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
         places = tuple(dict.fromkeys(place for place in found if isinstance(place, EvidenceMatch)))
         lost = tuple(
-            f"{shown(quotation.text or dict(quotation.place or {}))}: {place.reason}"
+            f"{shown(quotation.text or dict(quotation.record or {}))}: {place.reason}"
             for quotation, place in zip(asked.quotations, found, strict=True)
             if isinstance(place, NoMatch)
         )
@@ -145,8 +145,8 @@ class Anchor:
             if id_ is None:
                 return self._no_document(quotation.doc)
             docs = {id_}
-            if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
-                span, problems = self._checker.span({**quotation.place, "doc": id_})
+            if quotation.record is not None and (quotation.record.keys() - {"doc", "text"} or not quotation.text):
+                span, problems = self._checker.span({**quotation.record, "doc": id_})
                 if span is not None:
                     return EvidenceMatch(span, MatchType.GIVEN)
                 if not quotation.text:

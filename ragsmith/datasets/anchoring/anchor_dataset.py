@@ -14,7 +14,7 @@ from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, folder_name, manifest_yaml, read_optional_manifest
+from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES, question_record
 from ragsmith.datasets.sources import FILE as SOURCES
@@ -73,7 +73,7 @@ def _append_to_dataset(found: Anchoring, folder: Path, data: Dataset) -> Anchori
         found = _merge_with_rows(found, list(existing.records.values()))
         rows, left = _lines(found, data)
         if not (folder / MANIFEST).exists():
-            write_file(manifest_yaml(_manifest_values(data), {}), folder / MANIFEST)
+            write_file(format_manifest(_manifest_values(data), {}), folder / MANIFEST)
         if left or (folder / UNANCHORED).exists():
             write_file(left, folder / UNANCHORED)
         if rows:  # last: with the questions, everything is written
@@ -93,7 +93,7 @@ def _write_new_dataset(found: Anchoring, source: Path, output: Path, data: Datas
     converted = (source / SOURCES).exists()  # copy the files as they are, so that init recognises them
     files = {} if converted else document_files(data.documents)
     with new_folder(output) as draft:
-        about = {**_manifest_values(data), **manifest.about, "name": folder_name(output)}
+        about = {**_manifest_values(data), **manifest.metadata, "name": derive_dataset_name(output)}
         write_documents(draft, about, data.documents, files)
         if converted:
             shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
@@ -165,7 +165,9 @@ def _merge_with_rows(found: Anchoring, rows: Sequence[Record]) -> Anchoring:
     for each in found.anchored:
         same = known.get(fold(each.asked.question).text)
         if same is not None:
-            left.append(Unanchored(each.asked, NoMatch(NoMatchReason.THERE, f"{QUESTIONS} asks the same ({same})")))
+            left.append(
+                Unanchored(each.asked, NoMatch(NoMatchReason.ALREADY_PRESENT, f"{QUESTIONS} asks the same ({same})"))
+            )
         elif has_answers and each.asked.answerable and not each.asked.answer:
             why = "it has no answer, and the existing questions have one"
             left.append(Unanchored(each.asked, NoMatch(NoMatchReason.NOT_FOUND, why)))

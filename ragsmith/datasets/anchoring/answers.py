@@ -97,7 +97,7 @@ class AnswerFinder:
         if len(order) > 1 and shares[order[1]] >= AMBIGUITY_RATIO * shares[order[0]]:
             return NoMatch(NoMatchReason.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
         if probability >= at_least:
-            return EvidenceMatch(best.span, best.how, round(probability, 4))
+            return EvidenceMatch(best.span, best.match_type, round(probability, 4))
         if nowhere > shares.max():
             return NoMatch(
                 NoMatchReason.NOT_FOUND, "no part shares enough with the answer and the question", candidates

@@ -1,4 +1,4 @@
-"""Read an existing list of questions: find its columns of questions, answers, quotations and so on."""
+"""Read an existing list of questions; recognise its columns of questions, answers, quotations and so on."""
 
 import ast
 import csv
@@ -25,7 +25,7 @@ from ragsmith.types import UNSPECIFIED
 MAX_BYTES = 256 * MIB
 
 Row = tuple[int, Mapping[str, object]]
-"""The line in the file (or the number of the row), and values by column."""
+"""The number of the line in the file, or of the row, and the values by column."""
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -59,16 +59,16 @@ BOOLEANS: Mapping[str, bool] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class QuotedEvidence:
-    """A quotation, its document if known, and ``place``, the evidence in the form of ``questions.jsonl``, if given."""
+    """A quotation, its document if known, and ``record``, its evidence record as in ``questions.jsonl``, if any."""
 
     text: str
     doc: str | None = None
-    place: Mapping[str, object] | None = None
+    record: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListedQuestion:
-    """A question of a list; ``docs`` are names of documents with the answer, and ``answer`` is blank if missing."""
+    """A question of a list; ``docs`` names the documents with the answer, and ``answer`` is blank if missing."""
 
     line: int
     id: str
@@ -84,34 +84,38 @@ class ListedQuestion:
 def read_question_list(path: Path, columns: Mapping[str, str] | None = None) -> list[ListedQuestion]:
     """Return the questions of the list at ``path``, in order.
 
-    ``columns`` maps roles (the keys of `COLUMN_NAMES`) to column names; others are recognised.
+    ``columns`` maps roles (the keys of `COLUMN_NAMES`) to column names; the other columns are recognised by name.
 
     Raises:
-        DatasetError: the list has mistakes; it lists all of them.
+        DatasetError: the list has mistakes; the error lists all of them.
     """
     rows = read_rows(path)
-    named = recognise_columns([name for _, row in rows for name in row], columns or {}, path)
-    asked: list[ListedQuestion] = []
+    columns_by_role = recognise_columns([name for _, row in rows for name in row], columns or {}, path)
+    questions: list[ListedQuestion] = []
     mistakes: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            asked.append(_question_from_row(row, named, f"q{number:0{max(3, len(str(len(rows))))}d}"))
+            default_id = f"q{number:0{max(3, len(str(len(rows))))}d}"
+            questions.append(_question_from_row(row, columns_by_role, default_id))
         except TextError as error:
             mistakes.append(f"{path.name}:{row[0]}: {error.reason}")
-    mistakes += _repeated_ids(asked, path)
-    without, given = ([each.line for each in asked if bool(each.split) is said] for said in (False, True))
-    if without and given:
-        mistakes.append(f"{path.name}:{without[0]}: has no 'split', but line {given[0]} has; give all or none")
+    mistakes += _find_repeated_ids(questions, path)
+    without_split = [question.line for question in questions if not question.split]
+    with_split = [question.line for question in questions if question.split]
+    if without_split and with_split:
+        mistakes.append(
+            f"{path.name}:{without_split[0]}: has no 'split', but line {with_split[0]} has; give all or none"
+        )
     if mistakes:
         raise DatasetError(mistakes)
-    return asked
+    return questions
 
 
 def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Path) -> dict[str, str]:
-    """Return the columns of a list by role: as ``given``, else by their usual names.
+    """Return the columns of a list by role: as ``given``, otherwise by their usual names.
 
     Raises:
-        DatasetError: a given column is missing, or there is none of questions, or none of answers and quotations.
+        DatasetError: a given column is missing, or no column of questions, or none of answers or quotations, exists.
     """
     columns = list(dict.fromkeys(found))
     by_name = {_normalise_name(column): column for column in reversed(columns)}
@@ -121,19 +125,19 @@ def recognise_columns(found: Collection[str], given: Mapping[str, str], path: Pa
         for role, column in given.items()
         if column not in columns
     ]
-    named = dict(given)
+    columns_by_role = dict(given)
     for role, names in COLUMN_NAMES.items():
-        free = [by_name[name] for name in names if name in by_name and by_name[name] not in named.values()]
-        if role not in named and free:
-            named[role] = free[0]
-    if "question" not in named:
+        free = [by_name[name] for name in names if name in by_name and by_name[name] not in columns_by_role.values()]
+        if role not in columns_by_role and free:
+            columns_by_role[role] = free[0]
+    if "question" not in columns_by_role:
         mistakes.append(f"{path.name}: no column of questions was recognised ({listed}); name it: --question-column")
-    elif "answer" not in named and "evidence" not in named:
-        said = "no column of answers or quotations was recognised"
-        mistakes.append(f"{path.name}: {said} ({listed}); name one: --answer-column or --evidence-column")
+    elif "answer" not in columns_by_role and "evidence" not in columns_by_role:
+        problem = "no column of answers or quotations was recognised"
+        mistakes.append(f"{path.name}: {problem} ({listed}); name one: --answer-column or --evidence-column")
     if mistakes:
         raise DatasetError(mistakes)
-    return named
+    return columns_by_role
 
 
 def _normalise_name(name: str) -> str:
@@ -141,21 +145,21 @@ def _normalise_name(name: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", name).casefold()))
 
 
-def _question_from_row(row: Row, named: Mapping[str, str], unnamed: str) -> ListedQuestion:
+def _question_from_row(row: Row, columns_by_role: Mapping[str, str], default_id: str) -> ListedQuestion:
     line, record = row
-    values = {role: record.get(column) for role, column in named.items()}
+    values = {role: record.get(column) for role, column in columns_by_role.items()}
     question = _single_text(values.get("question"), "question")
     if not question:
         raise TextError("the question is blank; write it, or remove the row")
     split = _single_text(values.get("split"), "split") or None
     if split is not None and split not in SPLITS:
         raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
-    id_ = _single_text(values.get("id"), "id") or unnamed
+    id_ = _single_text(values.get("id"), "id") or default_id
     if not id_.isprintable() or len(id_) > MAX_ID:
         raise TextError(f"the id must be one line of at most {MAX_ID} printable characters")
     answerable = values.get("answerable")
-    said = "" if answerable is None else str(answerable).strip().casefold()
-    if said not in BOOLEANS:
+    answerable_text = "" if answerable is None else str(answerable).strip().casefold()
+    if answerable_text not in BOOLEANS:
         raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
     return ListedQuestion(
         line,
@@ -163,33 +167,33 @@ def _question_from_row(row: Row, named: Mapping[str, str], unnamed: str) -> List
         question,
         _single_text(values.get("answer"), "answer"),
         _single_text(values.get("type"), "type") or UNSPECIFIED,
-        tuple(_quotations(values.get("evidence"))),
-        tuple(text for entry in _entries(values.get("doc")) if (text := _single_text(entry, "document"))),
+        tuple(_read_quotations(values.get("evidence"))),
+        tuple(text for entry in _list_entries(values.get("doc")) if (text := _single_text(entry, "document"))),
         split,
-        BOOLEANS[said],
+        BOOLEANS[answerable_text],
     )
 
 
-def _single_text(value: object, called: str) -> str:
-    """Return a stripped text, or that of a list with one entry; "" for a missing value."""
+def _single_text(value: object, label: str) -> str:
+    """Return a stripped text, also from a list with one entry; "" for a missing value."""
     if isinstance(value, list) and len(value) <= 1:
         value = value[0] if value else None
     if value is None:
         return ""
     if isinstance(value, bool | dict | list):
-        raise TextError(f"the {called} is {kind(value)}; write a text")
+        raise TextError(f"the {label} is {kind(value)}; write a text")
     text = str(value).strip()
     if found := FORBIDDEN.search(text):
-        raise TextError(f"the {called} has a {control(found.group())}; remove it")
+        raise TextError(f"the {label} has a {control(found.group())}; remove it")
     return text
 
 
-def _entries(value: object) -> Sequence[object]:
+def _list_entries(value: object) -> Sequence[object]:
     """Return the entries of a list, which may be a text in JSON or Python syntax, as in a CSV cell."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
-        for read in (parse_json, ast.literal_eval):
+        for parse in (parse_json, ast.literal_eval):
             try:
-                found = read(value.strip())
+                found = parse(value.strip())
             except (TextError, ValueError, SyntaxError, MemoryError, RecursionError):
                 continue
             if isinstance(found, list) and all(isinstance(entry, str | dict) for entry in found):
@@ -199,23 +203,24 @@ def _entries(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _quotations(value: object) -> Iterator[QuotedEvidence]:
-    for entry in _entries(value):
+def _read_quotations(value: object) -> Iterator[QuotedEvidence]:
+    for entry in _list_entries(value):
         if isinstance(entry, dict):
             text, doc = _single_text(entry.get("text"), "evidence"), _single_text(entry.get("doc"), "document")
-            place = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}
-            found = QuotedEvidence(text, doc or None, place if doc else None)
+            record = {key: value for key, value in entry.items() if key in (*KEYS, *PLACES)}
+            found = QuotedEvidence(text, doc or None, record if doc else None)
         else:
             found = QuotedEvidence(_single_text(entry, "evidence"))
-        if found.text or found.place:
+        if found.text or found.record:
             yield found
 
 
-def _repeated_ids(asked: Sequence[ListedQuestion], path: Path) -> Iterator[str]:
-    first: dict[str, int] = {}
-    for each in asked:
-        if first.setdefault(each.id, each.line) != each.line:
-            yield f"{path.name}:{each.line}: the id {shown(each.id)} is used on line {first[each.id]} already"
+def _find_repeated_ids(questions: Sequence[ListedQuestion], path: Path) -> Iterator[str]:
+    first_lines: dict[str, int] = {}
+    for question in questions:
+        first = first_lines.setdefault(question.id, question.line)
+        if first != question.line:
+            yield f"{path.name}:{question.line}: the id {shown(question.id)} is used on line {first} already"
 
 
 # --- rows of a CSV, TSV, JSON, JSONL or XLSX file; a byte order mark, semicolons and blank rows are accepted ---------
@@ -245,13 +250,13 @@ def _has_value(value: object) -> bool:
     return value is not None and value != [] and bool(str(value).strip())
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     data = read_bytes(path, limit=MAX_BYTES, links=True)
     return decode(data.removeprefix(b"\xef\xbb\xbf"))
 
 
-def _csv(path: Path) -> Iterator[Row]:
-    text = _text(path)
+def _read_csv(path: Path) -> Iterator[Row]:
+    text = _read_text(path)
     first = text.split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
     csv.field_size_limit(LONGEST_CELL)
@@ -268,24 +273,24 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _rows_by_column(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
-    """Yield the rows below the first one that is not blank, which has the column names."""
-    given = [(line, cells) for line, cells in rows if any(map(_has_value, cells))]
-    if not given:
+    """Yield the rows below the header, the first row that is not blank."""
+    filled_lines = [(line, cells) for line, cells in rows if any(map(_has_value, cells))]
+    if not filled_lines:
         return
-    line, head = given[0]
+    line, head = filled_lines[0]
     names = ["" if name is None else str(name).strip() for name in head]
-    if twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise TextError(f"the column {shown(twice[0])} occurs {names.count(twice[0])} times; rename one", line)
-    for number, cells in given[1:]:
+    if repeated := sorted({name for name in names if name and names.count(name) > 1}):
+        raise TextError(f"the column {shown(repeated[0])} occurs {names.count(repeated[0])} times; rename one", line)
+    for number, cells in filled_lines[1:]:
         if any(map(_has_value, cells[len(names) :])):
-            said = f"the row has {len(cells)} cells, the header {len(names)}; quote a cell that contains a separator"
-            raise TextError(said, number)
+            problem = f"the row has {len(cells)} cells, the header {len(names)}; quote a cell that contains a separator"
+            raise TextError(problem, number)
         filled = [*cells, *[""] * (len(names) - len(cells))]
         yield number, {name: cell for name, cell in zip(names, filled, strict=False) if name}
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+def _read_jsonl(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
         if line.strip():
             try:
                 yield number, parse_record(line)
@@ -293,8 +298,8 @@ def _jsonl(path: Path) -> Iterator[Row]:
                 raise TextError(error.reason, number) from None
 
 
-def _json(path: Path) -> Iterator[Row]:
-    content = parse_json(_text(path))
+def _read_json(path: Path) -> Iterator[Row]:
+    content = parse_json(_read_text(path))
     lists = [value for value in content.values() if isinstance(value, list)] if isinstance(content, dict) else [content]
     if len(lists) != 1 or not isinstance(lists[0], list):
         raise TextError(f"expected a list of questions, found {kind(content)}; write [{{...}}, ...]")
@@ -304,7 +309,7 @@ def _json(path: Path) -> Iterator[Row]:
         yield number, record
 
 
-def _xlsx(path: Path) -> Iterator[Row]:
+def _read_xlsx(path: Path) -> Iterator[Row]:
     try:
         import openpyxl  # noqa: PLC0415
     except ImportError:
@@ -313,17 +318,17 @@ def _xlsx(path: Path) -> Iterator[Row]:
     open_archive(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _cell_text(cell.value)), start=1))
+        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _format_cell(cell.value)), start=1))
         book.close()
     except DAMAGED as error:
-        raise TextError(f"is no XLSX workbook that can be read ({error}); save it again, or as CSV") from None
+        raise TextError(f"is not a readable XLSX workbook ({error}); save it again, or as CSV") from None
     for number, cells in rows:
         if found := next((m for cell in cells if (m := FORBIDDEN.search(cell))), None):
             raise TextError(f"{control(found.group())}; remove it", number)
     yield from _rows_by_column(rows)
 
 
-def _cell_text(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     """Return a cell as displayed: whole numbers without a decimal point, dates without a time."""
     if cell is None:
         return ""
@@ -333,5 +338,5 @@ def _cell_text(cell: object) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = MappingProxyType(
-    {".csv": _csv, ".tsv": _csv, ".jsonl": _jsonl, ".json": _json, ".xlsx": _xlsx}
+    {".csv": _read_csv, ".tsv": _read_csv, ".jsonl": _read_jsonl, ".json": _read_json, ".xlsx": _read_xlsx}
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
-from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, without_overlaps
+from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, drop_overlaps
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.types import Document, Span
 
@@ -71,7 +71,7 @@ class QuotationFinder:
             (MatchType.EXACT, self._exact(text, pages)),
             (MatchType.NORMALISED, self._folded(text, pages)),
         ):
-            places = without_overlaps([EvidenceMatch(span, how) for span in found])
+            places = drop_overlaps([EvidenceMatch(span, how) for span in found])
             if len(places) == 1:
                 return places[0]
             if places:

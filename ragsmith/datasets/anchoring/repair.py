@@ -17,8 +17,8 @@ from ragsmith.datasets.anchoring.matches import (
     MatchType,
     NoMatch,
     NoMatchReason,
-    least_certain,
-    without_overlaps,
+    drop_overlaps,
+    find_least_certain,
 )
 from ragsmith.datasets.anchoring.quotations import (
     MAX_LISTED_MATCHES,
@@ -76,7 +76,7 @@ class RepairedEvidence:
     @property
     def how(self) -> MatchType:
         """The least certain match type of its places."""
-        return least_certain(self.places)
+        return find_least_certain(self.places)
 
 
 class EvidenceRepair:
@@ -140,7 +140,7 @@ class EvidenceRepair:
     def _moved(self, piece: OldEvidence, page: FoldedDocument, around: Around) -> RepairedEvidence | NoMatch | None:
         """Locate the whole text in its document."""
         for how, found in self._here(piece.text, page):
-            places = without_overlaps([EvidenceMatch(place, how) for place in found])
+            places = drop_overlaps([EvidenceMatch(place, how) for place in found])
             along = [place for place in places if place.span.start - piece.span.start in around]
             if len(places) == 1 and _weighted_length(piece.text) >= MIN_WORDS:
                 along = list(places)
@@ -167,7 +167,7 @@ class EvidenceRepair:
             for how, spans in self._here(piece.text, page)
             for span in spans
         ]
-        return without_overlaps(found)
+        return drop_overlaps(found)
 
     def _edited(self, piece: OldEvidence, page: FoldedDocument, around: Around) -> tuple[EvidenceMatch, ...]:
         """Locate a text with edited words: as a whole, else sentence by sentence."""
@@ -182,7 +182,8 @@ class EvidenceRepair:
             return ()
         score = round(kept / _count_words(text), 4)
         return tuple(
-            EvidenceMatch(span, MatchType.PARTS, score) for span in _merge_close_spans([span for span in found if span])
+            EvidenceMatch(span, MatchType.BY_SENTENCES, score)
+            for span in _merge_close_spans([span for span in found if span])
         )
 
     def _part(self, part: OldEvidence, page: FoldedDocument, around: Around) -> Span | None:

@@ -225,7 +225,7 @@ class _FolderRepair:
             return [entry]
         if repaired:
             self.outcomes.append(repaired)
-            if repaired.how in (MatchType.FUZZY, MatchType.PARTS):
+            if repaired.how in (MatchType.FUZZY, MatchType.BY_SENTENCES):
                 texts = tuple(self._documents[at.span.doc].text[at.span.start : at.span.end] for at in repaired.places)
                 reworded = RewordedEvidence(line, id_, number, repaired.how, repaired.piece.text, texts, reviewed)
                 self.reworded.append(reworded)

@@ -142,7 +142,7 @@ def _add(
     places = [place for _, place in found if isinstance(place, EvidenceMatch)]
     lost = [f"{shown(text)}: {place.reason}" for text, place in found if not isinstance(place, EvidenceMatch)]
     example = replace(example, evidence=tuple(dict.fromkeys(place.span for place in places)))
-    gold.add(example, Counter(how or str(place.how) for place in places), lost)
+    gold.add(example, Counter(how or str(place.match_type) for place in places), lost)
 
 
 def documents_from_texts(texts: Iterable[str]) -> dict[str, Document]:

@@ -416,14 +416,14 @@ def _documents(
     if mistakes:
         raise DatasetError(mistakes)
     titled = document_titles(documents, manifest, rows, before.docs)
-    if not manifest.about:
+    if not manifest.metadata:
         changes.write(MANIFEST, new_manifest(before.folder, changes.output, titled))
     else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
         if (changed := changed_manifest(text, manifest, documents, titled)) != text:
             changes.write(MANIFEST, changed)
     named = [replace(found, title=titled.get(found.id, found.title)) for found in documents.values() if found]
-    return assign_languages(named, manifest.about.get("language"), manifest.languages)[0]
+    return assign_languages(named, manifest.metadata.get("language"), manifest.languages)[0]
 
 
 def _printable_path(name: str) -> str:

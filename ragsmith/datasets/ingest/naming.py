@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from ragsmith.datasets.document_types import kind_of
 from ragsmith.datasets.documents import MAX_NAME, Documents, default_title, document_id
 from ragsmith.datasets.ingest.readers.part import FilePart
-from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, manifest_yaml
+from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, derive_dataset_name, format_manifest
 from ragsmith.datasets.sources import SourceRecord
 from ragsmith.text.files import FORBIDDEN
 from ragsmith.text.markdown import BlockType, blocks
@@ -98,10 +98,10 @@ def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
     """Return the text of a ``dataset.yaml`` named after ``output`` for the documents of ``folder``."""
     about = {
         **dict.fromkeys(KEYS, ""),
-        "name": folder_name(output),
+        "name": derive_dataset_name(output),
         "title": title_from_name(folder.resolve().name) or "documents",
     }
-    return manifest_yaml(about, titled)
+    return format_manifest(about, titled)
 
 
 def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
@@ -114,7 +114,7 @@ def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled
         if dict(said) != dict(there):
             kept = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
             alone = (said, {}) if key == TITLES else ({}, said)
-            text = f"{kept}\n" + manifest_yaml(dict.fromkeys(KEYS, ""), *alone)
+            text = f"{kept}\n" + format_manifest(dict.fromkeys(KEYS, ""), *alone)
     return text
 
 

@@ -1,16 +1,16 @@
-"""Approximate search: short codes of all vectors in memory, the vectors on the disk; the best by codes scored again.
+"""Approximate search by short codes of all vectors in memory; the best are scored again with vectors on the disk.
 
 Product quantisation (Jégou, Douze & Schmid 2011) with 4 bits for every two dimensions, compared in registers (André,
 Kermarrec & Le Scouarnec 2015), by FAISS (Douze et al. 2024): a code has a sixteenth of the bytes of a vector in single
-precision. All codes are compared with a query; the entries of the best of them are scored with their vectors in double
-precision, so their scores and order are those of exact search. One that is not among them is missed.
+precision. A query is compared with all codes; the entries of the nearest codes are scored with their vectors in double
+precision, so that their scores and order are those of exact search. Other entries are missed.
 
-How many are scored again does not depend on how many are asked for, up to a depth, so that the best 20 are those of a
-search for 60. Beyond it twice as many are, up to twice the depth, and so on; what would come before what a shallower
-search found stays missed.
+Up to `MIN_DEPTH`, the number of keys scored again does not depend on ``k``, so that the best 20 entries are those of a
+search for 60. For deeper searches this number is doubled as often as needed; an entry that would rank before those of a
+shallower search remains missed, so that results do not depend on the depth.
 
-Vectors and codes are an artifact (`artifact_cache`): written whole or not at all, checked, mapped into memory by all
-processes of a machine, and found again by the digest of texts and embedder.
+Vectors and codes are an artifact (`artifact_cache`): written atomically, verified, mapped into memory by all processes
+of a machine, and identified by the digest of the texts and the embedder.
 """
 
 from __future__ import annotations
@@ -41,163 +41,173 @@ from ragsmith.index.artifact_cache import (
     rows_of,
     taken_over,
 )
-from ragsmith.index.screening import best_entries, doubt, nearest
+from ragsmith.index.screening import compute_tolerance, find_nearest, rank_entries
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_stores import kind_of_machine, vector_store
 
-CODED_ROWS = 4_096
-"""Fewer keys have no codes: all are compared, and nothing is missed."""
-CANDIDATES = 400
-"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough."""
-DEPTH = 60
-"""So many entries are found at once, however few are asked for: as many as retrievers pool."""
-FACTOR = 4
-"""How many keys are scored again for each that such entries have."""
+MIN_CODED_KEYS = 4_096
+"""Minimum number of keys for which codes are used; fewer are searched exactly."""
+MIN_CANDIDATES = 400
+"""Minimum number of keys that are scored again; for 100,000 synthetic chunks, 100 would be enough."""
+MIN_DEPTH = 60
+"""Minimum number of entries searched for, whatever ``k`` is: as many as retrievers pool."""
+CANDIDATES_PER_KEY = 4
+"""Number of keys scored again for each key of the entries searched for."""
 
-_BLOCK = 2 * COLLECTION_TEXTS
-_TRAINED_ON = 1 << 14
-"""Vectors, in even steps, of which the codes are learned."""
+_BLOCK_ROWS = 2 * COLLECTION_TEXTS
+_TRAINING_VECTORS = 1 << 14
+"""Number of vectors, evenly spaced, that the codes are trained on."""
 _SEED = 1
-_OWN = "ragsmith-vectors"
-"""The folder of the cache in the one that is named: what else is there stays as it is."""
-_MOST_BYTES = 100 << 30
+_SUBFOLDER = "ragsmith-vectors"
+"""The subfolder with all files of the cache; other files of the folder are not touched."""
+_MAX_BYTES = 100 << 30
 
 
 class ApproximateVectors:
-    """The vectors of ``keys`` in ``folder``, in single precision; ``make`` is asked only if they are not there.
+    """The vectors of ``keys`` in single precision, stored in ``folder``; ``make`` is called only for missing ones.
 
-    All files are in a folder of their own in it, ``ragsmith-vectors``.
+    All files are in the subfolder ``ragsmith-vectors``.
     """
 
-    def __init__(self, keys: Keys, make: MakeVectors, folder: Path, coded_rows: int = CODED_ROWS) -> None:
+    def __init__(self, keys: Keys, make: MakeVectors, folder: Path, coded_rows: int = MIN_CODED_KEYS) -> None:
         self._keys, self._coded_rows = keys, coded_rows
         self._folder = folder.absolute()
-        self._shelf = ArtifactCache(self._folder / _OWN, _MOST_BYTES)
+        self._cache = ArtifactCache(self._folder / _SUBFOLDER, _MAX_BYTES)
         faiss = f"{installed_version('faiss-cpu', 'large')} {kind_of_machine()}"
-        made_by = f"{faiss} {fingerprint(__name__, '_coded')} {coded_rows}"
-        self._address = ArtifactKey("approximate", made_by, keys.name)
-        arrays = self._arrays(make)
+        made_by = f"{faiss} {fingerprint(__name__, '_encode_vectors')} {coded_rows}"
+        self._key = ArtifactKey("approximate", made_by, keys.name)
+        arrays = self._load(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
-        """Of all keys, shape ``(keys, dimensions)``, mapped from a file that cannot be written to."""
-        self._codes: Any = _faiss().deserialize_index(np.array(arrays["codes"])) if "codes" in arrays else None
+        """The vectors of all keys, shape ``(keys, dimensions)``, mapped read-only from a file."""
+        self._codes: Any = _import_faiss().deserialize_index(np.array(arrays["codes"])) if "codes" in arrays else None
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        """See `VectorStore.search`; but entries may be missed."""
+        """See `VectorStore.search`, except that entries may be missed."""
         entries = len(self._keys.starts)
         shape = (len(query_vectors), min(k, entries))
         positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if 0 in shape:
             return positions, scores
         positions[:] = np.arange(shape[1])
-        for row in np.flatnonzero(query_vectors.any(axis=1)).tolist():  # to a zero vector all are as near
-            positions[row], scores[row] = self._nearest(query_vectors[row], shape[1])
+        for row in np.flatnonzero(query_vectors.any(axis=1)).tolist():  # all entries are equally near to a zero vector
+            positions[row], scores[row] = self._search_one(query_vectors[row], shape[1])
         return positions, scores
 
-    def _nearest(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        """The first ``k`` of the same ranking whatever ``k`` is."""
-        each = -(-self._keys.count // len(self._keys.starts))
-        limit = max(CANDIDATES, FACTOR * DEPTH * each)
+    def _search_one(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """Return the first ``k`` entries of one ranking, which does not depend on ``k``."""
+        keys_per_entry = -(-self._keys.count // len(self._keys.starts))
+        limit = max(MIN_CANDIDATES, CANDIDATES_PER_KEY * MIN_DEPTH * keys_per_entry)
         if self._codes is None or limit >= self._keys.count:
-            return self._exactly(query, k)
-        depth = limit // (FACTOR * each)
-        found, best = self._best(query, limit, depth)
+            return self._search_exactly(query, k)
+        depth = limit // (CANDIDATES_PER_KEY * keys_per_entry)
+        found, best = self._search_codes(query, limit, depth)
         while len(found) < k:
             limit, depth = 2 * limit, 2 * depth
             is_last = limit >= self._keys.count
-            more, cosines = self._exactly(query, len(self._keys.starts)) if is_last else self._best(query, limit, depth)
+            more, cosines = (
+                self._search_exactly(query, len(self._keys.starts))
+                if is_last
+                else self._search_codes(query, limit, depth)
+            )
             new = ~np.isin(more, found)
             more, cosines = more[new], cosines[new]
             missed = np.zeros(len(more), dtype=np.bool_)
             if len(found):
                 missed = (cosines > best[-1]) | ((cosines == best[-1]) & (more < found[-1]))
             order = np.flatnonzero(~missed)
-            if is_last:  # a search for all entries finds all
+            if is_last:  # a search for all entries returns all
                 order = np.append(order, np.flatnonzero(missed))
             found, best = np.append(found, more[order]), np.append(best, cosines[order])
         return found[:k], best[:k]
 
-    def _exactly(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
-        [positions], [scores] = nearest(self._keys, query[None], self.vectors, k)
+    def _search_exactly(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        [positions], [scores] = find_nearest(self._keys, query[None], self.vectors, k)
         return positions, scores
 
-    def _best(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
-        """The ``k`` best entries of the ``limit`` keys whose codes are nearest; fewer where they are of fewer."""
-        _, [numbers] = self._codes.search(_even(query[None].astype(np.float32)), limit)
-        numbers = np.sort(numbers[numbers >= 0])  # a file is read in its order
+    def _search_codes(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
+        """Return the ``k`` best entries of the ``limit`` keys with the nearest codes; fewer if they have fewer."""
+        _, [numbers] = self._codes.search(_pad_to_even(query[None].astype(np.float32)), limit)
+        numbers = np.sort(numbers[numbers >= 0])  # in the order of the file
         vectors = self.vectors[numbers]
         rough = vectors @ query.astype(np.float32)
-        owners = np.searchsorted(self._keys.starts, numbers, side="right")
-        of_entries = np.maximum.reduceat(rough, np.flatnonzero(np.diff(owners, prepend=-1)))
-        if len(of_entries) > k:  # double precision is for those that may be among the best
-            kth = np.partition(of_entries, len(of_entries) - k)[len(of_entries) - k]
-            near = rough >= kth - doubt(query)
+        entries = np.searchsorted(self._keys.starts, numbers, side="right")
+        entry_scores = np.maximum.reduceat(rough, np.flatnonzero(np.diff(entries, prepend=-1)))
+        if len(entry_scores) > k:  # only keys that can be among the best are scored in double precision
+            kth = np.partition(entry_scores, len(entry_scores) - k)[len(entry_scores) - k]
+            near = rough >= kth - compute_tolerance(query)
             numbers, vectors = numbers[near], vectors[near]
-        return best_entries(self._keys, query, numbers, vectors, k)
+        return rank_entries(self._keys, query, numbers, vectors, k)
 
-    def _arrays(self, make: MakeVectors) -> Arrays:
-        texts = self._texts(make) if isinstance(make, TextPositions) else None
-        volume = self._shelf.read(self._address)
-        if volume is None:
+    def _load(self, make: MakeVectors) -> Arrays:
+        texts = self._texts_artifact(make) if isinstance(make, TextPositions) else None
+        artifact = self._cache.read(self._key)
+        if artifact is None:
             if isinstance(make, TextPositions) and texts is not None:
-                vectors = self._taken(make, texts)
+                vectors = self._reuse_vectors(make, texts)
             else:
-                vectors = _filled(self._keys.count, make)
+                vectors = _make_all_vectors(self._keys.count, make)
             arrays: Arrays = {"vectors": vectors}
-            if len(vectors) >= max(self._coded_rows, 16):  # as many as a code of 4 bits tells apart
-                # codes depend on all vectors, and are made anew of them: the same whatever was before
-                arrays = {"vectors": vectors, "codes": _coded(vectors)}
-            self._shelf.write(self._address, arrays)
-            volume = self._shelf.read(self._address)
-        if texts is not None and volume is not None and not self._shelf.holds(texts.key):
-            self._shelf.write(texts.key, texts.arrays)
-        return arrays if volume is None else volume.arrays  # the disk is full, say, as a notice has said
+            if len(vectors) >= max(self._coded_rows, 16):  # a code of 4 bits has 16 values
+                # codes are trained on all vectors, so that they do not depend on artifacts reused before
+                arrays = {"vectors": vectors, "codes": _encode_vectors(vectors)}
+            self._cache.write(self._key, arrays)
+            artifact = self._cache.read(self._key)
+        if texts is not None and artifact is not None and not self._cache.holds(texts.key):
+            self._cache.write(texts.key, texts.arrays)
+        return (
+            arrays if artifact is None else artifact.arrays
+        )  # writing failed, for example on a full disk, which issued a notice
 
-    def _texts(self, make: TextPositions) -> Artifact:
-        """Of which texts the vectors are: kept with them, as a search alone does not say it."""
-        address = ArtifactKey("approximate texts", f"{make.embedder.id} {self._address.made_by}", self._keys.name)
-        return self._shelf.read(address) or Artifact(address, {"rows": rows_of(make.texts)})
+    def _texts_artifact(self, make: TextPositions) -> Artifact:
+        """Return the texts of the vectors as an artifact, by which later collections find vectors to reuse."""
+        key = ArtifactKey("approximate texts", f"{make.embedder.id} {self._key.made_by}", self._keys.name)
+        return self._cache.read(key) or Artifact(key, {"rows": rows_of(make.texts)})
 
-    def _taken(self, make: TextPositions, texts: Artifact) -> NDArray[np.float32]:
-        """Vectors of texts: from what there was earlier, the others embedded."""
+    def _reuse_vectors(self, make: TextPositions, texts: Artifact) -> NDArray[np.float32]:
+        """Return the vectors of texts: those of earlier artifacts where they have the text, and new embeddings."""
         rows = texts.arrays["rows"]
-        taken, missing = taken_over(rows, self._earlier(texts.key))
+        taken, missing = taken_over(rows, self._find_earlier(texts.key))
         if not taken:
-            return _filled(len(rows), make)
+            return _make_all_vectors(len(rows), make)
         if len(missing):
             new = [make.texts[place] for place in missing.tolist()]
-            vectors = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
+            vectors = _make_all_vectors(len(new), lambda start, end: make.embedder.embed(new[start:end]))
             taken.append((vectors, missing, np.arange(len(new))))
         return gathered(len(rows), taken)
 
-    def _earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
-        """Which texts there are, with their vectors by the same embedder, the last used first."""
-        for known in self._shelf.recent(texts):
-            volume = self._shelf.read(replace(self._address, of=known.key.of))
-            if volume is not None:
-                yield known.arrays["rows"], volume.arrays["vectors"]
+    def _find_earlier(self, texts: ArtifactKey) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.float32]]]:
+        """Yield the texts of earlier artifacts with their vectors by the same embedder, the last used first."""
+        for known in self._cache.recent(texts):
+            artifact = self._cache.read(replace(self._key, of=known.key.of))
+            if artifact is not None:
+                yield known.arrays["rows"], artifact.arrays["vectors"]
 
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
-        make = partial(_removed, self._folder) if self._shelf.holds(self._address) else partial(_part, self.vectors)
+        make = (
+            partial(_raise_removed, self._folder)
+            if self._cache.holds(self._key)
+            else partial(_slice_vectors, self.vectors)
+        )
         return ApproximateVectors, (self._keys, make, self._folder, self._coded_rows)
 
 
-def _part(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.float32]:
+def _slice_vectors(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.float32]:
     return vectors[start:end]
 
 
-def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
+def _raise_removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
     raise UsageError(
-        f"{folder} has not these vectors here: {start} to {end} of them; name a folder that all machines share, which "
-        "have to be of one kind, or run the same command again if they were removed"
+        f"{folder} does not contain the vectors {start} to {end} on this machine; name a folder that all machines "
+        "share, which must be of one kind, or run the same command again if they were removed"
     )
 
 
-def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
-    """All vectors that ``make`` makes, in even blocks: a smaller last one might be cached by the embedder."""
+def _make_all_vectors(count: int, make: MakeVectors) -> NDArray[np.float32]:
+    """Return all vectors that ``make`` makes, in blocks of equal size, as embedders may cache small blocks."""
     vectors = np.zeros((0, 1), dtype=np.float32)
     building = TaskProgress("embedding texts", count)
-    bounds = np.linspace(0, count, -(-count // _BLOCK) + 1).astype(np.int64).tolist()
+    bounds = np.linspace(0, count, -(-count // _BLOCK_ROWS) + 1).astype(np.int64).tolist()
     for start, end in pairwise(bounds):
         with building.around():
             part = make(start, end)
@@ -208,34 +218,34 @@ def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
     return vectors
 
 
-def _coded(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Codes of ``vectors``, as FAISS writes them: the same every time, as one thread makes them."""
-    faiss = _faiss()
+def _encode_vectors(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return the codes of ``vectors`` as serialised by FAISS; computed by one thread, so that they are reproducible."""
+    faiss = _import_faiss()
     width = vectors.shape[1] + vectors.shape[1] % 2
-    sampled = np.linspace(0, len(vectors) - 1, min(_TRAINED_ON, len(vectors))).astype(np.int64)
+    sampled = np.linspace(0, len(vectors) - 1, min(_TRAINING_VECTORS, len(vectors))).astype(np.int64)
     codes = faiss.IndexPQFastScan(width, width // 2, 4, faiss.METRIC_INNER_PRODUCT)
     codes.pq.cp.seed = _SEED
     with threadpool_limits(1):
-        codes.train(_even(vectors[sampled]))
-        for start in range(0, len(vectors), _BLOCK):
-            codes.add(_even(vectors[start : start + _BLOCK]))
+        codes.train(_pad_to_even(vectors[sampled]))
+        for start in range(0, len(vectors), _BLOCK_ROWS):
+            codes.add(_pad_to_even(vectors[start : start + _BLOCK_ROWS]))
     written: NDArray[np.uint8] = faiss.serialize_index(codes)
     return written
 
 
-def _even(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``rows`` with a zero at the end of each, if they have an odd number of dimensions."""
+def _pad_to_even(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Pad ``rows`` with a zero if their number of dimensions is odd."""
     return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, 1))) if rows.shape[1] % 2 else rows)
 
 
-def _faiss() -> Any:
+def _import_faiss() -> Any:
     import faiss  # noqa: PLC0415  0.2 s
 
     return faiss
 
 
-def default_folder() -> Path:
-    """The folder of vectors by default: in the folder for caches of this user."""
+def get_default_folder() -> Path:
+    """Return the default folder of vectors, in the folder for caches of this user."""
     return user_cache_path("ragsmith", appauthor=False) / "vectors"
 
 
@@ -248,4 +258,4 @@ def default_folder() -> Path:
 )
 def approximate(address: str, keys: Keys, make: MakeVectors) -> ApproximateVectors:
     """Short codes in memory and vectors on the disk, for millions of keys; it may miss some."""
-    return ApproximateVectors(keys, make, Path(address) if address else default_folder())
+    return ApproximateVectors(keys, make, Path(address) if address else get_default_folder())

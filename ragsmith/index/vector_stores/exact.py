@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.screening import nearest
+from ragsmith.index.screening import find_nearest
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, as_kept
 from ragsmith.models.vector_stores import vector_store
@@ -24,7 +24,7 @@ class ExactVectors:
         if 0 in shape:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape)
         if self._vectors.dtype == np.float32:
-            return nearest(self._keys, query_vectors, self._vectors, k)
+            return find_nearest(self._keys, query_vectors, self._vectors, k)
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
         positions = np.stack([best_positions(row, k) for row in rows])
         return positions, np.take_along_axis(rows, positions, axis=1)

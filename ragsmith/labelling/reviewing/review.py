@@ -159,9 +159,9 @@ class Review:
         if mistakes := (*wrong, *wrong_documents):
             raise DatasetError(mistakes)
         read = [document for document in documents.values() if document is not None]
-        read_as, _ = assign_languages(read, manifest.about.get("language"), manifest.languages)
+        read_as, _ = assign_languages(read, manifest.metadata.get("language"), manifest.languages)
         kept = {document.id: document for document in read_as}
-        name = manifest.about.get("title") or found.resolve().name
+        name = manifest.metadata.get("title") or found.resolve().name
         with ExitStack() as lock:
             file = lock.enter_context((found / LOCK).open("ab"))
             try:

@@ -55,7 +55,7 @@ class Provider:
 
     ``on_attempt`` is called before each attempt is sent, in the loop's thread, and must not block; a budget is reserved
     there. If it raises, nothing is sent and the request fails with its exception. ``on_lost`` is called with the usage
-    of each attempt without a result that may have been paid for, and of each probe before it is sent.
+    of each failed attempt that may be billed, and of each probe before it is sent.
     """
 
     def __init__(self, name: str, policy: Policy | None = None) -> None:
@@ -66,7 +66,7 @@ class Provider:
         self._jitter = random.Random()  # not seeded: no result depends on it, and processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
-        self._examining = asyncio.Lock()
+        self._probe_lock = asyncio.Lock()
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
         self._closed = False
@@ -90,7 +90,7 @@ class Provider:
     def send(self, attempt: Callable[[], Awaitable[T]], *, what: str, probe: Probe | None = None) -> T:
         """Return the result of ``attempt``, with as many attempts as the policy allows.
 
-        ``what`` begins error messages. ``probe`` is sent when failures suggest that the provider is down, to decide it.
+        ``what`` begins error messages. ``probe`` is sent to check that the provider is down when failures suggest it.
 
         Raises:
             ModelError: every attempt failed; `Unreadable` if replies were unusable, `RefusedContent` or `TooLong` if
@@ -141,39 +141,39 @@ class Provider:
     async def send_async(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None = None) -> T:
         """Like `send`, in the loop's thread."""
         policy, request, problem = self.policy, object(), ""
-        tried = failed = unusable = 0
+        n_attempts = failed = unusable = 0
         lost = NOTHING
         wait: float | None = None
 
         def failure(kind: type[ModelError], message: str) -> ModelError:
-            return kind(message, calls=tried, input_tokens=lost.input_tokens, output_tokens=lost.output_tokens)
+            return kind(message, calls=n_attempts, input_tokens=lost.input_tokens, output_tokens=lost.output_tokens)
 
-        while failed < policy.attempts and unusable < policy.replies and tried - failed < policy.pauses:
+        while failed < policy.attempts and unusable < policy.replies and n_attempts - failed < policy.pauses:
             if failed and not wait:
                 await self._pause(policy.back_off(failed, self._jitter))
             error: RagsmithError | None = None
             try:
-                return await self._attempt(attempt, request, what, problem, retry=tried > 0)
-            except TransientFailure as trouble:
-                problem, wait = redacted(trouble.problem), trouble.wait
-                unusable += isinstance(trouble, UnusableReply)
-                lost += trouble.usage or NOTHING
-            except RequestRejected as trouble:
-                tried += 1
-                lost += trouble.usage or NOTHING
-                error = failure(trouble.error, f"{what}: {redacted(trouble.problem)}")
-            except AccessRefused as trouble:
-                error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
+                return await self._attempt(attempt, request, what, problem, retry=n_attempts > 0)
+            except TransientFailure as failed_attempt:
+                problem, wait = redacted(failed_attempt.problem), failed_attempt.wait
+                unusable += isinstance(failed_attempt, UnusableReply)
+                lost += failed_attempt.usage or NOTHING
+            except RequestRejected as failed_attempt:
+                n_attempts += 1
+                lost += failed_attempt.usage or NOTHING
+                error = failure(failed_attempt.error, f"{what}: {redacted(failed_attempt.problem)}")
+            except AccessRefused as failed_attempt:
+                error = ModelUnavailable(f"{what}: {redacted(failed_attempt.problem)}")
             if error is not None:
                 raise error  # outside the handler it has no context, which would show the server's message
-            tried += 1
+            n_attempts += 1
             failed += not wait
-            await self._examine(probe)
-        message = f"{what}: {problem} (tried {tried} times)"
+            await self._probe_if_suspected(probe)
+        message = f"{what}: {problem} (tried {n_attempts} times)"
         if unusable and unusable >= min(policy.replies, failed):
             raise failure(Unreadable, message)
         self._breaker.gave_up(time.monotonic())
-        await self._examine(probe)
+        await self._probe_if_suspected(probe)
         self._check(what, problem)
         raise failure(ModelError, message)
 
@@ -190,11 +190,11 @@ class Provider:
             )
             sent = time.monotonic()
             try:
-                result = await _within(self.policy.deadline, attempt)
-            except AttemptFailed as trouble:
-                self._record_failure(request, sent, trouble)
-                if trouble.usage is not None:
-                    self.on_lost(trouble.usage)
+                result = await _run_with_timeout(self.policy.deadline, attempt)
+            except AttemptFailed as failed_attempt:
+                self._record_failure(request, sent, failed_attempt)
+                if failed_attempt.usage is not None:
+                    self.on_lost(failed_attempt.usage)
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
@@ -203,36 +203,36 @@ class Provider:
         self._down.clear()
         return result
 
-    def _record_failure(self, request: object, sent: float, trouble: AttemptFailed) -> None:
+    def _record_failure(self, request: object, sent: float, failed_attempt: AttemptFailed) -> None:
         now = time.monotonic()
-        if not (kind := _outage(trouble)):
+        if not (kind := _get_outage_kind(failed_attempt)):
             self._breaker.answered(now)
             return
-        if trouble.wait is not None:
-            self._limiter.hold(trouble.wait, sent=sent, now=now)
+        if failed_attempt.wait is not None:
+            self._limiter.hold(failed_attempt.wait, sent=sent, now=now)
             self._activity = replace(self._activity, waiting_until=self._limiter.until)
         alone = self._activity.in_flight == 1
-        self._breaker.failed(request, sent, now, trouble.wait or 0.0, alone=alone, kind=kind)
+        self._breaker.failed(request, sent, now, failed_attempt.wait or 0.0, alone=alone, kind=kind)
 
-    async def _examine(self, probe: Probe | None) -> None:
-        """Resolve a suspicion that the provider is down, once for all requests."""
+    async def _probe_if_suspected(self, probe: Probe | None) -> None:
+        """Probe the provider if failures suggest that it is down; requests that wait share the result."""
         if not self._breaker.suspicion:
             return
-        async with self._examining:
+        async with self._probe_lock:
             if why := self._breaker.suspicion:
-                trouble = await self._probe(probe)
+                failed_attempt = await self._probe(probe)
                 now = time.monotonic()
-                if not trouble:
+                if not failed_attempt:
                     self._breaker.absolve(now)
                     return
                 began = datetime.now().astimezone() - timedelta(seconds=now - self._breaker.since)
-                self._breaker.open(now, f"{trouble} since {began:%H:%M:%S}: {why}")
+                self._breaker.open(now, f"{failed_attempt} since {began:%H:%M:%S}: {why}")
                 self._down.set()
 
     async def _probe(self, probe: Probe | None) -> str:
         """Send ``probe``, which counts as an attempt, and return the kind of its failure, or "" if it is answered.
 
-        During a pause that the provider asked for none is sent: the kind of the last failure counts.
+        During a pause requested by the provider no probe is sent, and the kind of the last failure is returned.
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
@@ -240,13 +240,13 @@ class Provider:
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
-            await _within(self.policy.probe_deadline, probe)
-        except AttemptFailed as trouble:
-            return _outage(trouble)
+            await _run_with_timeout(self.policy.probe_deadline, probe)
+        except AttemptFailed as failed_attempt:
+            return _get_outage_kind(failed_attempt)
         return ""
 
     async def _ready(self, what: str, problem: str) -> None:
-        """Wait for the end of the pause that the provider asked for.
+        """Wait for the end of a pause requested by the provider.
 
         Raises:
             ModelUnavailable: the provider is down, or the pause is too long.
@@ -261,7 +261,7 @@ class Provider:
             self._check(what, problem)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, or until the provider is down or closed."""
+        """Wait for ``seconds``, but no longer than until the provider is down or closed."""
         if self._closed:
             return
         try:
@@ -271,7 +271,7 @@ class Provider:
             pass
 
     def _check(self, what: str, problem: str) -> None:
-        """Raise if the provider is down, or closed."""
+        """Raise `ModelUnavailable` if the provider is down or closed."""
         if self._closed:
             raise self._closed_error(what)
         if why := self._breaker.why_open(time.monotonic()):
@@ -284,7 +284,7 @@ class Provider:
         return ModelUnavailable(f"{what}: the connection to {self.name} was closed")
 
 
-async def _within(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
+async def _run_with_timeout(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
     try:
         async with asyncio.timeout(seconds):
             return await attempt()
@@ -293,8 +293,8 @@ async def _within(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
     raise TransientFailure(f"no complete reply within {seconds:g} s", kind="no reply in time", usage=NOTHING)
 
 
-def _outage(trouble: AttemptFailed) -> str:
+def _get_outage_kind(failed_attempt: AttemptFailed) -> str:
     """Return the kind of a failure that suggests that the provider is down, or ""."""
-    if not isinstance(trouble, TransientFailure) or isinstance(trouble, UnusableReply):
+    if not isinstance(failed_attempt, TransientFailure) or isinstance(failed_attempt, UnusableReply):
         return ""
-    return redacted(trouble.kind)
+    return redacted(failed_attempt.kind)

@@ -13,7 +13,7 @@ from ragsmith.techniques.generation import Cited, make_answer, parse_citations, 
 from ragsmith.types import Answer, Prompt, Question
 
 Feedback = tuple[str, ...]
-"""What is wrong with a draft, one point each; none when it can be delivered."""
+"""The faults of a draft, one point each; empty if the draft passes."""
 
 # --- review ----------------------------------------------------------------------------------------------------------
 
@@ -55,28 +55,28 @@ _NOTHING = re.compile(
 )
 
 
-def feedback(reply: str) -> Feedback:
-    """Read a review.
+def parse_review(reply: str) -> Feedback:
+    """Parse a review.
 
     Raises:
-        ValueError: it does not have one verdict, or the verdict and the list of points contradict each other.
+        ValueError: the review does not have one verdict, or the verdict and the list of points contradict each other.
     """
     lines = [line.strip() for line in clean_reply(reply).splitlines()]
     verdicts = {match[1].lower()[:2] for line in lines if (match := _VERDICT.fullmatch(line))}
     if len(verdicts) != 1:
         raise ValueError("the review does not have one verdict; expected 'Verdict: ok' or 'Verdict: revise'")
-    faults = tuple(fault for line in lines if (fault := _fault(line)))
+    faults = tuple(fault for line in lines if (fault := _parse_fault(line)))
     if verdicts == {"ok"}:
         if any(_KIND.fullmatch(fault) for fault in faults):
-            raise ValueError("the review says ok and lists what is wrong; expected one or the other")
-        return ()  # other points of a list say what is right
+            raise ValueError("the verdict is ok, but the review lists faults; expected one or the other")
+        return ()  # list items without a kind of fault are remarks, such as praise
     if not faults:
         raise ValueError("the review asks for a revision without a point; expected lines that begin with '- '")
     return faults
 
 
-def _fault(line: str) -> str | None:
-    """Return the fault that a line names; None for one that is no point, or is one like ``- missing: none``."""
+def _parse_fault(line: str) -> str | None:
+    """Return the fault that a line names; None for a line without a point, or one such as ``- missing: none``."""
     point = _POINT.fullmatch(line)
     said = strip_marks(point[1] if point else line)
     kind = _KIND.fullmatch(said)
@@ -85,59 +85,59 @@ def _fault(line: str) -> str | None:
     return None if _NOTHING.fullmatch(kind[2]) else f"{kind[1].lower()}: {kind[2]}"
 
 
-UNSUPPORTED, WEAK, MISSING = "unsupported: ", "beside the point: ", "missing: "
+UNSUPPORTED, IRRELEVANT, MISSING = "unsupported: ", "beside the point: ", "missing: "
 
-SUPPORT = 0.6
-"""Similarity to a sentence of the passages from which a sentence of a draft counts as supported."""
+MIN_SUPPORT = 0.6
+"""Minimum similarity to a sentence of the passages for which a sentence of a draft counts as supported."""
 
-BETTER = 0.1
-"""How much more relevant than a sentence of the draft another one must be to take its place."""
+MIN_GAIN = 0.1
+"""Minimum gain in relevance for which a sentence of the draft is replaced by another one."""
 
-RELATED = 0.6
-"""Share of the draft's mean relevance that a continuation needs."""
+MIN_CONTINUATION_SHARE = 0.6
+"""Minimum relevance of a continuation, as a share of the draft's mean relevance."""
 
-_CONTINUES = re.compile(
+_BACK_REFERENCE = re.compile(
     r"(?:This|These|Those|It|They|Such|He|She|His|Her|Its|Their|However|Therefore|Thus|Consequently|As a result)\b"
 )
 
 
 def review_offline(model: OfflineModel, *, sample: int, question: str, context: str, answer: str) -> Feedback:
-    """Look at each sentence of the draft in its context, which the first reading does not.
+    """Review each sentence of the draft in its context, which the generator does not consider.
 
-    A sentence counts as much as its own relevance and that of its whole passage, in equal parts (context
-    smoothing as in Murdock and Croft 2005). Found fault with are: a sentence that no sentence of the passages supports;
-    the weakest sentence, if one that was left out counts clearly more; and, where an explanation is asked for, that the
-    sentence after one of the draft refers back to it and is missing.
+    The score of a sentence is the sum of its own relevance and that of its whole passage (context smoothing as in
+    Murdock and Croft 2005). The faults are: a sentence that no sentence of the passages supports; the sentence with the
+    lowest score, if one outside the draft scores clearly higher; and, for questions that ask for an explanation, a
+    missing sentence that follows one of the draft and refers back to it.
     """
     sentences, at = read_sentences(model, context)
-    taken, own = _parts(model, answer, sentences)
-    unsupported = [s for s in own if not any(model.similarity(s, t) >= SUPPORT for t in sentences)]
-    counts = _counts_in_context(model, question, sentences, at)
+    taken, own = _split_draft(model, answer, sentences)
+    unsupported = [s for s in own if not any(model.similarity(s, t) >= MIN_SUPPORT for t in sentences)]
+    counts = _score_in_context(model, question, sentences, at)
     points = [UNSUPPORTED + sentence for sentence in unsupported]
     left = [sentence for sentence in sentences if sentence not in taken]
     best = max(left, key=lambda s: counts[s], default=None)
     weakest = min(taken, key=lambda s: counts[s], default=None)
-    if best and weakest and counts[best] > counts[weakest] + BETTER:
-        points += [WEAK + weakest, MISSING + best]
+    if best and weakest and counts[best] > counts[weakest] + MIN_GAIN:
+        points += [IRRELEVANT + weakest, MISSING + best]
         taken = [best if s == weakest else s for s in taken]
     elif best and not taken and unsupported == own:
         points.append(MISSING + best)
-    if wants_explanation(question) and (following := _continuation(sentences, taken, counts)):
+    if wants_explanation(question) and (following := _find_continuation(sentences, taken, counts)):
         points.append(MISSING + following)
     return tuple(points)
 
 
-def _parts(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the sentences of a draft that are in the passages word for word, and its own sentences."""
+def _split_draft(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the sentences of a draft that are verbatim in the passages, and the other ones."""
     taken = [sentence for sentence in sentences if sentence in answer]
     own = [sentence for sentence in model.sentences(answer) if not any(other in sentence for other in taken)]
     return taken, [sentence for sentence in own if not any(sentence in other for other in taken)]
 
 
-def _counts_in_context(
+def _score_in_context(
     model: OfflineModel, question: str, sentences: Sequence[str], at: Sequence[int]
 ) -> Mapping[str, float]:
-    """Return the relevance of each sentence plus that of the sentences around it, taken as one text per block."""
+    """Return the relevance of each sentence plus that of its passage, the text of all sentences of the block."""
     around: dict[int, list[str]] = {}
     for sentence, position in zip(sentences, at, strict=True):
         around.setdefault(position, []).append(sentence)
@@ -148,18 +148,23 @@ def _counts_in_context(
     return {s: value + passages[position] for s, value, position in zip(sentences, own, at, strict=True)}
 
 
-def _continuation(sentences: Sequence[str], chosen: Sequence[str], counts: Mapping[str, float]) -> str | None:
-    """Return the first sentence behind one of ``chosen`` that refers back to it and counts enough."""
+def _find_continuation(sentences: Sequence[str], chosen: Sequence[str], counts: Mapping[str, float]) -> str | None:
+    """Return the first sentence that follows one of ``chosen``, refers back to it and is relevant enough."""
     if not chosen:
         return None
-    least = RELATED * sum(counts[s] for s in chosen) / len(chosen)
+    least = MIN_CONTINUATION_SHARE * sum(counts[s] for s in chosen) / len(chosen)
     for before, sentence in pairwise(sentences):
-        if before in chosen and sentence not in chosen and _CONTINUES.match(sentence) and counts[sentence] >= least:
+        if (
+            before in chosen
+            and sentence not in chosen
+            and _BACK_REFERENCE.match(sentence)
+            and counts[sentence] >= least
+        ):
             return sentence
     return None
 
 
-REVIEW = Task(name="review_answer", prompt=REVIEW_PROMPT, parse=feedback, offline=review_offline, max_tokens=512)
+REVIEW = Task(name="review_answer", prompt=REVIEW_PROMPT, parse=parse_review, offline=review_offline, max_tokens=512)
 
 # --- revision --------------------------------------------------------------------------------------------------------
 
@@ -191,31 +196,33 @@ Reply with the new answer only.
 def revise_offline(
     model: OfflineModel, *, sample: int, question: str, context: str, answer: str, feedback: str
 ) -> Cited:
-    """Take out the sentences the review objects to, put in those it misses, and give all of them in reading order.
+    """Remove the sentences that the review rejects, add those it misses, and return them in reading order.
 
-    The draft is kept if nothing would be left of it.
+    The draft is returned unchanged if no sentence would be left.
     """
     sentences, at = read_sentences(model, context)
     points = [line.removeprefix("- ") for line in feedback.split("\n")]
-    dropped = {point.removeprefix(kind) for kind in (UNSUPPORTED, WEAK) for point in points if point.startswith(kind)}
+    dropped = {
+        point.removeprefix(kind) for kind in (UNSUPPORTED, IRRELEVANT) for point in points if point.startswith(kind)
+    }
     added = [point.removeprefix(MISSING) for point in points if point.startswith(MISSING)]
-    taken, own = _parts(model, answer, sentences)
-    kept = [sentence for sentence in (*taken, *own, *added) if _flat(sentence) not in dropped]
-    shown = [_flat(sentence) for sentence in sentences]
+    taken, own = _split_draft(model, answer, sentences)
+    kept = [sentence for sentence in (*taken, *own, *added) if _collapse_whitespace(sentence) not in dropped]
+    shown = [_collapse_whitespace(sentence) for sentence in sentences]
     order = {sentence: position for position, sentence in enumerate(shown)}
-    text = sorted(dict.fromkeys(kept), key=lambda s: order.get(_flat(s), len(order)))
+    text = sorted(dict.fromkeys(kept), key=lambda s: order.get(_collapse_whitespace(s), len(order)))
     source = dict(zip(shown, at, strict=True))
-    cited = dict.fromkeys(source[_flat(s)] for s in text if _flat(s) in source)
+    cited = dict.fromkeys(source[_collapse_whitespace(s)] for s in text if _collapse_whitespace(s) in source)
     return " ".join(text) or answer, tuple(cited)
 
 
-def _flat(sentence: str) -> str:
+def _collapse_whitespace(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
 @cache
-def revising(n: int) -> Task[Cited]:
-    """Return the task of rewriting an answer from ``n`` passages: its parser has to know how many there are."""
+def make_revision_task(n: int) -> Task[Cited]:
+    """Return the task of rewriting an answer from ``n`` passages, a number that its parser checks citations against."""
     return Task(
         name="revise_answer",
         prompt=REVISE_PROMPT,
@@ -241,9 +248,9 @@ def reflection_revising(
         points = language_model.run(REVIEW, question=question.text, context=prompt.text, answer=answer.text)
         if not points:
             break
-        listed = "\n".join(f"- {_flat(point)}" for point in points)
+        listed = "\n".join(f"- {_collapse_whitespace(point)}" for point in points)
         revised = language_model.run(
-            revising(len(prompt.passages)),
+            make_revision_task(len(prompt.passages)),
             question=question.text,
             context=prompt.text,
             answer=answer.text,

@@ -12,7 +12,7 @@ from ragsmith.index.index import queries_of
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.query_expansion.entropy_router import COMPARING, distances
+from ragsmith.techniques.query_expansion.entropy_router import COMPARISON_WORDS, compute_distances
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, ndcg_of_each, searched_by
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
@@ -40,7 +40,7 @@ def observe(
     plain = search((question.text,))[0]
     others = [searched_by(s, question, search, language_model=language_model, depth=depth) for s in STRATEGIES[1:]]
     return {
-        "lexical": list(lexical(question.text, distances(question, plain[:NEAREST], embedder))),
+        "lexical": list(lexical(question.text, compute_distances(question, plain[:NEAREST], embedder))),
         "embedding": list(embed_question(question, embedder)),
         "ndcg": ndcg_of_each((plain[:depth], *others), gold) if gold.relevant else [],
     }
@@ -109,7 +109,7 @@ def compositional_router(
     """
     plain = search((question.text,))[0]
     features = (
-        *lexical(question.text, distances(question, plain[:NEAREST], embedder)),
+        *lexical(question.text, compute_distances(question, plain[:NEAREST], embedder)),
         *embed_question(question, embedder),
     )
     strategy = predicted_best(fitted.numbers, features)
@@ -143,7 +143,7 @@ def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
     form = (
         "?" in text,
         broad(text),
-        not COMPARING.isdisjoint(asked),
+        not COMPARISON_WORDS.isdisjoint(asked),
         len(names(text)),
         len(asked),
         1 + sum(match.start() > 0 for match in _CLAUSE.finditer(text.strip().lower())),

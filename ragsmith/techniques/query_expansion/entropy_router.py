@@ -1,4 +1,4 @@
-"""Entropy router (EGR): choose how to search by how undecided the first search is (Singh et al.)."""
+"""Entropy router (EGR): choose a search strategy by the entropy of the scores of a first search (Singh et al.)."""
 
 import math
 import re
@@ -18,9 +18,9 @@ from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 FITTED = ("ndcg", "agreement")
-"""What thresholds may be fitted for; else they are given."""
+"""The objectives that thresholds can be fitted to; otherwise they are given."""
 
-COMPARING = frozenset(words("both same than between versus vs compare compared respectively either neither"))
+COMPARISON_WORDS = frozenset(words("both same than between versus vs compare compared respectively either neither"))
 _NAME = re.compile(r"\b[A-Z]\w{2,}")
 
 
@@ -36,23 +36,23 @@ def observe(
     nearest: int,
     depth: int,
 ) -> dict[str, Any]:
-    """Return the entropy of a question and the nDCG@10 of each strategy; no scores where there is nothing to choose."""
+    """Return the entropy of a question and the nDCG@10 of each strategy; no scores without hits or relevant chunks."""
     hits = search((question.text,))[0]
     if not gold.relevant or not hits:
         return {"entropy": 0.0, "ndcg": []}
-    entropy = softmax_entropy(distances(question, hits[:nearest], embedder), temperature)
+    entropy = softmax_entropy(compute_distances(question, hits[:nearest], embedder), temperature)
     found = [_search(way, question, search, language_model, multi_hop, depth) for way in STRATEGIES[1:]]
     return {"entropy": entropy, "ndcg": ndcg_of_each((hits[:depth], *found), gold)}
 
 
 def solve(observations: Sequence[Mapping[str, Any]], *, thresholds: str, nearest: int) -> dict[str, float]:
-    """Fit ``low`` and ``high``: of all pairs between two entropies the one of most nDCG, or of most agreement.
+    """Fit ``low`` and ``high``: the pair of thresholds with the highest mean nDCG, or the highest agreement.
 
-    ``agreement`` is with the oracle, the strategy of most nDCG@10, a tie being the first. Of equal pairs it is the one
-    that searches plainly most often, then the one that broadens least often.
+    Agreement is with the oracle, the first strategy with the highest nDCG@10. Ties are broken in favour of the pair
+    that uses the plain search most often, then of the one that uses the broader question least often.
 
     Raises:
-        ValueError: no question has anything relevant to find.
+        ValueError: no question has a relevant chunk.
     """
     scored = sorted((each["entropy"], each["ndcg"]) for each in observations if each["ndcg"])
     if not scored:
@@ -61,26 +61,26 @@ def solve(observations: Sequence[Mapping[str, Any]], *, thresholds: str, nearest
     if thresholds == "agreement":
         worth = np.eye(len(STRATEGIES))[worth.argmax(axis=1)]
     plain, both, broad = np.vstack([np.zeros(len(STRATEGIES)), np.cumsum(worth, axis=0)]).T
-    # the first i questions are searched plainly, those up to j with both paths, the others broadened
+    # questions before the first cut use the plain search, those before the second both paths, others are broadened
     entropies = [entropy for entropy, _ in scored]
     cuts = [i for i in range(len(scored) + 1) if i in (0, len(scored)) or entropies[i - 1] < entropies[i]]
     best, best_value, till = (0, 0), -math.inf, len(scored)
     for i in reversed(cuts):
-        if _of(both, broad, i) > _of(both, broad, till):
+        if _marginal_gain(both, broad, i) > _marginal_gain(both, broad, till):
             till = i
         value = round(float(plain[i] - both[i] + both[till] - broad[till] + broad[-1]), 9)
         if value > best_value:
             best, best_value = (i, till), value
-    low, high = (_between(entropies, cut, math.log(nearest)) for cut in best)
+    low, high = (_place_threshold(entropies, cut, math.log(nearest)) for cut in best)
     return {"low": low, "high": high}
 
 
-def _of(both: Any, broad: Any, cut: int) -> float:
+def _marginal_gain(both: Any, broad: Any, cut: int) -> float:
     return round(float(both[cut] - broad[cut]), 9)
 
 
-def _between(entropies: Sequence[float], cut: int, most: float) -> float:
-    """Return a threshold below which exactly the first ``cut`` are."""
+def _place_threshold(entropies: Sequence[float], cut: int, most: float) -> float:
+    """Return a threshold that is above exactly the first ``cut`` entropies."""
     if cut == 0:
         return 0.0
     if cut == len(entropies):
@@ -109,12 +109,12 @@ def entropy_router(
     nearest: Count = 20,
     depth: Count = 20,
 ) -> Hits:
-    """Search plainly, or otherwise if the distances of the best hits do not single out a few of them.
+    """Search with the question alone, or expand it if the distances of the best hits are too similar.
 
     Helps when ambiguous questions can be recognised by their hits, for which there is no evidence: in the paper's own
     data the entropy hardly correlates with the best strategy (rank correlation 0.1). Costs one search, one embedding a
     hit, and the call of ``dual_path`` or ``step_back`` where that is chosen. If the entropy (nats) of the softmax of
-    ``-distance / temperature`` over the ``nearest`` hits (squared L2) is below ``low``, the plain hits are returned;
+    ``-distance / temperature`` over the ``nearest`` hits (squared L2) is below ``low``, the first hits are returned;
     below ``high``, those of ``dual_path``; else, or without hits, those of ``step_back``. It is at most the logarithm
     of the number of hits, so a search with fewer than 14 never reaches the default ``high``.
 
@@ -136,28 +136,28 @@ def entropy_router(
     if thresholds != "given":
         low, high = fitted.numbers["low"], fitted.numbers["high"]
     hits = search((question.text,))[0]
-    entropy = softmax_entropy(distances(question, hits[:nearest], embedder), temperature)
+    entropy = softmax_entropy(compute_distances(question, hits[:nearest], embedder), temperature)
     if hits and entropy < low:
         return hits[:depth]
     strategy = "dual_path" if hits and entropy < high else "step_back"
     return _search(strategy, question, search, language_model, multi_hop, depth)
 
 
-def several_hops(text: str) -> bool:
+def is_multi_hop(text: str) -> bool:
     """Whether a question compares, or has two different capitalised words after its first one."""
     _, _, rest = text.strip().partition(" ")
-    return not COMPARING.isdisjoint(words(text)) or len(set(_NAME.findall(rest))) >= 2
+    return not COMPARISON_WORDS.isdisjoint(words(text)) or len(set(_NAME.findall(rest))) >= 2
 
 
 def _search(
     strategy: str, question: Question, search: Search, language_model: LanguageModel, multi_hop: bool, depth: int
 ) -> Hits:
-    if strategy == "step_back" and multi_hop and several_hops(question.text):
+    if strategy == "step_back" and multi_hop and is_multi_hop(question.text):
         return decomposition(question, search, language_model=language_model, depth=depth)
     return searched_by(strategy, question, search, language_model=language_model, depth=depth)
 
 
-def distances(question: Question, hits: Hits, embedder: Embedder) -> tuple[float, ...]:
+def compute_distances(question: Question, hits: Hits, embedder: Embedder) -> tuple[float, ...]:
     """Return the squared L2 distance between the vectors of the question and of each hit's text."""
     if not hits:
         return ()
@@ -172,5 +172,5 @@ def softmax_entropy(values: Sequence[float], temperature: float) -> float:
     nearest = min(values, default=0.0)
     powers = [math.exp((nearest - value) / temperature) for value in values]  # p_i = softmax(-d_i / T)
     total = math.fsum(powers)
-    # H = -sum p log p; rounded, so that no last bit decides at a threshold
+    # H = -sum p log p; rounded, so that rounding errors do not decide at a threshold
     return round(-math.fsum(power / total * math.log(power / total) for power in powers if power), 9) + 0.0

@@ -54,7 +54,7 @@ def test_the_part_that_both_fit_is_the_likeliest(answers, question, answer, how,
     found = answers.find(question, answer, at_least=0.5)
     assert isinstance(found, EvidenceMatch)
     text = {document.id: document.text for document in DOCUMENTS}[found.span.doc]
-    assert (found.how, text[found.span.start :].startswith(begins)) == (how, True)
+    assert (found.match_type, text[found.span.start :].startswith(begins)) == (how, True)
     assert 0.5 <= found.score <= 1
 
 

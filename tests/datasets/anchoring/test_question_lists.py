@@ -76,7 +76,7 @@ def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path):
     with ZipFile(whole) as given, ZipFile(tmp_path / "list.xlsx", "w") as cut:
         for name in given.namelist():
             cut.writestr(name, given.read(name)[:-200] if name.endswith("sheet1.xml") else given.read(name))
-    with pytest.raises(DatasetError, match=r"^list\.xlsx: is no XLSX workbook that can be read"):
+    with pytest.raises(DatasetError, match=r"^list\.xlsx: is not a readable XLSX workbook"):
         read_question_list(tmp_path / "list.xlsx")
 
 

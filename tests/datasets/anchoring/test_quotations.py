@@ -63,7 +63,7 @@ def text_of(place):
 def test_a_quotation_is_found_as_surely_as_can_be(quotations, wanted, how, stands):
     found = quotations.find(wanted)
     assert isinstance(found, EvidenceMatch)
-    assert (found.how, text_of(found)) == (how, stands)
+    assert (found.match_type, text_of(found)) == (how, stands)
     assert found.score == 1 if how is not MatchType.FUZZY else 0.7 <= found.score < 1
 
 

@@ -66,10 +66,12 @@ def test_a_text_with_a_word_changed_is_found_where_it_is(seed):
         *(stood("d", before, sentences[i]) for i in range(12) if i != at),
         stood("d", before, sentences[at]),
     )
-    assert all(isinstance(other, RepairedEvidence) and other.places[0].how is MatchType.EXACT for other in others)
+    assert all(
+        isinstance(other, RepairedEvidence) and other.places[0].match_type is MatchType.EXACT for other in others
+    )
     assert isinstance(changed, RepairedEvidence)
     [place] = changed.places
-    assert (place.how, text[place.span.start : place.span.end]) == (MatchType.FUZZY, after[at + 1])
+    assert (place.match_type, text[place.span.start : place.span.end]) == (MatchType.FUZZY, after[at + 1])
 
 
 LAMPS = (
@@ -81,7 +83,7 @@ BELLS = "Bells ring at noon on every day but Friday."
 def test_evidence_that_stands_is_left_alone():
     [outcome] = repaired({"d": f"{LAMPS}\n\n{BELLS}"}, OldEvidence(Span("d", 0, 36), LAMPS[:36]))
     assert isinstance(outcome, RepairedEvidence)
-    assert [place.how for place in outcome.places] == [MatchType.GIVEN]
+    assert [place.match_type for place in outcome.places] == [MatchType.GIVEN]
 
 
 def test_a_text_that_now_stands_twice_is_not_chosen_between():
@@ -130,7 +132,7 @@ def test_sentences_that_were_torn_apart_are_two_places():
     text = f"{one}. {two}.\n\n{filler}\n\n{three}"
     [outcome] = repaired({"d": text}, stood("d", LAMPS, LAMPS))
     assert isinstance(outcome, RepairedEvidence)
-    assert [place.how for place in outcome.places] == [MatchType.PARTS, MatchType.PARTS]
+    assert [place.match_type for place in outcome.places] == [MatchType.BY_SENTENCES, MatchType.BY_SENTENCES]
     assert [text[p.span.start : p.span.end] for p in outcome.places] == [f"{one}. {two}.", three]
 
 

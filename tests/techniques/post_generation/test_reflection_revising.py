@@ -1,7 +1,7 @@
 import pytest
 
 from ragsmith.techniques.post_generation.reflection_revising import (
-    feedback,
+    parse_review,
     reflection_revising,
     review_offline,
     revise_offline,
@@ -59,12 +59,12 @@ def test_without_passages_there_is_nothing_to_review(language_model):
 
 @pytest.mark.parametrize("reply", ["Verdict: ok", "verdict: OK.", "**Verdict:** ok", "Verdict: **ok**\n"])
 def test_reads_a_pass(reply):
-    assert feedback(reply) == ()
+    assert parse_review(reply) == ()
 
 
 def test_reads_what_is_wrong():
     reply = "Verdict: revise\n\n- unsupported: the town paid\n* missing: who lent the money"
-    assert feedback(reply) == ("unsupported: the town paid", "missing: who lent the money")
+    assert parse_review(reply) == ("unsupported: the town paid", "missing: who lent the money")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_reads_what_is_wrong():
 )
 def test_refuses_everything_else(reply):
     with pytest.raises(ValueError, match="review"):
-        feedback(reply)
+        parse_review(reply)
 
 
 def review(model, answer, *texts, question=QUESTION.text):

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.techniques.query_expansion.entropy_router import (
-    distances,
+    compute_distances,
     entropy_router,
+    is_multi_hop,
     observe,
-    several_hops,
     softmax_entropy,
     solve,
 )
@@ -60,9 +60,9 @@ def test_the_entropy_is_that_of_the_softmax(values, temperature):
 
 
 def test_distances_are_squared_euclidean():
-    found = distances(QUESTION, at(0, 90, 180, 60), AngleEmbedder())
+    found = compute_distances(QUESTION, at(0, 90, 180, 60), AngleEmbedder())
     assert found == pytest.approx((0.0, 2.0, 4.0, 1.0))
-    assert distances(QUESTION, (), AngleEmbedder()) == ()
+    assert compute_distances(QUESTION, (), AngleEmbedder()) == ()
 
 
 # --- the routes ------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_wrong_parameters_are_refused(search):
     ],
 )
 def test_what_has_several_hops(text, several):
-    assert several_hops(text) is several
+    assert is_multi_hop(text) is several
 
 
 def test_an_undecided_question_of_several_hops_is_decomposed(search):
