@@ -213,11 +213,11 @@ def test_a_request_that_was_never_sent_costs_nothing(book: Book, attempts: int, 
         context.stopped = True
         context.before_attempt()
 
-    with pytest.raises(ModelUnavailable, match="stopped"), context.paid(Served(context), "x" * 11, 10):
+    with pytest.raises(ModelUnavailable, match="stopped"), context.reserve_cost(Served(context), "x" * 11, 10):
         stopped_after_some_attempts()
     assert budget.spent.tokens == spent
     context.stopped = False
-    with pytest.raises(ModelUnavailable), context.paid(Served(context), "x" * 11, 10):
+    with pytest.raises(ModelUnavailable), context.reserve_cost(Served(context), "x" * 11, 10):
         raise ModelUnavailable("the provider is down")
     assert budget.spent.tokens == spent
 
@@ -250,7 +250,7 @@ def test_attempts_that_gave_nothing_cost_what_the_server_states_and_else_the_mos
         return Usage(1, 0, 0, 3, 2)
 
     served = Served(context, Policy(attempts=4, pause=0.0))
-    with suppress(ModelError), context.paid(served, "x" * 11, 10) as used:
+    with suppress(ModelError), context.reserve_cost(served, "x" * 11, 10) as used:
         used.append(served.provider.send(attempt, what="a model"))
     assert budget.spent.tokens == spent
 
@@ -267,7 +267,7 @@ def test_a_probe_is_paid_for_and_so_reserved(book: Book) -> None:
         probes.append(budget.spent.tokens)
 
     served = Served(context, Policy(attempts=1, failures_in_a_row=1, rest=0.0))
-    with pytest.raises(ModelError), context.paid(served, "x" * 11, 10):
+    with pytest.raises(ModelError), context.reserve_cost(served, "x" * 11, 10):
         served.provider.send(attempt, what="a model", probe=probe)
     assert (PROBE_USAGE.input_tokens, PROBE_USAGE.output_tokens) == (32, 16)
     assert probes == [14 + 48]
@@ -353,10 +353,10 @@ def test_replies_of_no_use_are_paid_for_and_so_reserved(book: Book, replies: int
         return Usage(1, 0, 0, 3, 2)
 
     served = Served(context, Policy(pause=0.0))
-    with context.paid(served, "x" * 11, 10) as used:
+    with context.reserve_cost(served, "x" * 11, 10) as used:
         used.append(served.provider.send(attempt, what="a model"))
     assert budget.spent.tokens == spent
     left = [UnusableReply("the reply has no text")] * 9
-    with pytest.raises(BudgetExhausted), context.paid(served, "x" * 11, 10):
+    with pytest.raises(BudgetExhausted), context.reserve_cost(served, "x" * 11, 10):
         served.provider.send(attempt, what="a model")
     assert budget.spent.tokens <= 14 * (replies + 1)
