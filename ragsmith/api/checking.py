@@ -70,12 +70,12 @@ def check_models(
     resources = Resources(models, base_url, imports=imports)
     found = resolve_space(space, None)
     reject_fixed_dimensions(found, None, models)
-    names, given = resources.named()
+    names, objects = resources.named()
     check = partial(
         run_check,
         names,
         found,
-        given=given,
+        given=objects,
         faithfulness=faithfulness,
         judge_cases=judge_cases,
         calibrations=[Calibration.read(one) for one in _list_calibrations(calibration)],

@@ -110,10 +110,10 @@ def evaluate(
         prices=prices,
         cache=cache,
     )
-    plain = asdict(found)
+    record = asdict(found)
     more = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
-    plain = {"dataset": found.dataset, **plain["parts"], **{name: plain[name] for name in more}}
-    show_result(as_json, plain, lambda: _say_scores(found))
+    record = {"dataset": found.dataset, **record["parts"], **{name: record[name] for name in more}}
+    show_result(as_json, record, lambda: _say_scores(found))
     if not found.complete:
         raise typer.Exit(1)
 
@@ -162,9 +162,9 @@ def verify(
     found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
     for role, (then, now) in found.changed_models.items():
         note(f"the {role.replace('_', ' ')} has changed since the export: from {then} to {now}")
-    plain = {"verified": not found.differences, **asdict(found)}
-    del plain["questions"]
-    show_result(as_json, plain, lambda: _say_verified(found))
+    record = {"verified": not found.differences, **asdict(found)}
+    del record["questions"]
+    show_result(as_json, record, lambda: _say_verified(found))
     if found.differences:
         raise typer.Exit(1)
 

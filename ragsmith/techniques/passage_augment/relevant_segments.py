@@ -55,20 +55,20 @@ def find_segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
     """
     of_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
     found = []
-    for hit, worth in zip(hits, compute_hit_values(hits), strict=True):
+    for hit, value in zip(hits, compute_hit_values(hits), strict=True):
         if hit.chunk.level:
-            found.append(Segment(worth - penalty, hit.chunk.id, 0, 0, hit))
+            found.append(Segment(value - penalty, hit.chunk.id, 0, 0, hit))
         else:
-            of_document[hit.chunk.doc][hit.chunk.index] = worth
-    for doc, worth_at in of_document.items():
-        positions = sorted(worth_at)
+            of_document[hit.chunk.doc][hit.chunk.index] = value
+    for doc, value_at in of_document.items():
+        positions = sorted(value_at)
         for i, first in enumerate(positions):
-            worth = 0.0
+            value = 0.0
             for last in positions[i:]:
                 if last - first >= max_length:
                     break
-                worth += worth_at[last]
-                found.append(Segment(worth - penalty * (last - first + 1), doc, first, last))
+                value += value_at[last]
+                found.append(Segment(value - penalty * (last - first + 1), doc, first, last))
     return sorted(found, key=lambda s: (-s.value, s.doc, s.first, s.last))
 
 

@@ -1,4 +1,4 @@
-"""Gates of the data: evidence points at text, and questions and evidence are marked once."""
+"""Gates of the data: valid evidence spans, no repeated questions, and no unmarked copies of evidence."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ragsmith.text.words import normalise_answer, words
 from ragsmith.types import Example, Span
 
 MOST_CUT = Limit(high=0.05)
-COARSE = 0.2
+MAX_COARSE_SHARE = 0.2
 
 
 @gate("Does the evidence point at the text that it means?")
 def spans(view: DatasetView) -> GateFinding:
-    """Fail where a span points nowhere, or where more than 5 % of the spans begin or end inside a word.
+    """Fail if a span is outside the text, or if more than 5 % of the spans begin or end inside a word.
 
-    A person or a program that marks a passage marks whole words. Offsets that were counted in another text (before an
-    edit, in bytes, with other line ends) still point somewhere, but mostly into words: with words of five letters two
-    places in three lie inside one. So a few cut words are a matter of taste (a unit behind its number, a part of a
-    compound), and many are a file whose offsets have moved. 5 % is far below what any shift makes. Only letters of
-    alphabets with capitals are looked at, as other scripts may write words without a space.
+    Annotators and programs mark whole words. Offsets that were counted in another version of the text (before an edit,
+    in bytes, with other line endings) usually point inside words: with words of five letters, two positions in three
+    are inside one. A few cut words are deliberate (a unit after its number, a part of a compound); many show that the
+    offsets have shifted. Any shift cuts far more than 5 %. Only scripts with capital letters are checked, as others may
+    write words without spaces.
 
-    A warning says that gold is coarse: more than a fifth of the questions have a span that no chunk covers by half.
+    A warning reports coarse gold: more than a fifth of the questions have a span of which no chunk covers half.
     """
     found = [(example, span) for example in view.original.examples for span in example.evidence]
     if not found:
@@ -38,24 +38,24 @@ def spans(view: DatasetView) -> GateFinding:
     offenders = (
         *view.broken,
         *(Offender(one, "all its evidence lies in headings, which are in no chunk") for one in lost),
-        *(Offender(example.id, _shown(view.documents[span.doc].text, span)) for example, span in cut),
+        *(Offender(example.id, _show_cut(view.documents[span.doc].text, span)) for example, span in cut),
     )
     figure = (len(view.broken) + len(cut)) / len(found)
-    said = f"{len(view.broken)} of {len(found)} spans point at no text, {len(cut)} begin or end inside a word"
+    summary = f"{len(view.broken)} of {len(found)} spans point at no text, {len(cut)} begin or end inside a word"
     if lost:
-        said += f", and all evidence of {len(lost)} questions lies in headings, which are in no chunk"
+        summary += f", and all evidence of {len(lost)} questions lies in headings, which are in no chunk"
     if view.broken or lost or not MOST_CUT.holds(figure):
         advice = "offsets have moved: find the passages again; `ragsmith dataset validate` says where each text stands"
         if not view.broken and MOST_CUT.holds(figure):
             advice = "mark the text below the headings"
-        return GateFinding(GateState.FAILED, said, figure, MOST_CUT, advice, offenders)
+        return GateFinding(GateState.FAILED, summary, figure, MOST_CUT, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
-    if len(coarse) > COARSE * len(view.located):
-        said += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
+    if len(coarse) > MAX_COARSE_SHARE * len(view.located):
+        summary += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
         advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
-        return GateFinding(GateState.WARNING, said, figure, MOST_CUT, advice, (*offenders, *long))
-    return GateFinding(GateState.PASSED, said, figure, MOST_CUT, offenders=offenders)
+        return GateFinding(GateState.WARNING, summary, figure, MOST_CUT, advice, (*offenders, *long))
+    return GateFinding(GateState.PASSED, summary, figure, MOST_CUT, offenders=offenders)
 
 
 def _cuts(text: str, span: Span) -> bool:
@@ -66,72 +66,74 @@ def _letter(character: str) -> bool:
     return character.lower() != character.upper()
 
 
-def _shown(text: str, span: Span) -> str:
+def _show_cut(text: str, span: Span) -> str:
     around = text[max(0, span.start - 12) : span.start], text[span.end : span.end + 12]
     begin, end = text[span.start : span.start + 20], text[max(span.start, span.end - 20) : span.end]
     return " ".join(f"cuts a word of {span.doc!r}: {around[0]}[{begin} ... {end}]{around[1]}".split())
 
 
-ALIKE = 0.8
-"""Jaccard coefficient of two questions' words from which on they are the same question."""
+MIN_JACCARD = 0.8
+"""Minimum Jaccard coefficient of the words of two questions that are duplicates."""
 
 MOST_REPEATED = Limit(high=0.05)
 
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
 def duplicates(view: DatasetView) -> GateFinding:
-    """Fail where more than 5 % of the questions repeat an earlier one.
+    """Fail if more than 5 % of the questions repeat an earlier one.
 
-    Two questions are one if they have the same wording, or if the sets of their words have a Jaccard coefficient of 0.8
-    or more (the threshold of Lee et al. 2022, "Deduplicating training data makes language models better") and they
-    share gold, or their answer. The same wording with other gold counts, too: such a question has two right answers,
-    and none of them is marked in full.
+    Two questions are duplicates if they have the same wording, or if the sets of their words have a Jaccard coefficient
+    of at least 0.8 (the threshold of Lee et al. 2022, "Deduplicating training data makes language models better") and
+    they share gold, or their answer. The same wording with different gold also counts: such a question has two correct
+    answers, and the gold of each is incomplete.
 
-    A repeated question is no second observation, but every interval and test takes it for one: a share r of repeats
-    narrows intervals by about r, as the variance of the mean is 1 + 2r times what it seems. At 5 % that is less than
-    what is rounded off where intervals are shown.
+    A repeated question is not an independent observation, but intervals and tests treat it as one: a share r of repeats
+    narrows intervals by about r, as the true variance of the mean is 1 + 2r times the estimate. At 5 % this is less
+    than the rounding of displayed intervals.
     """
     examples = view.original.examples
     if not examples:
         return not_judged("there are no questions")
-    repeats = list(_repeats(view, examples))
+    repeats = list(_find_repeats(view, examples))
     figure = len(repeats) / len(examples)
-    said = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
+    summary = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
     advice = "keep one of each, or make the wording say which document it asks of"
-    return judged(said, figure, MOST_REPEATED, advice, repeats, listed=True)
+    return judged(summary, figure, MOST_REPEATED, advice, repeats, listed=True)
 
 
-def _repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
-    """Each question that repeats an earlier one, and that one.
+def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
+    """Yield each question that repeats an earlier one, with that one.
 
     Only the rarest words of a question are looked up: two sets of n words with a Jaccard coefficient of 0.8 share one
     of the n - 0.8 n + 1 rarest (prefix filtering, Chaudhuri et al. 2006).
     """
-    asked = [frozenset(view.terms(example.question)) for example in examples]
-    count = Counter(term for terms in asked for term in terms)
+    term_sets = [frozenset(view.terms(example.question)) for example in examples]
+    count = Counter(term for terms in term_sets for term in terms)
     first: dict[str, Example] = {}
-    holding: defaultdict[str, list[int]] = defaultdict(list)
-    for place, (example, terms) in enumerate(zip(examples, asked, strict=True)):
+    by_term: defaultdict[str, list[int]] = defaultdict(list)
+    for place, (example, terms) in enumerate(zip(examples, term_sets, strict=True)):
         wording = " ".join(example.question.casefold().split())
-        rarest = sorted(terms, key=lambda term: (count[term], term))[: len(terms) - ceil(ALIKE * len(terms)) + 1]
+        rarest = sorted(terms, key=lambda term: (count[term], term))[: len(terms) - ceil(MIN_JACCARD * len(terms)) + 1]
         if wording in first:
             yield Offender(example.id, f"is worded as {first[wording].id} is")
         else:
-            near = sorted({other for term in rarest for other in holding[term]})
-            same = (o for o in near if _jaccard(terms, asked[o]) >= ALIKE and _same(example, examples[o]))
+            near = sorted({other for term in rarest for other in by_term[term]})
+            same = (
+                o for o in near if _jaccard(terms, term_sets[o]) >= MIN_JACCARD and _share_gold(example, examples[o])
+            )
             if (found := next(same, None)) is not None:
                 yield Offender(example.id, f"asks what {examples[found].id} asks: {example.question}")
         first.setdefault(wording, example)
         for term in rarest:
-            holding[term].append(place)
+            by_term[term].append(place)
 
 
 def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
-def _same(one: Example, other: Example) -> bool:
-    """Whether two questions share gold, or their answer where there is none."""
+def _share_gold(one: Example, other: Example) -> bool:
+    """Whether two questions share gold, or the answer if either has no gold."""
     if one.evidence and other.evidence:
         return any(overlap(a, b) for a in one.evidence for b in other.evidence)
     return bool(one.answer) and normalise_answer(one.answer) == normalise_answer(other.answer)
