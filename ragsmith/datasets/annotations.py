@@ -37,7 +37,10 @@ READER_KEYS = ("second_reading", "third_reading")
 
 @dataclass(frozen=True, slots=True)
 class ReaderJudgement:
-    """Whether a reader could answer a question from its evidence alone and without documents, and what was changed."""
+    """Whether a reader could answer a question from its evidence alone, and without any documents.
+
+    ``mended`` describes what was changed after the judgement, if anything.
+    """
 
     from_spans: bool
     without_documents: bool

@@ -38,7 +38,11 @@ _SENDING: ContextVar[CallContext | None] = ContextVar("_SENDING", default=None)
 
 @dataclass(slots=True)
 class CallCounts:
-    """The calls of one kind that passed through a gateway; ``cut`` counts prompts shortened to the model's window."""
+    """Counts of the calls of one kind of model.
+
+    ``asked`` counts all calls, ``distinct`` those with different inputs, ``stored`` those answered from the store,
+    ``made`` those sent to a model, and ``cut`` prompts that were truncated to the context window of the model.
+    """
 
     asked: int = 0
     distinct: int = 0

@@ -178,7 +178,7 @@ def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) 
     base = app.answerer._base
     for example in tiny_setup.dataset.examples:
         assert sent(app, "POST", "/ask", {"question": example.question}).status == 200
-    memos = (base.stages, base.searches, base.gateway._completions.remembered, base.gateway._scores.remembered)
+    memos = (base.stages, base.searches, base.gateway._completions.memo, base.gateway._scores.memo)
     assert [len(memo) for memo in memos] == [0] * 4
     assert not app.workers._joined
 

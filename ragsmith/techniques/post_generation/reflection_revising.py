@@ -236,11 +236,11 @@ def make_revision_task(n: int) -> Task[Cited]:
 def reflection_revising(
     question: Question, prompt: Prompt, answer: Answer, *, language_model: LanguageModel, max_rounds: Count = 1
 ) -> Answer:
-    """Have the draft reviewed against the passages and, where it fails, rewritten, at most ``max_rounds`` times.
+    """Review the draft against the passages and rewrite it if it fails, at most ``max_rounds`` times.
 
-    Helps when drafts overlook or invent something. Costs 1 call when the draft passes, otherwise 2 a round. Against the
-    original system: reviewer and reviser both see question, passages and answer, a review that cannot be read is a
-    failure instead of a pass, and what is returned is what is scored.
+    Helps when drafts overlook or invent something. Costs 1 call when the draft passes, otherwise 2 a round. Differences
+    from the original system: reviewer and reviser both get the question, passages and answer, an invalid review is a
+    failure instead of a pass, and the answer returned is the one that is scored.
     """
     if not prompt.passages:
         return answer

@@ -120,9 +120,8 @@ def entropy_router(
 
     ``thresholds`` are ``given``, or fitted on search questions, which costs both calls for each of them: over all pairs
     for the highest mean nDCG@10 (``ndcg``) or, as in the paper's code, for the most questions on which router and
-    oracle agree (``agreement``). With ``multi_hop`` a question that would be broadened, and that compares or has two
-    names of three letters or more after its first word, is decomposed instead: the paper sets this flag without a
-    consequence.
+    oracle agree (``agreement``). With ``multi_hop``, a question that would be broadened is decomposed instead if it
+    compares, or has two names of three letters or more after its first word; in the paper this flag has no effect.
 
     Differences from the paper: it claims fitted thresholds and uses ``temperature=1.0`` with the ``given`` 1.8 and 2.6.
     Distances of unit vectors differ so little that every question is then near the maximum, log 20 = 3.0, and goes to
