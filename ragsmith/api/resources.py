@@ -44,7 +44,9 @@ def by_role(models: ModelSpec) -> Mapping[str, Any]:
     """The models that are named, by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
-    return {role: models.for_role(role) for role in models.named} if isinstance(models, ModelNames) else models or {}
+    return (
+        {role: models.for_role(role) for role in models.named_roles} if isinstance(models, ModelNames) else models or {}
+    )
 
 
 @dataclass(frozen=True)

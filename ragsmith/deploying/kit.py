@@ -157,7 +157,7 @@ def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
     setup = loaded.setup
     marking = [setup.marked_by.models] if gated and setup.marked_by else []
     for names in (setup.models, *marking):
-        for role in names.named:
+        for role in names.named_roles:
             if (declared := providers(role).get(names.for_role(role).kind)) is not None:
                 yield declared
 

@@ -23,7 +23,7 @@ from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places,
 from ragsmith.gateway.asking import render_prompt
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import is_chat_model
-from ragsmith.models.tasks import CUT
+from ragsmith.models.tasks import TRUNCATION_MARK
 from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
@@ -311,5 +311,5 @@ def within_window(engine: Engine, prompt: Prompt, question: Question) -> Passage
     _, was_cut = render_prompt(task, inputs, window)
     if not was_cut:
         return None
-    left = task.cut_to(dict(inputs), (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)["context"]
-    return until(prompt.passages, blocks(str(left).removesuffix(CUT)))
+    left = task.truncate_inputs(dict(inputs), (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)["context"]
+    return until(prompt.passages, blocks(str(left).removesuffix(TRUNCATION_MARK)))

@@ -470,7 +470,7 @@ def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, 
     models: dict[Chosen, Any] = {}
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
-        for role in names.named:
+        for role in names.named_roles:
             name, model = names.for_role(role), getattr(loaded, role)
             if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
                 continue

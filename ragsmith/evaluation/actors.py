@@ -155,7 +155,7 @@ class NodeSetup(Experiment):
     def loaded_models(self) -> Models:
         """The models of this node, and proxies of the others."""
         names = self.models
-        found = {role: self.remote.get((role, names.for_role(role))) for role in names.named}
+        found = {role: self.remote.get((role, names.for_role(role))) for role in names.named_roles}
         given = {role: model for role, model in found.items() if model is not None}
         here = replace(names, **{role: f"{GIVEN}:{model.id}" for role, model in given.items()})
         chunks = self.corpus.chunks

@@ -33,7 +33,7 @@ from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, Shared, load_models
 from ragsmith.models.names import model_name_from
-from ragsmith.models.roles import MARKING, Models
+from ragsmith.models.roles import MEASURES_EMBEDDER, Models
 from ragsmith.models.vector_stores import resolve_address
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import CHUNK_SETTINGS, GENES, ROLES, Candidate, Gene
@@ -292,7 +292,7 @@ class Experiment:
             marking = self.marked_by.loaded_models
             ids["judge"] = marking.judge.id
             if marking.embedder.id != self.loaded_models.embedder.id:
-                ids[MARKING] = marking.embedder.id
+                ids[MEASURES_EMBEDDER] = marking.embedder.id
         return ids
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
-from ragsmith.models.roles import MARKING
+from ragsmith.models.roles import MEASURES_EMBEDDER
 from ragsmith.pipelines.genes import GENES, Candidate
 from ragsmith.techniques.families import FILTER, post_generation
 
@@ -89,7 +89,7 @@ def _asked(setup: Experiment, genes: Candidate, measured: Sequence[Measure]) -> 
     if any(gene.technique.family == post_generation.name for gene in genes):
         roles.add("language_model")
     marking = {role for known in measured for role in known.tools.values()}
-    roles |= marking | ({MARKING} if "embedder" in marking else set())
+    roles |= marking | ({MEASURES_EMBEDDER} if "embedder" in marking else set())
     return {role: setup.model_ids[role] for role in sorted(roles & setup.model_ids.keys())}
 
 

@@ -256,7 +256,7 @@ class RaceResult:
 
 def costly_kinds(models: Models) -> frozenset[str]:
     """The kinds of tools that cost money or time with each new request."""
-    asked = {"language_model": models.asked, "cross_encoder": models.cross_encoder}
+    asked = {"language_model": models.technique_model, "cross_encoder": models.cross_encoder}
     return frozenset(kind for kind, model in asked.items() if is_costly(model))
 
 

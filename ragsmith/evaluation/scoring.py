@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
-from ragsmith.models.usage import NOTHING, Meter
+from ragsmith.models.usage import NO_USAGE, Meter
 from ragsmith.pipelines.trace import Trace
 from ragsmith.types import Example, get_ids
 
@@ -91,7 +91,7 @@ def _asked(engine: Engine) -> dict[str, Any]:
 def _total(trace: Trace) -> Meter:
     total = Meter()
     for usage in trace.usage.values():
-        if usage is not NOTHING:
+        if usage is not NO_USAGE:
             total.add(usage)
     return total
 

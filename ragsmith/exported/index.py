@@ -116,7 +116,11 @@ def _entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
     """The entries that the pre-embedding makes of the corpus; stored if it used a model."""
     chunks = engine.corpus.chunks
     models = engine.models
-    asked = {"language_model": models.asked, "embedder": models.embedder, "cross_encoder": models.cross_encoder}
+    asked = {
+        "language_model": models.technique_model,
+        "embedder": models.embedder,
+        "cross_encoder": models.cross_encoder,
+    }
     tools = sorted(set(gene.technique.tools.values()))
     made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
     key = ArtifactKey("entries", made_by, _identity(engine.corpus)) if tools else None
@@ -178,7 +182,9 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
 def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
     """Install the stored entity graph, or build it from stored relations or from those that a model extracts."""
     chunks, of = engine.corpus.chunks, _identity(engine.corpus)
-    extractor = json.dumps([fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.asked.id])
+    extractor = json.dumps(
+        [fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.technique_model.id]
+    )
     with failing_as("collection", "entity_graph"):
         graph = kept_graph(
             of,
@@ -196,7 +202,7 @@ def _relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKey) -> Se
     if stored is not None:
         texts = unpacked(stored.arrays["content"], stored.arrays["ends"])
         return [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
-    model = engine.gateway.language_model(engine.models.asked, engine.collection_usage)
+    model = engine.gateway.language_model(engine.models.technique_model, engine.collection_usage)
     passages = [{"passage": passage_of(chunk)} for chunk in engine.corpus.chunks]
     found = model.run_all(EXTRACT_RELATIONS, passages)
     content, ends = packed([json.dumps(triples) for triples in found])

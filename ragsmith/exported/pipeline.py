@@ -131,7 +131,7 @@ class Pipeline:
         exported.import_files()
         named, given = partition_models(models or {})
         names = exported.models().overridden(named, base_url, vector_store)
-        check_objects({role: names.for_role(role) for role in names.named}, given)
+        check_objects({role: names.for_role(role) for role in names.named_roles}, given)
         if documents is not None and dataset is not None:
             raise UsageError("--documents and --dataset both say what is asked: give one of them")
         data = exported.dataset(dataset if documents is None else load_documents_option(documents))

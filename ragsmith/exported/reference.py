@@ -18,7 +18,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL, Fitness
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
-from ragsmith.models.roles import MARKING
+from ragsmith.models.roles import MEASURES_EMBEDDER
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.types import Dataset, Example
@@ -116,7 +116,9 @@ def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = N
     measured = [known for known in setup.measures if fitness.own or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
     tools = {role for known in measured for role in known.tools.values()}
-    asked = {role: ids.get(MARKING, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()}
+    asked = {
+        role: ids.get(MEASURES_EMBEDDER, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()
+    }
     return {
         **{f"the measure {known.name}": _short(*known.identity) for known in measured},
         **{f"the {role.replace('_', ' ')} that marks": _short(id_) for role, id_ in sorted(asked.items())},

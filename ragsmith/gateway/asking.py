@@ -37,7 +37,7 @@ def render_prompt(task: Task[Any], inputs: Mapping[str, Input], window: int | No
     if window is None:
         return task.render(given), False
     try:
-        cut = task.cut_to(given, (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)
+        cut = task.truncate_inputs(given, (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)
     except ValueError as error:
         raise ModelError(f"{error}: name a model with a larger context window") from error
     return task.render(cut), cut != given

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged, UsageError
-from ragsmith.models.usage import Usage, tokens_at_most
+from ragsmith.models.usage import Usage, estimate_max_tokens
 from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
@@ -321,7 +321,7 @@ class Budget:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
         """
         price = self.prices.price_of(model_id) or Price()
-        most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
+        most = Usage(1, 0, 0, estimate_max_tokens(text), max_tokens)
 
         def charge(usage: Usage) -> Spent:
             # a server that does not report what it read did read it

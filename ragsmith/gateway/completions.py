@@ -17,7 +17,7 @@ from ragsmith.models.calls import ChatModel, Completion, StoredCall, accepts_cut
 from ragsmith.models.capabilities import ModelCapabilities, find_learner, thinking_tokens
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import ONE_CALL, Usage, tokens_at_most
+from ragsmith.models.usage import ONE_CALL, Usage, estimate_max_tokens
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def most_tokens(model: ChatModel, task: Task[Any]) -> int:
 def _thinking_room(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:
     """The tokens for thinking that the model's window leaves, at most ``wanted``."""
     window: int | None = getattr(model, "context_window", None)
-    return wanted if window is None else max(0, min(wanted, window - needed - tokens_at_most(prompt)))
+    return wanted if window is None else max(0, min(wanted, window - needed - estimate_max_tokens(prompt)))
 
 
 def _learn(model: ChatModel, more: int, at_most: int) -> None:

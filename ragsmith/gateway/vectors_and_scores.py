@@ -18,7 +18,7 @@ from ragsmith.gateway.failures import RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
 from ragsmith.models.calls import is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
-from ragsmith.models.usage import Usage, tokens_at_most
+from ragsmith.models.usage import Usage, estimate_max_tokens
 
 V = TypeVar("V")
 
@@ -150,7 +150,7 @@ def attempt(
     try:
         with context.failures.attempt(target, kind, tuple(texts)), context.reserve_cost(model, sent) as used:
             found: list[V | ModelError] = list(ask())
-            used.append(Usage(1, 0, 0, tokens_at_most(sent)))
+            used.append(Usage(1, 0, 0, estimate_max_tokens(sent)))
             return found
     except ModelError as error:
         return error

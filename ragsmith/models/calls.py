@@ -9,7 +9,7 @@ from ragsmith.digest import digest
 from ragsmith.models.usage import Usage
 
 Json: TypeAlias = Any
-"""What ``json.loads`` returns. Mappings come back with sorted keys."""
+"""What ``json.loads`` returns. Mappings are returned with sorted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A model's reply, and its cost when it was made (``seconds`` of wall clock)."""
+    """A stored reply of a model, and its original cost (``seconds`` of wall clock)."""
 
     key: str
     model: str
@@ -82,5 +82,5 @@ def is_costly(model: object) -> bool:
 
 
 def is_stored(model: object) -> bool:
-    """Whether a model's results are cached on disk: they are paid for, or slower to compute than to read."""
+    """Whether the results of ``model`` are cached on disk, being paid for or slower to compute than to read."""
     return hasattr(model, "provider") or bool(getattr(model, "slow", False))

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FIRST_REQUEST_SECONDS = 5.0
-"""How long other requests wait for a model's first one. Servers reject parameters before they compute anything, so a
-first request that takes longer was accepted, or its server does not respond."""
+"""Seconds that other requests wait for a model's first one. Servers reject parameters before they compute anything,
+so a first request that takes longer was accepted, or its server does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """The parameters that a model ``refuses``, and the number of tokens that it was seen to need to think.
+    """The parameters that a model ``refuses``, and the observed number of tokens for thinking.
 
     ``begins_in_thought`` is true if a reply closed a thought that it had not opened: its chat template opens one in the
     prompt, so a reply that is cut before the thought ends contains nothing else.
@@ -66,17 +66,17 @@ class CapabilityLearner:
 
     @property
     def capabilities(self) -> ModelCapabilities:
-        """What was learnt so far."""
+        """The capabilities learnt so far."""
         return self._known or ModelCapabilities()
 
     def restore(self, stored: ModelCapabilities) -> None:
-        """Add capabilities that were learnt before; no request has to precede the others then."""
+        """Add stored capabilities; the first request then no longer precedes the others."""
         with self._lock:
             self._known = self.capabilities | stored
         self._answered.set()
 
     def learn(self, found: ModelCapabilities) -> None:
-        """Add ``found``. That a model refuses nothing is stored, too."""
+        """Add ``found``. An empty set of refused parameters is stored as well."""
         with self._lock:
             before, self._known = self._known, self.capabilities | found
             known = self._known

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PLUMBING = frozenset(
+CONNECTION_WORDS = frozenset(
     {
         *("api", "key", "keys", "token", "secret", "password", "credential", "credentials", "auth"),
         *("authorization", "header", "headers", "cookies", "proxy", "proxies", "url", "uri", "endpoint", "host"),
@@ -43,11 +43,11 @@ PLUMBING = frozenset(
 )
 """Words in the names of settings of how a model is called, which do not shape its replies."""
 
-REFUSED = frozenset({401, 402, 403, 404})
+ACCESS_REFUSED_STATUSES = frozenset({401, 402, 403, 404})
 """HTTP statuses for a refused key, account or model, which concern all requests."""
-REJECTED = frozenset({400, 413, 422})
+REJECTED_STATUSES = frozenset({400, 413, 422})
 """HTTP statuses for a rejected request."""
-FAILURES_IN_A_ROW = 5
+MAX_CONSECUTIVE_FAILURES = 5
 """Consecutive failures, over all threads, after which a provider counts as down."""
 
 INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
@@ -64,7 +64,7 @@ class LlamaIndexChat:
 
     @property
     def thinking_tokens(self) -> int:
-        """The number of tokens that the model was seen to need to think."""
+        """The learnt number of tokens for thinking."""
         return self.learner.capabilities.thinking_tokens
 
     @cached_property
@@ -80,7 +80,7 @@ class LlamaIndexChat:
         own = getattr(model, "max_tokens", None) or 0
         limit = own if 0 < own < max_tokens else max_tokens
         started = time.perf_counter()
-        reply = self._provider.ask(self.id, lambda: model.complete(prompt))
+        reply = self._provider.call(self.id, lambda: model.complete(prompt))
         seconds = time.perf_counter() - started
         text, is_open = without_thoughts(reply.text)
         cut_at = limit if is_open or _is_cut(reply.raw) else 0
@@ -126,9 +126,9 @@ class LlamaIndexEmbedder:
 
     def _call(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Vectors:
         """Return unit vectors, one for each text."""
-        found = self._provider.ask(self.id, lambda: embed(texts))
+        vectors = self._provider.call(self.id, lambda: embed(texts))
         try:
-            rows = np.array(found, dtype=np.float64)
+            rows = np.array(vectors, dtype=np.float64)
         except (TypeError, ValueError):
             raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
@@ -143,7 +143,7 @@ class _Provider:
         self._failures = 0
         self._lock = threading.Lock()
 
-    def ask(self, name: str, call: Callable[[], T]) -> T:
+    def call(self, name: str, call: Callable[[], T]) -> T:
         """Return the result of ``call``.
 
         Raises:
@@ -151,29 +151,29 @@ class _Provider:
             ModelUnavailable: the key or the model is refused, or there were too many consecutive failures.
         """
         try:
-            answer = call()
+            result = call()
         except Exception as error:  # noqa: BLE001  every provider has its own exceptions
             status = getattr(error, "status_code", None)
             problem = f"{name}: {type(error).__name__}" + (f" (HTTP {status})" if isinstance(status, int) else "")
         else:
             self._failures = 0
-            return answer
+            return result
         # raised outside the handler, so that the provider's message, which may quote a key, is not in the traceback
-        if status in REFUSED:
+        if status in ACCESS_REFUSED_STATUSES:
             raise ModelUnavailable(f"{problem}: the provider refuses the key or the model")
-        if status in REJECTED:
+        if status in REJECTED_STATUSES:
             self._failures = 0
             raise RefusedContent(problem, calls=1)
         with self._lock:
             self._failures += 1
             failures = self._failures
-        if failures >= FAILURES_IN_A_ROW:
+        if failures >= MAX_CONSECUTIVE_FAILURES:
             raise ModelUnavailable(f"{problem}; {failures} requests in a row failed: run the same command later")
         raise ModelError(problem)
 
 
 def _with_limit(model: LLM, max_tokens: int) -> LLM:
-    """Return a copy of the model with the task's token limit, or its own if lower; the model if it has no such setting.
+    """Return a copy with the task's token limit, or the model's own if lower; ``model`` itself without such a setting.
 
     The copy's class sends the limit under its provider's name for it.
     """
@@ -185,13 +185,17 @@ def _with_limit(model: LLM, max_tokens: int) -> LLM:
 
 
 def _identity(model: Any, name: str) -> str:
-    settings = {key: _to_json(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
+    settings = {
+        key: _to_json(getattr(model, key))
+        for key in sorted(type(model).model_fields)
+        if not _is_connection_setting(key)
+    }
     kind = type(model)
     return f"llama_index:{kind.__name__}:{name}:{digest(kind.__module__, kind.__qualname__, settings)[:16]}"
 
 
-def _is_plumbing(name: str) -> bool:
-    return not PLUMBING.isdisjoint(name.lower().replace("-", "_").split("_"))
+def _is_connection_setting(name: str) -> bool:
+    return not CONNECTION_WORDS.isdisjoint(name.lower().replace("-", "_").split("_"))
 
 
 def _to_json(value: Any) -> Any:
@@ -201,7 +205,7 @@ def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items() if not _is_plumbing(str(key))}
+        return {str(key): _to_json(item) for key, item in value.items() if not _is_connection_setting(str(key))}
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
     named = value if hasattr(value, "__qualname__") else type(value)

@@ -19,7 +19,7 @@ from ragsmith.models.registry import GIVEN, ROLE_LABELS, ROLES, Service, provide
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.served.provider import Provider
-from ragsmith.models.vector_stores import store_named
+from ragsmith.models.vector_stores import find_store
 from ragsmith.plugins import file_of
 from ragsmith.text.redaction import remember_secret
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LIMITS = ("in_flight", "attempts", "deadline")
-"""The options of a server, which all its models share."""
+"""Options that all models of a server share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ def server_for(chosen: ModelName, role: str) -> Server:
         UsageError: the address or the key is missing, or the key is malformed.
     """
     service = providers(role)[chosen.kind].service
-    given = chosen.options.get("base_url")
-    if given is None and service.url_variable:
-        given = os.environ.get(service.url_variable) or None
-        if given is not None and (problem := SERVED_OPTIONS["base_url"].problem("base_url", given)):
+    address = chosen.options.get("base_url")
+    if address is None and service.url_variable:
+        address = os.environ.get(service.url_variable) or None
+        if address is not None and (problem := SERVED_OPTIONS["base_url"].problem("base_url", address)):
             raise UsageError(f"{service.url_variable}: {problem}")
-    base_url = given or service.base_url
+    base_url = address or service.base_url
     if base_url is None:
         raise UsageError(
             f"the {ROLE_LABELS[role]} {chosen.name} has no address: give its base_url in a file of models (--models), "
             "or --base-url"
         )
     headers = tuple((name, os.environ[variable]) for name, variable in service.headers if os.environ.get(variable))
-    return Server(base_url.rstrip("/"), _key(chosen, role, service, needed=given is None), headers)
+    return Server(base_url.rstrip("/"), _key(chosen, role, service, needed=address is None), headers)
 
 
 def _key(chosen: ModelName, role: str, service: Service, *, needed: bool) -> str:
@@ -158,11 +158,11 @@ def load_models(
     from ragsmith.models.roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
-    store = store_named(names.vectors_at)
+    store = find_store(names.vectors_at)
     if store and store.package:
         store.package.check()
     loader = Loader(
-        {role: names.for_role(role) for role in names.named}, texts, given, shared=shared, languages=languages
+        {role: names.for_role(role) for role in names.named_roles}, texts, given, shared=shared, languages=languages
     )
     return Models(
         language_model=loader.model("language_model"),
@@ -175,11 +175,11 @@ def load_models(
 
 
 _EMBEDDED = "ragsmith.models.embedded."
-_LOADED_ONCE: LoadedModels = {}
-"""Embedded models that depend on nothing but their files, loaded once a process."""
+_EMBEDDED_MODELS: LoadedModels = {}
+"""Embedded models that depend only on their files, loaded once per process."""
 
 
-class OwnModel:
+class UserCodeModel:
     """A model from a user's own file; its ``id`` includes the fingerprint of the file's code."""
 
     def __init__(self, model: Any, code: str) -> None:
@@ -191,8 +191,8 @@ class OwnModel:
             raise AttributeError(name)
         return getattr(self._arguments[0], name)
 
-    def __reduce__(self) -> tuple[type[OwnModel], tuple[Any, str]]:
-        return OwnModel, self._arguments
+    def __reduce__(self) -> tuple[type[UserCodeModel], tuple[Any, str]]:
+        return UserCodeModel, self._arguments
 
 
 class Loader:
@@ -237,7 +237,7 @@ class Loader:
         declared = providers(role)[chosen.kind]
         models = self._loaded if "texts" in declared.injected else self._shared.models
         if not declared.injected and declared.factory.__module__.startswith(_EMBEDDED):
-            models = _LOADED_ONCE
+            models = _EMBEDDED_MODELS
         if key not in models:
             if declared.extra:
                 installed_version(declared.extra, declared.extra)
@@ -250,9 +250,9 @@ class Loader:
                 "word_vectors": lambda: self._model("embedder", ModelName(WORDLLAMA)),
             }
             module = declared.factory.__module__
-            options = {option: value for option, value in chosen.given if option in declared.own_options}
+            options = {option: value for option, value in chosen.option_items if option in declared.own_options}
             model = declared.factory(**{name: available[name]() for name in declared.injected}, **options)
-            models[key] = OwnModel(model, fingerprint(module)) if file_of(module) else model
+            models[key] = UserCodeModel(model, fingerprint(module)) if file_of(module) else model
         return models[key]
 
     def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:

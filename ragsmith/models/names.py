@@ -1,9 +1,9 @@
 """Names of models, with their options, and models passed from Python as objects.
 
 Options that shape results (dimensions, prefixes, revision, number format, window) are recorded and exported with the
-name. Addresses, limits and other options of how a model is called are in no cache key, record or exported file. Nor are
-objects: records have only an object's identifier, as ``given:ID``, and it must be passed again to continue. An object
-may implement our protocols, or be a model of LlamaIndex, which is wrapped.
+name. Addresses, limits and other options of how a model is called are in no cache key, record or exported file. Of a
+model object, records have only the identifier (``given:ID``); it must be passed again to resume. An object implements
+`ragsmith.models.protocols`, or is a model of LlamaIndex, which is wrapped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ragsmith.models.registry import (
     problem_with_option,
     providers,
 )
-from ragsmith.models.vector_stores import AUTO, store_named
+from ragsmith.models.vector_stores import AUTO, find_store
 from ragsmith.text.suggest import did_you_mean
 
 EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_interaction"
@@ -33,8 +33,8 @@ EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_inter
 NONE = "none"
 """The name for no model."""
 QUESTIONS_IN_FLIGHT = 64
-"""More than the requests in flight to a provider: some questions compute, or wait for the request of another."""
-FOLLOWING = ("judge", "controller")
+"""Default number of concurrent questions, above the requests in flight because some questions compute or wait."""
+LANGUAGE_MODEL_ROLES = ("judge", "controller")
 """Roles for which the language model is the default."""
 
 
@@ -51,18 +51,19 @@ class ModelName:
     """
 
     name: str
-    given: tuple[tuple[str, Any], ...]
+    option_items: tuple[tuple[str, Any], ...]
 
     def __init__(self, name: str, **options: Any) -> None:
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "given", tuple(sorted((o, v) for o, v in options.items() if v is not None)))
-        for option, value in self.given:
+        object.__setattr__(self, "option_items", tuple(sorted((o, v) for o, v in options.items() if v is not None)))
+        for option, value in self.option_items:
             known = find_option(option, self.kind)
             if known is not None and (problem := known.problem(option, value)):
                 raise UsageError(problem)
 
     def __repr__(self) -> str:
-        return f"ModelName({', '.join([repr(self.name), *(f'{option}={value!r}' for option, value in self.given)])})"
+        arguments = [repr(self.name), *(f"{option}={value!r}" for option, value in self.option_items)]
+        return f"ModelName({', '.join(arguments)})"
 
     def with_options(self, **options: Any) -> ModelName:
         """Return the same model with changed options; None removes one."""
@@ -81,13 +82,17 @@ class ModelName:
     @property
     def options(self) -> dict[str, Any]:
         """The options that are set."""
-        return dict(self.given)
+        return dict(self.option_items)
 
     @property
     def shaping(self) -> dict[str, Any]:
         """The options that are set and shape results."""
-        known = {option: find_option(option, self.kind) for option, _ in self.given}
-        return {option: value for option, value in self.given if (its := known[option]) is None or its.shapes}
+        known = {option: find_option(option, self.kind) for option, _ in self.option_items}
+        return {
+            option: value
+            for option, value in self.option_items
+            if (declared := known[option]) is None or declared.shapes
+        }
 
     def to_record(self) -> str | dict[str, Any]:
         """Return the name for records and exported files, with the options that shape results, if any."""
@@ -123,19 +128,19 @@ class ModelNames:
     def for_role(self, role: str) -> ModelName:
         """Return the model of ``role``, with its address."""
         chosen = getattr(self, role)
-        if chosen is None and role in FOLLOWING:
+        if chosen is None and role in LANGUAGE_MODEL_ROLES:
             chosen = self.language_model
-        found = chosen if isinstance(chosen, ModelName) else ModelName(chosen)
-        if self.base_url is not None and "base_url" not in found.options:
-            declared = providers(role).get(found.kind)
+        name = chosen if isinstance(chosen, ModelName) else ModelName(chosen)
+        if self.base_url is not None and "base_url" not in name.options:
+            declared = providers(role).get(name.kind)
             if declared is not None and declared.service.self_hosted:
-                found = found.with_options(base_url=self.base_url)
-        return found
+                name = name.with_options(base_url=self.base_url)
+        return name
 
     def factories(self) -> list[Callable[..., Any]]:
         """Return the classes or functions that create the models and open the vector store."""
-        made = [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
-        return [*made, *([store.fn] if (store := store_named(self.vectors_at)) else [])]
+        factories = [declared.factory for role in self.named_roles if (declared := self._declared(role)) is not None]
+        return [*factories, *([store.fn] if (store := find_store(self.vectors_at)) else [])]
 
     def _declared(self, role: str) -> ModelProvider | None:
         """Return the provider of a role's model; None for a model object."""
@@ -144,7 +149,9 @@ class ModelNames:
     @property
     def self_hosted(self) -> bool:
         """Whether ``base_url`` applies to any model."""
-        return any(found.service.self_hosted for role in self.named if (found := self._declared(role)) is not None)
+        return any(
+            found.service.self_hosted for role in self.named_roles if (found := self._declared(role)) is not None
+        )
 
     @property
     def vectors_at(self) -> str:
@@ -152,20 +159,20 @@ class ModelNames:
         return self.vector_store or self.for_role("embedder").options.get("vector_store") or AUTO
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def named_roles(self) -> tuple[str, ...]:
         """The roles for which a model is named."""
         return tuple(role for role in ROLES if getattr(self, role) is not None)
 
     @property
     def embedded(self) -> bool:
         """Whether every model is known to run in this process; model objects are not."""
-        declared = [self._declared(role) for role in self.named]
-        return not any(its is None or its.served for its in declared)
+        declared = [self._declared(role) for role in self.named_roles]
+        return not any(model is None or model.served for model in declared)
 
     @property
     def heavy(self) -> bool:
         """Whether a model needs so much memory and computation that threads should share it."""
-        return any(its.heavy for its in map(self._declared, self.named) if its is not None)
+        return any(model.heavy for model in map(self._declared, self.named_roles) if model is not None)
 
     @property
     def waits(self) -> bool:
@@ -182,10 +189,10 @@ class ModelNames:
         Raises:
             UsageError: a name or an option is unknown; the message lists the known ones.
         """
-        for role in self.named:
+        for role in self.named_roles:
             chosen = self.for_role(role)
             problem = problem_with_name(role, chosen.name)
-            problems = (problem_with_option(role, chosen.name, option, value) for option, value in chosen.given)
+            problems = (problem_with_option(role, chosen.name, option, value) for option, value in chosen.option_items)
             if problem := problem or next(filter(None, problems), None):
                 raise UsageError(problem)
 
@@ -197,7 +204,7 @@ class ModelNames:
     ) -> ModelNames:
         """Return these names with other ``models``, ``base_url`` for all OpenAI-compatible ones, and ``vector_store``.
 
-        A model that is named again keeps its options unless they are set anew; another model inherits none.
+        A model of the same name keeps the options that are not overridden; a different model inherits none.
         """
         over: dict[str, Any] = {role: _merge(getattr(self, role), chosen) for role, chosen in models.items()}
         if vector_store is not None:
@@ -206,7 +213,7 @@ class ModelNames:
         if base_url is None:
             return changed
         moved: dict[str, Any] = {}
-        for role in changed.named:
+        for role in changed.named_roles:
             declared, own = changed._declared(role), getattr(changed, role)
             if declared is not None and declared.service.openai_compatible and isinstance(own, ModelName):
                 moved[role] = own.with_options(base_url=None)
@@ -214,7 +221,7 @@ class ModelNames:
 
     def to_dict(self) -> dict[str, str | dict[str, Any]]:
         """Return the names by role for records and exported files."""
-        return {role: self.for_role(role).to_record() for role in self.named}
+        return {role: self.for_role(role).to_record() for role in self.named_roles}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ModelNames:
@@ -237,7 +244,7 @@ def _merge(old: str | ModelName | None, new: str | ModelName) -> str | ModelName
     return before.with_options(**after.options)
 
 
-_PERFORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+_REQUIRED_METHODS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "language_model": (("complete",), ("run", "run_all")),
     "embedder": (("embed",),),
     "cross_encoder": (("score",),),
@@ -292,9 +299,9 @@ def _wrap(model: Any) -> Any:
 
 
 def _check_protocol(role: str, model: Any) -> None:
-    ways = _PERFORMS[ROLES[role]]
-    if not any(all(callable(getattr(model, name, None)) for name in names) for names in ways):
-        wanted = " or ".join(" and ".join(f"{name}()" for name in names) for names in ways)
+    alternatives = _REQUIRED_METHODS[ROLES[role]]
+    if not any(all(callable(getattr(model, name, None)) for name in names) for names in alternatives):
+        wanted = " or ".join(" and ".join(f"{name}()" for name in names) for names in alternatives)
         raise UsageError(
             f"the {ROLE_LABELS[role]} is a {type(model).__name__}, which lacks {wanted}: see ragsmith.models.protocols"
         )

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import SplitResult, urlsplit
 
-from ragsmith.models.vector_stores import APPROXIMATE, AUTO, EXACT, POSTGRES, QDRANT, is_url, known_forms, store_named
+from ragsmith.models.vector_stores import (
+    APPROXIMATE,
+    AUTO,
+    EXACT,
+    POSTGRES,
+    QDRANT,
+    find_store,
+    is_url,
+    list_address_forms,
+)
 from ragsmith.plugins import KINDS, Range, expected, is_instance_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
@@ -79,17 +88,17 @@ def _problem_with_variable(value: object) -> str | None:
 
 
 def problem_with_store(value: object) -> str | None:
-    """What is wrong with the address of a vector store, without repeating a secret; None if nothing is."""
+    """Return an error message without secrets if the address of a vector store is invalid, or None."""
     kind, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
     if value in (AUTO, EXACT, APPROXIMATE) or (kind in (APPROXIMATE, QDRANT) and path and not is_url(path)):
         return None
     if kind == POSTGRES and path.startswith("//"):
         return _problem_with_database(f"{kind}:{path}")
-    own = store_named(kind) if kind not in (EXACT, APPROXIMATE, POSTGRES, QDRANT) else None
-    if own is not None:
-        return own.check_address(path) if own.check_address else None
+    store = find_store(kind) if kind not in (EXACT, APPROXIMATE, POSTGRES, QDRANT) else None
+    if store is not None:
+        return store.check_address(path) if store.check_address else None
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give {known_forms()}"
+        return f"unknown vector store {redacted(shown(value))}: give {list_address_forms()}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
@@ -99,7 +108,7 @@ def problem_with_store(value: object) -> str | None:
 
 
 def _split_url(url: str) -> SplitResult | None:
-    """The parts of a URL, or None if it is not a valid one with a host."""
+    """Return the parts of a URL, or None if it is invalid or has no host."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # an invalid port raises here
@@ -131,7 +140,7 @@ def _problem_with_url(value: object) -> str | None:
 
 
 BatchSize = Annotated[int, Range(1), NOT_SHAPING]
-"""Texts in a request, or in a forward pass of a network."""
+"""Texts per request, or per forward pass of a network."""
 ContextWindow = Annotated[int, Range(16)]
 """Tokens that a model reads; longer texts are cut."""
 Dimensions = Annotated[int, Range(1)]

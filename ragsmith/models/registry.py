@@ -49,10 +49,11 @@ _FOLDERS = ("ragsmith.models.embedded", "ragsmith.models.local", "ragsmith.model
 class Service:
     """The default address, key and headers of served models.
 
-    ``base_url`` None requires an address from the user. ``keys`` are environment variables of which the first that is
-    set has the key, which is required only at ``base_url``. ``url_variable`` may contain another address. ``headers``
-    are pairs of a header and the variable with its value. ``self_hosted`` servers are run by users, so ``--base-url``
-    applies to models without an address of their own; if ``openai_compatible``, it overrides their own as well.
+    ``base_url`` None requires an address from the user. The key is the value of the first of the environment
+    variables ``keys`` that is set; it is required only at ``base_url``. The variable ``url_variable`` overrides
+    ``base_url``. ``headers`` are pairs of a header and the variable with its value. ``self_hosted`` servers are run
+    by users, so ``--base-url`` applies to models without an address of their own; if ``openai_compatible``, it
+    overrides their own as well.
     """
 
     base_url: str | None = None
@@ -84,8 +85,8 @@ class ModelProvider:
     @cached_property
     def own_options(self) -> Mapping[str, Option]:
         """The options of its signature."""
-        stated = self.factory.__init__ if inspect.isclass(self.factory) else self.factory
-        hints = get_type_hints(stated, include_extras=True)
+        function = self.factory.__init__ if inspect.isclass(self.factory) else self.factory
+        hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(self.factory).parameters.values()
         own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in INJECTED]
         return {name: option_from_hint(hints[name]) for name in own}
@@ -142,12 +143,12 @@ def provider(role: str, name: str, *, service: Service | None = None, extra: str
 
 def providers(role: str) -> dict[str, ModelProvider]:
     """Return the providers of ``role`` by name."""
-    _load()
+    _import_providers()
     return {name: declared for (kind, name), declared in REGISTERED.items() if kind == ROLES[role]}
 
 
 @cache
-def _load() -> None:
+def _import_providers() -> None:
     """Import every module with providers, and the entry points of installed packages."""
     for folder in _FOLDERS:
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__, f"{folder}."):
@@ -169,14 +170,14 @@ def option_names(*, shaping: bool = False) -> tuple[str, ...]:
 
 def find_option(name: str, kind: str) -> Option | None:
     """Return the option ``name`` of models of ``kind``, or else of the first provider with an option of that name."""
-    _load()
-    own = [declared.options for (_, provider_name), declared in REGISTERED.items() if provider_name == kind]
-    found = next((options[name] for options in own if name in options), None)
+    _import_providers()
+    candidates = [declared.options for (_, provider_name), declared in REGISTERED.items() if provider_name == kind]
+    found = next((options[name] for options in candidates if name in options), None)
     return found or dict(reversed(tuple(_all_options()))).get(name)
 
 
 def _all_options() -> Iterable[tuple[str, Option]]:
-    _load()
+    _import_providers()
     return [item for declared in REGISTERED.values() for item in declared.options.items()]
 
 

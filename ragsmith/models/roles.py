@@ -7,9 +7,9 @@ from typing import Any
 
 from ragsmith.models.calls import ChatModel, accepts_cut_answers, is_chat_model, is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.vector_stores import EXACT, store_identity
+from ragsmith.models.vector_stores import EXACT, identify_store
 
-MARKING = "marking_embedder"
+MEASURES_EMBEDDER = "marking_embedder"
 """The name under which the embedder of the measures is recorded, if it differs from that of the pipelines."""
 
 
@@ -30,19 +30,19 @@ class Models:
     vectors_at: str = EXACT
 
     @property
-    def asked(self) -> LanguageModel | ChatModel:
+    def technique_model(self) -> LanguageModel | ChatModel:
         """The model that techniques call."""
         return self.controller or self.language_model
 
     @property
     def waits(self) -> bool:
         """Whether a model is remote or slow, so that threads help and processes would not."""
-        chats = any(is_chat_model(model) for model in (self.language_model, self.asked, self.judge))
+        chats = any(is_chat_model(model) for model in (self.language_model, self.technique_model, self.judge))
         return chats or is_stored(self.embedder) or is_stored(self.cross_encoder)
 
     def all(self) -> tuple[Any, ...]:
         """Return every model once."""
-        models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
+        models = (self.language_model, self.technique_model, self.judge, self.embedder, self.cross_encoder)
         return tuple({id(model): model for model in models}.values())
 
     def served(self) -> tuple[str, ...]:
@@ -56,11 +56,11 @@ class Models:
         It includes whether cut answers are scored (language model) and how vectors are searched if that is approximate
         (embedder).
         """
-        found = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
+        ids = {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
         if self.controller:
-            found["controller"] = self.controller.id
+            ids["controller"] = self.controller.id
         if accepts_cut_answers(self.language_model):
-            found["language_model"] += "@cut_answers=True"
-        if how := store_identity(self.vectors_at):
-            found["embedder"] += f"@{how}"
-        return found
+            ids["language_model"] += "@cut_answers=True"
+        if how := identify_store(self.vectors_at):
+            ids["embedder"] += f"@{how}"
+        return ids

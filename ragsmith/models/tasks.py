@@ -34,28 +34,28 @@ class OfflineModel(Hashable, Protocol):
         """Return the content words of ``text``, stemmed, in order."""
 
     def idf(self, term: str) -> float:
-        """Return the inverse document frequency of a stemmed term; the maximum for one the corpus lacks."""
+        """Return the inverse document frequency of a stemmed term; the maximum for a term outside the corpus."""
 
     def relevance(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return how well each of ``texts`` fits ``query``: shape ``(len(texts),)``, in [0, 1]."""
+        """Return the relevance of each of ``texts`` to ``query``: shape ``(len(texts),)``, in [0, 1]."""
 
     def similarity(self, a: str, b: str) -> float:
         """Return the cosine of the vectors of two texts, in [0, 1]: 0 where it is negative or a text is empty."""
 
     def select(self, query: str, sentences: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
-        """Return the positions of ``n`` sentences that fit ``query`` and differ from each other, in order of choice.
+        """Return the positions of ``n`` relevant and diverse sentences, in order of selection.
 
-        The more ``diversity``, in [0, 1], the more they differ. Fewer when there are fewer.
+        ``diversity``, in [0, 1], is the weight of diversity. If there are fewer sentences, all are selected.
         """
 
     def feedback(self, text: str, n: int) -> tuple[str, ...]:
-        """Return the ``n`` chunks of the corpus that fit ``text`` best, best first; each shares a term with it."""
+        """Return the ``n`` best chunks of the corpus for ``text``, best first; each shares a term with it."""
 
     def expansion_terms(self, text: str, n: int, documents: int = 3) -> tuple[str, ...]:
-        """Return the ``n`` words that mark the ``documents`` best chunks for ``text``, best first; none of its own."""
+        """Return the ``n`` words that distinguish the ``documents`` best chunks for ``text``, without its own words."""
 
     def related(self, word: str, n: int) -> tuple[str, ...]:
-        """Return up to ``n`` words of the corpus that are near ``word`` in meaning, nearest first, none of its stem."""
+        """Return up to ``n`` words of the corpus related to ``word``, nearest first, without those of its stem."""
 
 
 @dataclass(frozen=True)
@@ -89,44 +89,44 @@ class Task(Generic[T]):
         """Fill the prompt; placeholders within inputs are text."""
         if missing := set(self.inputs) - inputs.keys():
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
-        return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)
+        return _PLACEHOLDER.sub(lambda match: _render_value(inputs[match[2]], match[1] == ">"), self.prompt)
 
-    def cut_to(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
+    def truncate_inputs(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
         """Truncate the longest of ``inputs``, repeatedly, until the prompt has at most ``most`` characters.
 
         Of a tuple the last texts are truncated first, as passages are ordered best first. Truncations are marked.
 
         Raises:
-            ValueError: the prompt is too long even so.
+            ValueError: the prompt is still too long.
         """
         fitted = dict(inputs)
         while (excess := len(self.render(fitted)) - most) > 0:
-            sizes = {name: _size(value) for name, value in fitted.items()}
+            sizes = {name: _count_characters(value) for name, value in fitted.items()}
             name = max(sizes, key=lambda name: (sizes[name], name))
-            if sizes[name] <= len(CUT):
+            if sizes[name] <= len(TRUNCATION_MARK):
                 raise ValueError(f"the prompt of {self.name} does not fit into {most} characters")
             fitted[name] = _shorten(fitted[name], excess)
         return fitted
 
 
-CUT = " [...]"
+TRUNCATION_MARK = " [...]"
 """Marks where a text was truncated."""
 
 
-def _size(value: Input) -> int:
+def _count_characters(value: Input) -> int:
     return sum(map(len, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str) else 0
 
 
 def _shorten(value: Input, excess: int) -> Input:
     if isinstance(value, tuple):
         *first, last = value
-        rest = _shorten(last, excess) if len(last) > excess + len(CUT) else None
+        rest = _shorten(last, excess) if len(last) > excess + len(TRUNCATION_MARK) else None
         return (*first, *([] if rest is None else [str(rest)]))
-    text = str(value).removesuffix(CUT)
-    return text[: max(0, len(text) - excess - len(CUT))] + CUT
+    text = str(value).removesuffix(TRUNCATION_MARK)
+    return text[: max(0, len(text) - excess - len(TRUNCATION_MARK))] + TRUNCATION_MARK
 
 
-def _shown(value: Input, quote: bool) -> str:
+def _render_value(value: Input, quote: bool) -> str:
     shown = numbered(value) if isinstance(value, tuple) else str(value)
     return quoted(shown) if quote else shown
 
@@ -192,7 +192,7 @@ def _without_label(text: str, label: str) -> str:
     return re.sub(rf"\A(?:{inline}|{heading})", "", text, flags=re.IGNORECASE).strip()
 
 
-# --- one text --------------------------------------------------------------------------------------------------------
+# --- replies of one text ---------------------------------------------------------------------------------------------
 
 _VERBS = (
     r"(?:help|assist|provide|answer|write|generate|rewrite|rephrase|paraphrase|create|comply|fulfil+|produce|see"
@@ -243,15 +243,15 @@ def parse_query(reply: str) -> str:
     """
     rows = _FENCE.sub("", parse_search_text(reply, "query|question")).splitlines()
     rows = [strip_marks(_BULLET.sub("", row)) for row in rows if row.strip()]
-    found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_ASKING)]
-    if len(found) != 1 or found[0].endswith(":") or _TALK.match(found[0]):
+    found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_QUESTION_MARKS)]
+    if len(found) != 1 or found[0].endswith(":") or _REMARK.match(found[0]):
         raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
     return found[0]
 
 
-# --- one item a line -------------------------------------------------------------------------------------------------
+# --- replies of one item per line ------------------------------------------------------------------------------------
 
-_ASKING = ("?", "？")
+_QUESTION_MARKS = ("?", "？")
 _BULLET = re.compile(r"^\s*(?:[-*•+–]|\(?\d{1,3}[.):])\s+")
 _NUMBERED_LABEL = re.compile(
     r"^\W*(?:q(?:uestion|uery)?|sub-?(?:question|query)|wording|paraphrase|variant|version|item)\s*\d*\W*:[*_]*\s*",
@@ -259,7 +259,7 @@ _NUMBERED_LABEL = re.compile(
 )
 _BOLD_LABEL = re.compile(r"^\*\*[^*?]+(?::\*\*|\*\*\s*[:–—-])\s*")
 _HEADING = re.compile(r"#{1,6}\s.*|\*\*[^*]+\*\*")
-_TALK = re.compile(
+_REMARK = re.compile(
     rf"(?:{_POLITE}\b[,!.:]|here(?:'s|’s| is| are| you)\b|below (?:is|are)\b|the(?:se| following)\b[^?]*\b(?:questions?"
     r"|queries|wordings?|paraphrases|versions)\b|(?:i )?hope (?:this|these|that)\b|let me know\b|feel free\b"
     r"|note(?: that\b|:)|(?:this|the|your) question (?:is|asks|can|cannot|does|needs)\b|i['’](?:ve|ll)\b"
@@ -274,7 +274,7 @@ _REQUEST = re.compile(
 
 
 def parse_lines(reply: str) -> tuple[str, ...]:
-    """Parse a reply of one item a line, without bullets, numbers and introductions (``...:``).
+    """Parse a reply of one item per line, without bullets, numbers and introductions (``...:``).
 
     Raises:
         ValueError: no item is left.
@@ -286,7 +286,7 @@ def parse_lines(reply: str) -> tuple[str, ...]:
 
 
 def parse_questions(reply: str) -> tuple[str, ...]:
-    """Parse a reply of one question or query a line; other text is ignored.
+    """Parse a reply of one question or query per line; other text is ignored.
 
     Raises:
         ValueError: the reply is a refusal, or has no question.
@@ -299,9 +299,9 @@ def parse_questions(reply: str) -> tuple[str, ...]:
 
 
 def _is_query(item: str, listed: bool) -> bool:
-    if _TALK.match(item) or _REFUSAL.match(item) or item.endswith(":"):
+    if _REMARK.match(item) or _REFUSAL.match(item) or item.endswith(":"):
         return False
-    return listed or item.endswith(_ASKING) or not item.endswith((".", "!")) or _REQUEST.match(item) is not None
+    return listed or item.endswith(_QUESTION_MARKS) or not item.endswith((".", "!")) or _REQUEST.match(item) is not None
 
 
 def _items(reply: str) -> Iterator[tuple[bool, str]]:
@@ -310,7 +310,7 @@ def _items(reply: str) -> Iterator[tuple[bool, str]]:
         item = strip_marks(
             _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", strip_marks(row)).strip().rstrip(",")))
         )
-        is_heading = _HEADING.fullmatch(row.strip()) and not item.endswith(_ASKING)
+        is_heading = _HEADING.fullmatch(row.strip()) and not item.endswith(_QUESTION_MARKS)
         if any(map(str.isalnum, item)) and not is_heading:
             yield _BULLET.match(strip_marks(row)) is not None, item.lstrip("# ")
 

@@ -14,13 +14,13 @@ from ragsmith.errors import Notice
 from ragsmith.models.protocols import Vectors
 
 PROBE = "a"
-"""Embedded to find out the number of dimensions when every text is blank."""
+"""The text that is embedded to determine the number of dimensions if every text is blank."""
 TOLERANCE = 1e-3
 """Largest deviation of a length from 1 that is not reported; rounding to half precision causes less."""
 
 
 def normalize_rows(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Scale nonzero ``rows`` to length 1, and say which of them had another length before."""
+    """Scale nonzero ``rows`` to length 1, and return a mask of those that had another length."""
     wide = np.asarray(rows, dtype=np.float64)
     largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
     nonzero = largest > 0
@@ -32,7 +32,7 @@ def normalize_rows(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
 
 @cache
 def warn_normalized(name: str) -> None:
-    """Warn, once a process, that vectors of the embedder called ``name`` were normalised."""
+    """Warn, once per process, that vectors of the embedder called ``name`` were normalised."""
     warnings.warn(f"{name} gives vectors that do not have length 1: they were scaled to it", Notice, stacklevel=2)
 
 
@@ -42,21 +42,21 @@ class UnitVectors:
     def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
 
-    def embed(self, texts: Sequence[str], ask: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
-        """Embed ``texts``: shape ``(len(texts), dimensions)``, zero for blank ones, with ``ask`` for the others.
+    def embed(self, texts: Sequence[str], embed_nonblank: Callable[[list[str]], Sequence[Vectors]]) -> Vectors:
+        """Embed ``texts``: shape ``(len(texts), dimensions)``, zero for blank ones.
 
-        ``ask`` returns arrays from `normalize`, which are concatenated.
+        ``embed_nonblank`` embeds the others and returns arrays from `normalize`, which are concatenated.
         """
         filled = [row for row, text in enumerate(texts) if text.strip()]
         if texts and not filled and self._dimensions is None:
-            ask([PROBE])
-        found = ask([texts[row] for row in filled]) if filled else ()
+            embed_nonblank([PROBE])
+        arrays = embed_nonblank([texts[row] for row in filled]) if filled else ()
         vectors = np.zeros((len(texts), self._dimensions or 0), dtype=np.float32)
-        vectors[filled] = np.concatenate([vectors[:0], *found])
+        vectors[filled] = np.concatenate([vectors[:0], *arrays])
         return vectors
 
     def normalize(self, rows: NDArray[np.float64], error: Callable[[str], Exception], name: str) -> Vectors:
-        """Scale ``rows`` to length 1, with a warning if that changes those of the embedder called ``name``.
+        """Scale ``rows`` to length 1, with a warning if vectors of the embedder ``name`` had another length.
 
         Raises ``error(message)`` if a row is not finite, zero, or has another number of dimensions than the others.
         """

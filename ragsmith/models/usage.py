@@ -6,13 +6,13 @@ import operator
 from dataclasses import dataclass, replace
 
 MIN_CHARACTERS_PER_TOKEN = 3
-"""For upper bounds on tokens of ASCII text: tokenisers seldom need more, so cutting or reserving by this is safe."""
-AVERAGE_CHARACTERS_A_TOKEN = 4
-"""For estimates: the average of English prose, by the rule of thumb of OpenAI's documentation of its tokeniser."""
+"""Characters per token for upper bounds on the tokens of ASCII text; tokenisers rarely produce more tokens."""
+AVERAGE_CHARACTERS_PER_TOKEN = 4
+"""Characters per token for estimates: the average of English prose in OpenAI's documentation of its tokeniser."""
 
 
-def tokens_at_most(text: str) -> int:
-    """Estimate the tokens of ``text``, seldom too low: three for two characters outside ASCII."""
+def estimate_max_tokens(text: str) -> int:
+    """Estimate an upper bound on the tokens of ``text``; two characters outside ASCII count as three tokens."""
     other = sum(character > "\x7f" for character in text)
     return (len(text) - other) // MIN_CHARACTERS_PER_TOKEN + 3 * other // 2 + 1
 
@@ -44,7 +44,7 @@ class Usage:
 
 _values = operator.attrgetter(*Usage.__slots__)
 
-NOTHING = Usage()
+NO_USAGE = Usage()
 ONE_CALL = Usage(calls=1)
 
 
@@ -72,5 +72,5 @@ class Meter:
         self.cut += usage.cut
 
     def total(self) -> Usage:
-        """Return the sum so far; `NOTHING` without a call, text or pair."""
-        return Usage(*_values(self)) if self.calls or self.texts_embedded or self.pairs_scored else NOTHING
+        """Return the sum so far; `NO_USAGE` without a call, text or pair."""
+        return Usage(*_values(self)) if self.calls or self.texts_embedded or self.pairs_scored else NO_USAGE

@@ -1,4 +1,4 @@
-"""Vector stores: how a function becomes one, and their addresses. `ragsmith.index.stores` opens them.
+"""Vector stores: registration and addresses. `ragsmith.index.stores` opens them.
 
 ```python
 @vector_store("chroma", package=Package("chromadb", "chromadb"))
@@ -8,7 +8,7 @@ def chroma(address: str, keys: Keys, make: MakeVectors) -> ChromaVectors:
 ```
 
 From then on ``--vector-store chroma:ADDRESS``, or ``chroma`` alone with an empty address, opens one. It is a
-`ragsmith.index.vector_store.VectorStore`, and finds what exact search finds unless it says ``exact=False``.
+`ragsmith.index.vector_store.VectorStore`, with the results of exact search unless registered with ``exact=False``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ragsmith.extensions import Extension, Package, Registry
 
 AUTO, EXACT, APPROXIMATE, QDRANT, POSTGRES = "auto", "exact", "approximate", "qdrant", "postgresql"
 FAISS = "faiss-cpu", "large"
-"""The package of approximate search, and the extra that brings it."""
+"""The package of approximate search, and the extra that installs it."""
 
 
-def approximate_identity() -> str:
-    """What approximate search depends on besides the vectors: the package, the machine and the code.
+def identify_approximate_search() -> str:
+    """Return an identifier of approximate search, apart from the vectors: package, machine and code.
 
     Raises:
         MissingExtra: its package is not installed.
@@ -43,18 +43,18 @@ def approximate_identity() -> str:
     except PackageNotFoundError:
         raise MissingExtra(*FAISS) from None
     code = fingerprint("ragsmith.index.vector_stores.approximate", "ApproximateVectors")
-    return f"approximate={faiss}:{kind_of_machine()}:{code}"
+    return f"approximate={faiss}:{get_machine_type()}:{code}"
 
 
 @cache
-def kind_of_machine() -> str:
+def get_machine_type() -> str:
     """Return the processor and instruction set that FAISS uses; its sums and codes differ between them.
 
     Raises:
         MissingExtra: FAISS is not installed.
     """
     try:
-        import faiss  # noqa: PLC0415  0.2 s, and only for those who search approximately
+        import faiss  # noqa: PLC0415  0.2 s, only for approximate search
     except ImportError:
         raise MissingExtra(*FAISS) from None
     chosen = getattr(faiss, "SIMDConfig", None)  # before version 1.14, there was a library for each
@@ -63,12 +63,12 @@ def kind_of_machine() -> str:
 
 
 def is_url(where: str) -> bool:
-    """Whether ``where`` is a server rather than a folder."""
+    """Whether ``where`` is the URL of a server rather than a folder."""
     return where.startswith(("http://", "https://"))
 
 
 def is_embedded_qdrant(location: str) -> bool:
-    """Whether ``location`` is a Qdrant in a folder or in memory, which one process alone can search."""
+    """Whether ``location`` is a Qdrant in a folder or in memory, which only one process can search."""
     kind, _, where = location.partition(":")
     return kind == QDRANT and not is_url(where)
 
@@ -113,9 +113,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class RegisteredVectorStore(Extension):
     """A function that opens the vectors of an index at an address.
 
-    ``check_address`` says what is wrong with an address, without repeating a secret; None if nothing is. ``exact`` says
-    whether it finds what exact search finds: if not, its code is part of the embedder's id. ``one_process`` says
-    whether only the process that opened it can search it. ``form`` is how an address is written.
+    ``check_address`` returns an error message without secrets for an invalid address, or None. ``exact``: whether the
+    results are those of exact search; otherwise the store's code is part of the embedder's id. ``one_process``: whether
+    only the process that opened it can search it. ``form`` is the form of its addresses.
     """
 
     form: str = ""
@@ -123,15 +123,15 @@ class RegisteredVectorStore(Extension):
     exact: bool = True
     one_process: bool = False
 
-    def open(self, address: str, *of_index: Any) -> Any:
-        """The store at ``address`` for the keys of an index, and what makes their vectors.
+    def open(self, address: str, *index: Any) -> Any:
+        """Open the store at ``address``; ``index`` has the keys and a function that makes their vectors.
 
         Raises:
             UsageError: its package is not installed, or it cannot be opened.
         """
         if self.package:
             self.package.check()
-        return self.fn(address, *of_index, **self.chosen)
+        return self.fn(address, *index, **self.chosen)
 
 
 VECTOR_STORES: Registry[RegisteredVectorStore] = Registry("vector store", "ragsmith.index.vector_stores")
@@ -167,34 +167,34 @@ def vector_store(
     return register
 
 
-def known_forms() -> str:
-    """How the addresses of all stores are written."""
+def list_address_forms() -> str:
+    """Return the forms of the addresses of all stores."""
     return ", ".join([AUTO, *(known.form for known in VECTOR_STORES)])
 
 
-def store_named(location: str) -> RegisteredVectorStore | None:
-    """The store that the address ``location`` names; None for ``auto`` and for an unknown one."""
+def find_store(location: str) -> RegisteredVectorStore | None:
+    """Return the store of the address ``location``, or None for ``auto`` and unknown stores."""
     name = location.partition(":")[0]
     if name == AUTO or name not in VECTOR_STORES:
         return None
     return VECTOR_STORES[name]
 
 
-def store_identity(location: str) -> str:
-    """What identifies how the store ``location`` searches, where it may find other chunks than exact search; else "".
+def identify_store(location: str) -> str:
+    """Return an identifier of the search in the store ``location``, or "" if its results are those of exact search.
 
     Raises:
         MissingExtra: the package of approximate search is not installed.
     """
-    store = store_named(location)
+    store = find_store(location)
     if store is None or store.exact:
         return ""
     if store.name == APPROXIMATE:
-        return approximate_identity()
+        return identify_approximate_search()
     return f"{store.name}={fingerprint(store.fn.__module__, store.fn.__name__)}"
 
 
 def serves_one_process(location: str) -> bool:
     """Whether only the process that opened the store ``location`` can search it."""
-    store = store_named(location)
+    store = find_store(location)
     return is_embedded_qdrant(location) or (store is not None and store.one_process)

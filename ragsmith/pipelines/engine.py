@@ -147,7 +147,7 @@ class Engine:
         """The entity graph of the corpus."""
 
         def build() -> EntityGraph:
-            model = self.gateway.language_model(self.models.asked, self.collection_usage)
+            model = self.gateway.language_model(self.models.technique_model, self.collection_usage)
             with failing_as("collection", "entity_graph"):
                 return build_graph(self.corpus.chunks, model)
 
@@ -345,7 +345,9 @@ class Engine:
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
-            return self.gateway.language_model(self.models.asked, meter, "controller" if self.models.controller else "")
+            return self.gateway.language_model(
+                self.models.technique_model, meter, "controller" if self.models.controller else ""
+            )
         if kind == "embedder":
             return self.gateway.embedder(self.models.embedder, meter)
         if kind == "cross_encoder":

@@ -69,7 +69,9 @@ class Unpriced:
 
 def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
     """The price of the chat models that answer a question."""
-    chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if is_chat_model(model)))
+    chats = list(
+        dict.fromkeys(model.id for model in (models.language_model, models.technique_model) if is_chat_model(model))
+    )
     if not chats:
         return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
     known = {model: prices.price_of(model) for model in chats}
@@ -101,7 +103,7 @@ def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunS
 
 def _taking_time(model: ModelName) -> dict[str, Any]:
     """The options that determine no result, but possibly the latency."""
-    return {name: value for name, value in model.given if name not in model.shaping.keys() | NO_SECONDS}
+    return {name: value for name, value in model.option_items if name not in model.shaping.keys() | NO_SECONDS}
 
 
 def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:

@@ -34,7 +34,7 @@ from ragsmith.models.names import NONE, ModelName, ModelNames, model_name_from
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import NOTHING, Meter, Usage
+from ragsmith.models.usage import NO_USAGE, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.generation import generate
@@ -63,7 +63,7 @@ class TaskCheck:
     task: str
     problem: str = ""
     requests: int = 0
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     thought_tokens: int = 0
     seconds: float = 0.0
 
@@ -149,7 +149,7 @@ class _ModelChecker:
         self._setup = setup
         self._space = space
         self._store = store
-        self._judge_role = "judge" if "judge" in setup.models.named else "language_model"
+        self._judge_role = "judge" if "judge" in setup.models.named_roles else "language_model"
         self._judge_cases = judge_cases
         self._calibrations = calibrations
 
@@ -180,7 +180,7 @@ class _ModelChecker:
         ]
         others = [(role, names.overridden({role: model_name_from(value)})) for role, value in listed]
         return (
-            *(_CheckedModel(role, names.for_role(role)) for role in names.named),
+            *(_CheckedModel(role, names.for_role(role)) for role in names.named_roles),
             *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
@@ -293,7 +293,7 @@ class _ModelChecker:
             error = cause if isinstance(cause, RagsmithError) else failed
             problem = _format_error(error).removeprefix(f"{redacted(model.id)}: ")
         seconds = time.perf_counter() - started
-        usage = sum((reply.usage for reply in replies), NOTHING)
+        usage = sum((reply.usage for reply in replies), NO_USAGE)
         thought = replies[-1].thought_tokens if replies else 0
         return TaskCheck(task.name, problem, len(replies), usage, thought, seconds)
 
@@ -316,7 +316,7 @@ class _ModelChecker:
 
     def _tasks(self, one: _CheckedModel) -> list[Task[Any]]:
         """The distinct tasks of a model: those of its role, and of roles without their own model."""
-        named = self._setup.models.named
+        named = self._setup.models.named_roles
         found: dict[str, Task[Any]] = {}
         for role, tasks in self._tasks_by_role.items():
             if (role if role in named else "language_model") == one.role and (one.can_judge or role != "judge"):

@@ -10,7 +10,7 @@ from typing import Any
 from ragsmith.models.calls import StoredCall, is_chat_model
 from ragsmith.models.capabilities import thinking_tokens
 from ragsmith.models.served.policy import Policy
-from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
+from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, Usage
 from ragsmith.runs.stub_models import RequestCount
 
 LATENCY = 1.0
@@ -49,7 +49,7 @@ class TokenEstimate:
 
     latency: float
     in_flight: int
-    characters: float = AVERAGE_CHARACTERS_A_TOKEN
+    characters: float = AVERAGE_CHARACTERS_PER_TOKEN
     thinking: float = 0.0
     replies: CachedReplies = field(default_factory=CachedReplies)
     tasks: Mapping[str, CachedReplies] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def token_estimate(
         by_task.setdefault(call.task, CachedReplies()).add(call)
     tokens = sum(count.cached_tokens for count in counts.values())
     shown = sum(count.cached_shown for count in counts.values())
-    characters = shown / tokens if tokens else AVERAGE_CHARACTERS_A_TOKEN
+    characters = shown / tokens if tokens else AVERAGE_CHARACTERS_PER_TOKEN
     allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:

@@ -175,7 +175,7 @@ class PipelineService:
         engine = self._engine(stop)
         meter = Meter()
         if turns:
-            model = engine.gateway.language_model(engine.models.asked, meter)
+            model = engine.gateway.language_model(engine.models.technique_model, meter)
             with failing_as("conversation", "self_contained"):
                 question = rewrite_question(model, turns, question)
         trace = engine.answer(self.pipeline.candidate, Question(question))

@@ -26,7 +26,7 @@ from ragsmith.index.vector_stores.approximate import MIN_CODED_KEYS, Approximate
 from ragsmith.index.vector_stores.exact import ExactVectors
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
-from ragsmith.models.vector_stores import kind_of_machine, serves_one_process, store_identity
+from ragsmith.models.vector_stores import get_machine_type, identify_store, serves_one_process
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -317,14 +317,14 @@ def test_a_copy_that_does_not_find_its_vectors_says_to_share_the_folder(
 def test_codes_and_results_belong_to_a_kind_of_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, elsewhere = Made(tied_rows(1, 9)), Made(tied_rows(1, 9))
     open_vectors(f"approximate:{folder}", NINE, here)
-    found = store_identity("approximate")
-    kind_of_machine.cache_clear()
+    found = identify_store("approximate")
+    get_machine_type.cache_clear()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert store_identity("approximate") != found
-    assert ":riscv64" in store_identity(f"approximate:{folder}")
-    assert store_identity("exact") == store_identity("auto") == ""
+    assert identify_store("approximate") != found
+    assert ":riscv64" in identify_store(f"approximate:{folder}")
+    assert identify_store("exact") == identify_store("auto") == ""
     open_vectors(f"approximate:{folder}", NINE, elsewhere)
-    kind_of_machine.cache_clear()
+    get_machine_type.cache_clear()
     assert here.asked == elsewhere.asked == [(0, 9)]
 
 

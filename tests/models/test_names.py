@@ -96,7 +96,7 @@ def test_judge_and_controller_are_the_language_model_unless_named() -> None:
         "openai:small",
         "openai:big",
     ]
-    assert names.named == ("language_model", "embedder", "cross_encoder", "controller")
+    assert names.named_roles == ("language_model", "embedder", "cross_encoder", "controller")
 
 
 def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
@@ -104,7 +104,7 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
     names = ModelNames(
         "openai:a", "cohere:b", ModelName("rerank:c", base_url=there), ModelName("openai:d", base_url=there), here
     )
-    found = {role: names.for_role(role).options.get("base_url") for role in names.named}
+    found = {role: names.for_role(role).options.get("base_url") for role in names.named_roles}
     assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
 
 
@@ -234,7 +234,7 @@ def test_objects_play_their_roles_and_those_that_follow(embedder: WordLlamaEmbed
         {"language_model": CHAT, "controller": TASKS, "embedder": embedder, "cross_encoder": scorer}
     )
     models = load_models(ModelNames().overridden(names), ["a text"], objects)
-    assert (models.language_model, models.judge, models.asked) == (CHAT, CHAT, TASKS)
+    assert (models.language_model, models.judge, models.technique_model) == (CHAT, CHAT, TASKS)
     assert (models.embedder, models.cross_encoder) == (embedder, scorer)
     assert models.ids()["language_model"] == "my chat"
 

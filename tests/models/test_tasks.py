@@ -63,8 +63,8 @@ LONG = Task(name="long", prompt="Q: {question}\n\n{passages}", parse=parse_text,
 def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input() -> None:
     inputs: dict[str, Input] = {"question": "Why?", "passages": ("a" * 300, "b" * 300, "c" * 300)}
     whole = len(LONG.render(inputs))
-    assert LONG.cut_to(inputs, whole) == inputs
-    fitted = LONG.cut_to(inputs, 500)
+    assert LONG.truncate_inputs(inputs, whole) == inputs
+    fitted = LONG.truncate_inputs(inputs, 500)
     assert len(LONG.render(fitted)) <= 500
     assert fitted["question"] == "Why?"
     passages = fitted["passages"]
@@ -72,10 +72,10 @@ def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input
     assert passages[0] == "a" * 300
     assert len(passages) == 2
     assert passages[1].endswith("[...]")
-    single = LONG.cut_to({"question": "Why?", "passages": "x" * 1000}, 120)
+    single = LONG.truncate_inputs({"question": "Why?", "passages": "x" * 1000}, 120)
     assert len(LONG.render(single)) <= 120
 
 
 def test_a_prompt_that_cannot_be_made_to_fit_is_an_error() -> None:
     with pytest.raises(ValueError, match="the prompt of long does not fit into 5 characters"):
-        LONG.cut_to({"question": "Why?", "passages": ("a",)}, 5)
+        LONG.truncate_inputs({"question": "Why?", "passages": ("a",)}, 5)

@@ -110,7 +110,9 @@ class Served(Experiment):
     @cached_property
     def loaded_models(self) -> Models:
         texts = [chunk.text for chunk in self.corpus.chunks]
-        loader = Loader({role: self.models.for_role(role) for role in self.models.named}, texts, **QUICK | self.policy)
+        loader = Loader(
+            {role: self.models.for_role(role) for role in self.models.named_roles}, texts, **QUICK | self.policy
+        )
         return Models(
             language_model=loader.model("language_model"),
             embedder=loader.model("embedder"),

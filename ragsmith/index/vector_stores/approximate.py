@@ -44,7 +44,7 @@ from ragsmith.index.artifact_cache import (
 from ragsmith.index.screening import compute_tolerance, find_nearest, rank_entries
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, TextPositions
 from ragsmith.models.local.weights import installed_version
-from ragsmith.models.vector_stores import kind_of_machine, vector_store
+from ragsmith.models.vector_stores import get_machine_type, vector_store
 
 MIN_CODED_KEYS = 4_096
 """Minimum number of keys for which codes are used; fewer are searched exactly."""
@@ -74,7 +74,7 @@ class ApproximateVectors:
         self._keys, self._coded_rows = keys, coded_rows
         self._folder = folder.absolute()
         self._cache = ArtifactCache(self._folder / _SUBFOLDER, _MAX_BYTES)
-        faiss = f"{installed_version('faiss-cpu', 'large')} {kind_of_machine()}"
+        faiss = f"{installed_version('faiss-cpu', 'large')} {get_machine_type()}"
         made_by = f"{faiss} {fingerprint(__name__, '_encode_vectors')} {coded_rows}"
         self._key = ArtifactKey("approximate", made_by, keys.name)
         arrays = self._load(make)

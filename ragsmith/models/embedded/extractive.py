@@ -1,6 +1,6 @@
 """The embedded language model: classical methods over the sentences and words of a corpus.
 
-It performs a `Task` by the task's classical method, and provides what those methods need. Results are deterministic.
+The model performs a `Task` by the task's classical method, as an `OfflineModel`. Results are deterministic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragsmith.text.words import sentences
 
 T = TypeVar("T")
 
-_REMEMBERED_TEXTS = 1 << 13
+_CACHED_TEXTS = 1 << 13
 
 
 @provider("language_model", "extractive")
@@ -41,7 +41,7 @@ class ExtractiveModel(LanguageModel):
         self.relevance, self.similarity, self.select = ranking.relevance, ranking.similarity, ranking.select
         self.expansion_terms = self._feedback.expansion_terms
         self.related = Thesaurus(lexicon, word_vectors).related
-        self.sentences = bounded_cache(_REMEMBERED_TEXTS, key="a text")(_sentence_texts)
+        self.sentences = bounded_cache(_CACHED_TEXTS, key="a text")(_sentence_texts)
 
     @cached_property
     def id(self) -> str:

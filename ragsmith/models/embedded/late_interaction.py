@@ -21,7 +21,7 @@ Ids = NDArray[np.intp]
 
 _SPECIAL = frozenset({"<unk>", "<s>", "</s>"})
 _SPACE = "▁"
-_REMEMBERED_TEXTS = 1 << 14  # below 1 KB each
+_CACHED_TEXTS = 1 << 14  # below 1 KB each
 
 
 class TokenEmbedder(Protocol):
@@ -53,7 +53,7 @@ class LateInteractionScorer:
     def __init__(self, word_vectors: TokenEmbedder, texts: Sequence[str]) -> None:
         self._embedder = word_vectors
         self._texts = tuple(texts)
-        self._distinct = bounded_cache(_REMEMBERED_TEXTS, key="a text")(self._distinct_tokens)
+        self._distinct = bounded_cache(_CACHED_TEXTS, key="a text")(self._distinct_tokens)
 
     @cached_property
     def id(self) -> str:
@@ -99,7 +99,7 @@ class LateInteractionScorer:
 
     @cached_property
     def _kinds(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """By token id, whether it is (part of) a word or number, and whether it is a stop word."""
+        """Two masks over token ids: (parts of) words and numbers, and stop words."""
         forms = self._embedder.vocabulary()
         words = [form not in _SPECIAL and any(map(str.isalnum, form)) for form in forms]
         stops = [form.removeprefix(_SPACE).lower() in STOP_WORDS and form.startswith(_SPACE) for form in forms]

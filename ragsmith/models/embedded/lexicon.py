@@ -21,7 +21,7 @@ from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import spellings, terms, terms_among
 
-_FEWEST_LETTERS = 3
+_MIN_LETTERS = 3
 
 
 class Lexicon:
@@ -47,7 +47,7 @@ class Lexicon:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Occurrences of each term in the corpus."""
-        return Counter(term for own in self._terms() for term in own)
+        return Counter(term for text_terms in self._terms() for term in text_terms)
 
     @cached_property
     def total(self) -> int:
@@ -67,7 +67,7 @@ class Lexicon:
 
     @cached_property
     def _idf(self) -> dict[str, float]:
-        frequency = Counter(term for own in self._terms() for term in set(own))
+        frequency = Counter(term for text_terms in self._terms() for term in set(text_terms))
         return {term: _idf(len(self._texts), count) for term, count in frequency.items()}
 
     def terms_at(self, position: int) -> tuple[str, ...]:
@@ -81,16 +81,16 @@ class Lexicon:
 
 def is_wordlike(surface: str) -> bool:
     """Whether ``surface`` looks like a word: letters only, and at least three."""
-    return surface.isalpha() and len(surface) >= _FEWEST_LETTERS
+    return surface.isalpha() and len(surface) >= _MIN_LETTERS
 
 
 def _idf(texts: int, frequency: int) -> float:
     return math.log1p((texts - frequency + 0.5) / (frequency + 0.5))
 
 
-_REMEMBERED_TEXTS = 1 << 14  # about 3 KB each
-_REMEMBERED_GROUPS = 1 << 8  # 80 KB for 40 texts in 256 dimensions
-_REMEMBERED_QUERIES = 1 << 10  # some hundred numbers each
+_CACHED_TEXTS = 1 << 14  # about 3 KB each
+_CACHED_GROUPS = 1 << 8  # 80 KB for 40 texts in 256 dimensions
+_CACHED_QUERIES = 1 << 10  # some hundred numbers each
 
 Floats = NDArray[np.float64]
 Texts = tuple[str, ...]
@@ -112,10 +112,10 @@ class SentenceRanking:
         self._embedder = embedder
         self._known: dict[str, _Features] = {}
         self._lock = threading.Lock()
-        self._weights = bounded_cache(_REMEMBERED_TEXTS, key="a query")(self._weigh_terms)
-        self._vectors = bounded_cache(_REMEMBERED_GROUPS, key="the texts of a group")(self._read_vectors)
-        self._relevances = bounded_cache(_REMEMBERED_QUERIES, key="a query")(_nothing_known)
-        register_cache(self.forget, key="a text", entries=_REMEMBERED_TEXTS)
+        self._weights = bounded_cache(_CACHED_TEXTS, key="a query")(self._weigh_terms)
+        self._vectors = bounded_cache(_CACHED_GROUPS, key="the texts of a group")(self._read_vectors)
+        self._relevances = bounded_cache(_CACHED_QUERIES, key="a query")(_no_scores)
+        register_cache(self.forget, key="a text", entries=_CACHED_TEXTS)
 
     @decides_no_value
     def forget(self) -> None:
@@ -140,7 +140,7 @@ class SentenceRanking:
         return min(1.0, max(0.0, round(float(cosine), 6)))
 
     def select(self, query: str, texts: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
-        """Return the positions of ``n`` texts, as chosen, or of fewer when there are fewer; equals go to the first.
+        """Return the positions of up to ``n`` texts in order of selection; ties are broken by position.
 
         Maximal marginal relevance (Carbonell and Goldstein 1998) with lambda = 1 - ``diversity``.
         """
@@ -150,26 +150,26 @@ class SentenceRanking:
             return ()
         vectors = self._vectors(tuple(texts))
         gains = (1 - diversity) * self.relevance(query, texts)
-        nearest, worth = np.zeros(len(texts)), np.empty(len(texts))
+        nearest, scores = np.zeros(len(texts)), np.empty(len(texts))
         chosen: list[int] = []
         for _ in range(min(n, len(texts))):
             if chosen:
                 np.maximum(nearest, vectors @ vectors[chosen[-1]], out=nearest)  # starts at 0, which clips the cosines
             # argmax over the rest of  lambda Sim1(d, q) - (1 - lambda) max over the chosen of Sim2(d, c)
-            np.subtract(gains, np.multiply(nearest, diversity, out=worth), out=worth)
-            pick = int(worth.round(6, out=worth).argmax())
+            np.subtract(gains, np.multiply(nearest, diversity, out=scores), out=scores)
+            pick = int(scores.round(6, out=scores).argmax())
             chosen.append(pick)
             gains[pick] = -np.inf
         return tuple(chosen)
 
     def _relevance(self, query: str, texts: Sequence[str]) -> list[float]:
         weights, query_vector = self._weights(query), self._read(query).vector
-        found = []
+        scores = []
         for text in self._read_all(texts):
             covered = sum([weight for term, weight in weights if term in text.terms])
             cosine = float(text.vector.dot(query_vector))
-            found.append(min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6))))
-        return found
+            scores.append(min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6))))
+        return scores
 
     def _weigh_terms(self, query: str) -> tuple[tuple[str, float], ...]:
         """Return the distinct terms of ``query`` and their shares of the total idf."""
@@ -197,16 +197,16 @@ class SentenceRanking:
         }
         with self._lock:
             known.update(added)
-            while len(known) > _REMEMBERED_TEXTS:
+            while len(known) > _CACHED_TEXTS:
                 del known[next(iter(known))]
         return [found[text] or added[text] for text in texts]
 
 
-def _nothing_known(query: str) -> dict[str, float]:
+def _no_scores(query: str) -> dict[str, float]:
     return {}
 
 
-_REMEMBERED = 1 << 12
+_CACHE_ENTRIES = 1 << 12
 
 Ranking = tuple[tuple[int, float], ...]
 """Positions of texts and their scores, best first."""
@@ -219,9 +219,9 @@ class RelevanceFeedback:
         self._texts = tuple(texts)
         self._languages = tuple(languages)
         self._lexicon = lexicon
-        self._models = bounded_cache(_REMEMBERED, key="a chunk")(self._unigram_model)
-        self.best = bounded_cache(_REMEMBERED, key="a query")(self._best)
-        self.expansion_terms = bounded_cache(_REMEMBERED, key="a query")(self._expansion_terms)
+        self._models = bounded_cache(_CACHE_ENTRIES, key="a chunk")(self._unigram_model)
+        self.best = bounded_cache(_CACHE_ENTRIES, key="a query")(self._best)
+        self.expansion_terms = bounded_cache(_CACHE_ENTRIES, key="a query")(self._expansion_terms)
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -251,35 +251,35 @@ class RelevanceFeedback:
         chosen = sorted((term for term, gain in gains.items() if gain > 0), key=lambda term: -gains[term])
         return tuple(self._lexicon.surfaces[term] for term in chosen[: max(n, 0)])
 
-    def _relevance_model(self, found: Ranking) -> Mapping[str, float]:
-        """P(w|R) = sum over the texts d found of P(w|d) P(d|q)."""
-        whole = sum(score for _, score in found)
+    def _relevance_model(self, ranking: Ranking) -> Mapping[str, float]:
+        """Return P(w|R), the sum of P(w|d) P(d|q) over the retrieved texts d."""
+        whole = sum(score for _, score in ranking)
         model: dict[str, float] = {}
-        for position, score in found:
+        for position, score in ranking:
             for term, p in self._models(position):
                 model[term] = model.get(term, 0.0) + p * score / whole
         return model
 
     def _unigram_model(self, position: int) -> tuple[tuple[str, float], ...]:
-        """P(w|d), by maximum likelihood."""
+        """Return P(w|d), estimated by maximum likelihood."""
         counts = Counter(self._lexicon.terms_at(position))
         return tuple((term, count / counts.total()) for term, count in counts.items())
 
 
-RELATED = 0.35
-"""Least cosine of related words; with static vectors, unrelated words of a corpus have about 0 to 0.3."""
+MIN_RELATED_COSINE = 0.35
+"""Minimum cosine of related words; with static vectors, unrelated words of a corpus have about 0 to 0.3."""
 
-RELATED_TO_NEW = 0.6
-"""Least cosine for a word outside the corpus, whose vector may be composed of meaningless pieces."""
+MIN_RELATED_COSINE_UNKNOWN_WORD = 0.6
+"""Minimum cosine for a word outside the corpus, whose vector may be composed of meaningless subwords."""
 
 
 class Thesaurus:
-    """The words of ``lexicon``, one for each term, and their vectors by ``embedder``, computed on first use."""
+    """Related words: the words of ``lexicon``, one for each term, compared by vectors of ``embedder``."""
 
     def __init__(self, lexicon: Lexicon, embedder: Embedder) -> None:
         self._lexicon = lexicon
         self._embedder = embedder
-        self._neighbours = bounded_cache(_REMEMBERED, key="a word")(self._nearest)
+        self._neighbours = bounded_cache(_CACHE_ENTRIES, key="a word")(self._nearest)
 
     def related(self, word: str, n: int) -> tuple[str, ...]:
         """Return up to ``n`` words related to ``word``, nearest first, none of the same stem; () for a stop word."""
@@ -290,7 +290,9 @@ class Thesaurus:
         _, spellings, vectors = self._entries
         if not own or not spellings:
             return ()
-        floor = RELATED if all(term in self._lexicon.counts for term in own) else RELATED_TO_NEW
+        floor = (
+            MIN_RELATED_COSINE if all(term in self._lexicon.counts for term in own) else MIN_RELATED_COSINE_UNKNOWN_WORD
+        )
         vector = round_to_grid(self._embedder.embed([self._as_spelled(word)]))[0]
         # einsum rather than @, because the threads of a BLAS cost milliseconds if other processes use the cores
         cosines: NDArray[np.float32] = np.einsum("ij,j->i", vectors, vector)

@@ -32,8 +32,8 @@ WEIGHTS = f"weights/{MODEL}.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 DIMENSIONS = 256
 
-_REMEMBERED_WORDS = 1 << 15  # about 250 bytes each
-_TEXTS_AT_ONCE = 1 << 8  # 2 KB each while they are scaled
+_CACHED_WORDS = 1 << 15  # about 250 bytes each
+_BATCH_TEXTS = 1 << 8  # 2 KB each while they are scaled
 
 
 @provider("embedder", "wordllama")
@@ -44,7 +44,7 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self) -> None:
-        self._of_word = bounded_cache(_REMEMBERED_WORDS, key="a word")(self._encoded)
+        self._tokens_of_word = bounded_cache(_CACHED_WORDS, key="a word")(self._encoded)
 
     @cached_property
     def id(self) -> str:
@@ -56,8 +56,8 @@ class WordLlamaEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), 256)``, rows of length 1, or 0 for a text without tokens."""
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            part = texts[start : start + _TEXTS_AT_ONCE]
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            part = texts[start : start + _BATCH_TEXTS]
             totals = np.zeros((len(part), DIMENSIONS))
             for total, text in zip(totals, part, strict=True):
                 if ids := self.tokens(text):
@@ -69,8 +69,8 @@ class WordLlamaEmbedder:
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of ``text`` in order, word by word because no token spans two words."""
         if "  " in text or text[:1] == " " or text[-1:] == " " or "<" in text or "\u2581" in text:
-            return list(self._encoded(text))  # runs of blanks are tokens; "</s>" is one wherever it stands
-        return list(chain.from_iterable(map(self._of_word, text.split(" "))))
+            return list(self._encoded(text))  # runs of blanks are tokens, and "</s>" is a token in any position
+        return list(chain.from_iterable(map(self._tokens_of_word, text.split(" "))))
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         # the fast batch computes no offsets, which halves the time
@@ -103,7 +103,7 @@ class WordLlamaEmbedder:
 
 
 def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    """``rows`` scaled to length 1; a zero row stays zero."""
+    """Scale ``rows`` to length 1; zero rows stay zero."""
     lengths = np.sqrt(np.einsum("...i,...i->...", rows, rows))[..., np.newaxis]
     scaled: NDArray[np.floating] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
     return scaled

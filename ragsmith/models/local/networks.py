@@ -25,6 +25,7 @@ from ragsmith.errors import RagsmithError, UsageError
 Array = NDArray[np.float32]
 
 ACCELERATOR_ROWS = 32
+"""Default number of items per batch on an accelerator."""
 _UNLIMITED = 10**9
 """Libraries represent "no limit" by None, infinity or 10^30."""
 
@@ -52,7 +53,7 @@ class Network:
     def run(
         self, items: Sequence[str], forward: Callable[[list[str]], Array], read: Sequence[Sequence[str]]
     ) -> list[Array]:
-        """Return the result of ``forward`` for each of ``items``; ``read`` has its texts in one column or two."""
+        """Return the result of ``forward`` for each item; ``read`` has their texts in one column, or two for pairs."""
         if not items:
             return []
         lengths = self._lengths(read)
@@ -67,8 +68,8 @@ class Network:
 
         results: dict[int, Array] = {}
         batches = equal_lengths(lengths, self._rows)
-        for batch, made in zip(batches, self._pool.map(compute, batches), strict=True):
-            results.update(zip(batch, made, strict=True))
+        for batch, outputs in zip(batches, self._pool.map(compute, batches), strict=True):
+            results.update(zip(batch, outputs, strict=True))
         return [results[position] for position in range(len(items))]
 
     def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:

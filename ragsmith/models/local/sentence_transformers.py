@@ -139,9 +139,9 @@ class SentenceTransformersEmbedder(_SentenceTransformer):
             return floats
 
         filled = [row for row, text in enumerate(texts) if text.strip()]
-        made = network.run([texts[row] for row in filled], forward, [[prompt + texts[row] for row in filled]])
-        vectors = np.zeros((len(texts), len(made[0]) if made else forward([""]).shape[1]), dtype=np.float32)
-        for row, vector in zip(filled, made, strict=True):
+        outputs = network.run([texts[row] for row in filled], forward, [[prompt + texts[row] for row in filled]])
+        vectors = np.zeros((len(texts), len(outputs[0]) if outputs else forward([""]).shape[1]), dtype=np.float32)
+        for row, vector in zip(filled, outputs, strict=True):
             _check_finite(vector, self._model, texts[row])
             vectors[row] = _unit(vector)
         return vectors

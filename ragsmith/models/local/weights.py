@@ -29,7 +29,7 @@ def find_weights(model: str, revision: str | None = None) -> LocatedWeights:
     """Find a folder, or else a repository in the hub's cache or, unless ``HF_HUB_OFFLINE`` is set, on the hub.
 
     Raises:
-        UsageError: there is neither.
+        UsageError: neither exists.
         MissingExtra: a repository is named, and huggingface-hub is not installed.
     """
     if Path(model).is_dir():
@@ -49,7 +49,7 @@ def folder_id(folder: Path) -> str:
     """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     state = hashlib.sha256()
-    for name in sorted(filter(_counts, paths)):
+    for name in sorted(filter(_is_weight_file, paths)):
         state.update(f"{name}\0{_file_digest(paths[name])}\0".encode())
     return f"sha256-{state.hexdigest()[:32]}"
 
@@ -62,7 +62,7 @@ def installed_version(package: str, extra: str) -> str:
         raise MissingExtra(package, extra) from None
 
 
-def _counts(name: str) -> bool:
+def _is_weight_file(name: str) -> bool:
     parts = name.split("/")
     hidden = any(part.startswith(".") for part in parts)
     return not (hidden or name.lower().endswith(".md") or _OTHER_RUNTIMES.intersection(parts[:-1]))

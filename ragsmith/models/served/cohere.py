@@ -15,15 +15,15 @@ from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
 EMBED_BATCH = 96
-"""The server's limit of texts in a request."""
+"""The server's limit of texts per request."""
 RERANK_BATCH = 100
-"""Texts that are billed as one search."""
+"""Texts per request, which are billed as one search."""
 RERANK_WINDOW = 4096
-"""Tokens; the server's default."""
+"""The server's default window in tokens."""
 EMBED_WINDOWS = (("-v3", 512), ("-v2", 512))
 """Parts of models' names, and the windows of those models in tokens."""
 EMBED_WINDOW = 128_000
-"""Tokens; of other models."""
+"""The window of other models, in tokens."""
 
 
 class _CohereClient(CohereModel):
@@ -35,7 +35,7 @@ class _CohereClient(CohereModel):
 
     @property
     def id(self) -> str:
-        """Provider, model and all that determines a result; never the URL or the key."""
+        """Provider, model and options that shape a result; never the URL or the key."""
         return model_id("cohere", self._model, context_window=self._window.tokens)
 
     @property
@@ -105,7 +105,7 @@ class CohereEmbedder(_CohereClient):
 
     @property
     def id(self) -> str:
-        """Provider, model and all that determines a vector; never the URL or the key."""
+        """Provider, model and options that shape a vector; never the URL or the key."""
         return model_id("cohere", self._model, context_window=self._window.tokens, dimensions=self._dimensions)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -122,12 +122,12 @@ class CohereEmbedder(_CohereClient):
         return self._embed(texts, "search_query")
 
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
-        def ask(written: Sequence[str]) -> list[Vectors]:
-            requests = [self._request(part, kind) for part in batches(self._window.fit(written), self._batch_size)]
+        def embed_nonblank(nonblank: Sequence[str]) -> list[Vectors]:
+            requests = [self._request(part, kind) for part in batches(self._window.fit(nonblank), self._batch_size)]
             post = self.post_with(self.client.with_raw_response.embed)
             return self._endpoint.send(post, requests, self._read, what=self.id)
 
-        return self._vectors.embed(texts, ask)
+        return self._vectors.embed(texts, embed_nonblank)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         fields = {"model": self._model, "texts": list(texts), "input_type": kind}

@@ -89,13 +89,13 @@ async def _attempt(post: Post, body: dict[str, Any], read: Callable[[dict[str, A
     reply = await post(body)
     try:
         return read(body, parse_json(reply), time.perf_counter() - started)
-    except TransientFailure as trouble:
-        problem, usage = trouble.problem, trouble.usage
+    except TransientFailure as failure:
+        problem, usage = failure.problem, failure.usage
     raise UnusableReply(problem, usage)
 
 
 async def _probe(post: Post, body: dict[str, Any]) -> None:
-    """Send a minimal request with the fields of ``body``; any reply will do."""
+    """Send a minimal request with the fields of ``body``, and ignore the reply."""
     await post({name: PROBE_FIELDS.get(name, value) for name, value in body.items()})
 
 

@@ -22,29 +22,29 @@ from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import JsonEndpoint, OpenAIModel
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure
 from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
-from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, NOTHING, Usage, tokens_at_most
+from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, NO_USAGE, Usage, estimate_max_tokens
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted, without_known
 
-CUT = ("length", "max_tokens")
+CUT_FINISH_REASONS = ("length", "max_tokens")
 """Finish reasons of a reply that reached the token limit; the second is that of gateways to other APIs."""
-MOST_CHARACTERS_A_TOKEN = 128
+MAX_CHARACTERS_PER_TOKEN = 128
 """The longest token of common vocabularies (128 blanks, in those of OpenAI and Llama), to detect replies longer than
 their token limit allows."""
 TEMPLATE_TOKENS = 1024
 """Tokens that a server may add to a prompt and count: a chat template, the date, a system prompt."""
 END_TOKENS = 8
 """Tokens that mark the end of a reply, which some servers count beyond the limit."""
-ANY = "any"
+ANY_MODEL = "any"
 """Accept replies of any model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedModel:
-    """The request of a reply; ``accepts`` is another name that the server may report for the model, or `ANY`.
+    """The request to which a reply belongs.
 
-    ``thinks``: the model is known to think, so a cut reply without visible thoughts consists of a thought that its chat
-    template opened.
+    ``accepts`` is another name that the server may report for the model, or `ANY_MODEL`. ``thinks``: whether the model
+    is known to think, so a cut reply without visible thoughts consists of a thought that its chat template opened.
     """
 
     model: str
@@ -58,7 +58,7 @@ class RequestedModel:
 class ParsedReply:
     """A reply, with warnings (``odd``) by their subject.
 
-    ``begins_in_thought``: it closed a thought that it had not opened.
+    ``begins_in_thought``: whether it closed a thought that it had not opened.
     """
 
     completion: Completion
@@ -73,13 +73,14 @@ def read_reply(request: RequestedModel, reply: Any, seconds: float) -> ParsedRep
         TransientFailure: there is no text, it is longer than possible, or has no finish reason.
         RequestRejected: a content filter withheld it.
         AccessRefused: it is by another model.
-            All of them with the usage that the server reports, if it is possible.
+
+    Each exception has the usage that the server reports, if that is possible.
     """
     try:
         return _parse(request, reply, seconds)
     except AttemptFailed as failure:
         (read, written), wrong = _tokens(request, reply.get("usage") if isinstance(reply, dict) else None, "")
-        failure.usage = NOTHING if wrong else Usage(1, 0, 0, read, written, seconds)
+        failure.usage = NO_USAGE if wrong else Usage(1, 0, 0, read, written, seconds)
         raise
 
 
@@ -93,10 +94,10 @@ def _parse(request: RequestedModel, reply: Any, seconds: float) -> ParsedReply:
         raise RequestRejected("the reply was withheld: it ended with finish_reason 'content_filter'")
     message = choices[0].get("message")
     written, thoughts = _content(message if isinstance(message, dict) else {})
-    if len(written) > request.limit * MOST_CHARACTERS_A_TOKEN:
+    if len(written) > request.limit * MAX_CHARACTERS_PER_TOKEN:
         raise TransientFailure(f"the reply has {len(written):,} characters, which {request.limit:,} tokens cannot hold")
     text, is_open = without_thoughts(written)
-    is_cut = finish in CUT or is_open
+    is_cut = finish in CUT_FINISH_REASONS or is_open
     if request.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
         text = ""
     if not is_cut and not text.strip():
@@ -137,13 +138,13 @@ def _tokens(request: RequestedModel, usage: Any, reply: str) -> tuple[tuple[int,
     odd = {}
     if read > len(request.prompt.encode(errors="surrogatepass")) + TEMPLATE_TOKENS:
         odd["prompt_tokens"] = f"says that a prompt of {len(request.prompt):,} characters had {read:,} tokens"
-        read = tokens_at_most(request.prompt)
+        read = estimate_max_tokens(request.prompt)
     if written > request.limit + END_TOKENS:
         odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {request.limit:,} were the limit"
     elif not written and reply.strip() and counts.get("completion_tokens") == 0:
         odd["completion_tokens"] = f"says of a reply of {len(reply):,} characters that it wrote no tokens"
     if "completion_tokens" in odd:
-        written = min(request.limit, tokens_at_most(reply))
+        written = min(request.limit, estimate_max_tokens(reply))
     return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
 
 
@@ -151,7 +152,7 @@ def _thought(usage: Any, characters: int) -> int:
     """Return the tokens of thoughts that the server reports, or an estimate from their visible ``characters``."""
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     reported = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
-    return reported or characters // AVERAGE_CHARACTERS_A_TOKEN
+    return reported or characters // AVERAGE_CHARACTERS_PER_TOKEN
 
 
 def _count(value: Any) -> int:
@@ -173,7 +174,7 @@ def _check_model(request: RequestedModel, replied: Any) -> dict[str, str]:
     if not isinstance(replied, str) or is_same_model(request.model, replied):
         return {}
     name = redacted(shown(replied))
-    if request.accepts != ANY and not (request.accepts and is_same_model(request.accepts, replied)):
+    if request.accepts != ANY_MODEL and not (request.accepts and is_same_model(request.accepts, replied)):
         raise AccessRefused(
             f"the reply is by another model, {name}: name that one, or accept its replies with the option accept_model"
         )
@@ -247,7 +248,7 @@ class OpenAIChat(OpenAIModel):
 
     @property
     def thinking_tokens(self) -> int:
-        """The tokens that it may use to think: its option, or more if it was seen to need more."""
+        """Tokens for thinking: the option, or the learnt number if that is larger."""
         return max(self._thinking_tokens, self.learner.capabilities.thinking_tokens)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:

@@ -17,8 +17,9 @@ from ragsmith.models.served.policy import TransientFailure
 from ragsmith.models.unit_vectors import UnitVectors
 
 BATCH_TEXTS = 128
+"""Texts per request."""
 BATCH_CHARACTERS = 100_000
-"""About 25,000 tokens; OpenAI accepts 300,000 in a request, self-hosted servers far fewer."""
+"""Characters per request, about 25,000 tokens; OpenAI accepts 300,000 in a request, self-hosted servers far fewer."""
 
 
 @provider("embedder", "openai", service=OPENAI)
@@ -46,7 +47,7 @@ class OpenAIEmbeddings(OpenAIModel):
 
     @property
     def id(self) -> str:
-        """Provider, model and all that determines a vector; never the URL or the key."""
+        """Provider, model and options that shape a vector; never the URL or the key."""
         document, query = self._prefixes
         return model_id(
             "openai", self._model, dimensions=self._dimensions, document_prefix=document, query_prefix=query
@@ -66,14 +67,14 @@ class OpenAIEmbeddings(OpenAIModel):
         return self._embed(texts, self._prefixes[1])
 
     def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        def ask(written: Sequence[str]) -> list[Vectors]:
+        def embed_nonblank(nonblank: Sequence[str]) -> list[Vectors]:
             """Send all batches concurrently."""
-            prefixed = [prefix + text for text in written]
+            prefixed = [prefix + text for text in nonblank]
             requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
             create = self.client.embeddings.with_raw_response.create
             return self._endpoint.send(self.post_with(create), requests, self._read, what=self.id)
 
-        return self._vectors.embed(texts, ask)
+        return self._vectors.embed(texts, embed_nonblank)
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ragsmith.errors import ModelError, RefusedContent
-from ragsmith.models.usage import NOTHING, Usage
+from ragsmith.models.usage import NO_USAGE, Usage
 
 PROBE_USAGE = Usage(1, 0, 0, 32, 16)
 """Upper bound of the cost of a probe: a sentence in a template, and a word."""
@@ -32,6 +32,7 @@ class Policy:
     pause: float = 1.0
     """Pause before the second attempt, doubled before each further one up to ``longest_pause``."""
     longest_pause: float = 30.0
+    """Maximum pause between two attempts."""
     longest_wait: float = 60.0
     """A provider that asks for a longer pause is unavailable: the run stops and can be resumed."""
     largest_response: int = 10 * 1024 * 1024
@@ -39,11 +40,11 @@ class Policy:
     failures_in_a_row: int = 5
     """Consecutive failed requests after which the provider is suspected to be down."""
     silence: float = 25.0
-    """Time in which only failures of several requests raise that suspicion as well."""
+    """Time without a success after which failures of several requests raise the same suspicion."""
     probe_deadline: float = 5.0
     """Total time of a probe."""
     rest: float = 30.0
-    """How long no request is sent to a provider that is down, and none that answered a probe is suspected again."""
+    """Time during which a provider that is down gets no request, and one that answered a probe is not suspected."""
 
     def back_off(self, failed: int, draw: random.Random) -> float:
         """Return the pause after ``failed`` attempts: exponential, with jitter between half and the whole of it."""
@@ -51,10 +52,10 @@ class Policy:
 
 
 class AttemptFailed(Exception):
-    """An attempt had no result; ``problem`` says why, to be appended to ``MODEL: ``.
+    """A failed attempt; messages append the reason ``problem`` to ``MODEL: ``.
 
-    ``usage`` is what the server reports: without tokens if the attempt may have cost some and the server does not say
-    how many, and None if there was no reply.
+    ``usage`` is reported by the server: without tokens if the attempt may be billed and their number is unknown, and
+    None if there was no reply.
     """
 
     usage: Usage | None = None
@@ -82,7 +83,7 @@ class UnusableReply(TransientFailure):
     """A successful response that cannot be used: retried a few times. It does not suggest that the provider is down."""
 
     def __init__(self, problem: str, usage: Usage | None = None) -> None:
-        super().__init__(problem, usage=usage or NOTHING)
+        super().__init__(problem, usage=usage or NO_USAGE)
 
 
 class RequestRejected(AttemptFailed):
@@ -94,7 +95,7 @@ class RequestRejected(AttemptFailed):
 
 
 class AccessRefused(AttemptFailed):
-    """The provider refuses the key or the model, and so every request."""
+    """The provider refuses the key or the model, and therefore every request."""
 
 
 class Limiter:
@@ -151,16 +152,16 @@ class Limiter:
             self._free.release()
 
 
-SEVERAL = 3
-"""Number of failing requests before silence counts, so that a single unanswerable one does not stop the others."""
-PATIENCE = 2.0
-"""Pauses that the provider asked for do not count as silence; including them it may last this many times as long."""
+MIN_FAILING_REQUESTS = 3
+"""Minimum number of failing requests before silence counts; a single unanswerable request must not stop others."""
+MAX_SILENCE_RATIO = 2.0
+"""Maximum ratio of the silence, including pauses that the provider asked for, to `Policy.silence`."""
 
 
 class Breaker:
     """Suspects a provider of being down after consecutive failed requests, or a time of failures only; single-threaded.
 
-    The caller resolves a ``suspicion`` with `open` or `absolve`. Times are seconds of one clock.
+    The caller resolves a ``suspicion`` with `open` or `clear_suspicion`. Times are seconds of one clock.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -179,18 +180,18 @@ class Breaker:
         self._pause_until: float
         self._reset()
 
-    def answered(self, now: float) -> None:
+    def record_answer(self, now: float) -> None:
         """Record that an attempt was answered, including a rejection or an unusable reply."""
         self._last_answer = now
         self._reset()
 
-    def failed(
+    def record_failure(
         self, request: object, sent: float, now: float, pause: float = 0.0, *, alone: bool = True, kind: str = ""
     ) -> None:
         """Record a failed attempt of ``request``, sent at ``sent``; the provider asked for a ``pause`` (seconds).
 
-        ``alone``: no other attempt is in flight. Replies take longer than requests to wait, so the latter raise no
-        suspicion while others are in flight.
+        ``alone``: whether no other attempt is in flight. A request to pause arrives sooner than a reply, so it raises
+        no suspicion while other attempts are in flight.
         """
         began = max(sent, self._last_answer)
         self._since = began if self._since is None else min(self._since, began)
@@ -201,20 +202,24 @@ class Breaker:
         self._paused += max(0.0, now + pause - max(now, self._pause_until))  # pauses of several requests overlap
         self._pause_until = max(self._pause_until, now + pause)
         least = self._policy.silence
-        in_vain = silent >= least and silent + pause >= PATIENCE * least
-        if len(self._failing) >= SEVERAL and (alone or not pause) and (silent - expected >= least or in_vain):
+        in_vain = silent >= least and silent + pause >= MAX_SILENCE_RATIO * least
+        if (
+            len(self._failing) >= MIN_FAILING_REQUESTS
+            and (alone or not pause)
+            and (silent - expected >= least or in_vain)
+        ):
             self._suspect(now, f"nothing but failures for {silent:.0f} s")
 
-    def gave_up(self, now: float) -> None:
+    def record_failed_request(self, now: float) -> None:
         """Record that a request failed after all its attempts."""
         self._failed_requests += 1
         if self._failed_requests >= self._policy.failures_in_a_row:
             self._suspect(now, f"{self._failed_requests} requests in a row failed")
 
-    def absolve(self, now: float) -> None:
+    def clear_suspicion(self, now: float) -> None:
         """Clear the suspicion, and raise no other for a while."""
         self._trusted_until = now + self._policy.rest
-        self.answered(now)
+        self.record_answer(now)
 
     def open(self, now: float, why: str) -> None:
         """Confirm the suspicion, unless an attempt was answered in the meantime."""

@@ -26,7 +26,7 @@ from ragsmith.models.served.policy import (
     TransientFailure,
     UnusableReply,
 )
-from ragsmith.models.usage import NOTHING, Usage
+from ragsmith.models.usage import NO_USAGE, Usage
 from ragsmith.text.redaction import redacted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Probe = Callable[[], Awaitable[object]]
 """A minimal request that shows whether a provider responds."""
 
 JITTER_SHARE = 0.1
-"""Share of a pause, at most a second, over which requests are spread after it; sent at once they would be refused."""
+"""Share of a pause, at most 1 s, over which waiting requests are spread; sent together they would be refused again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Provider:
     def close(self, *, patience: float = 0.0) -> None:
         """Close the connections; pending requests fail with `ModelUnavailable`.
 
-        Attempts in flight have ``patience`` seconds to end, unless the provider is down, since an abandoned reply is
-        paid for twice.
+        Attempts in flight have ``patience`` seconds to end, unless the provider is down, since the request of
+        an abandoned reply is paid for again.
         """
         self._closed = True
         try:
@@ -142,7 +142,7 @@ class Provider:
         """Like `send`, in the loop's thread."""
         policy, request, problem = self.policy, object(), ""
         n_attempts = failed = unusable = 0
-        lost = NOTHING
+        lost = NO_USAGE
         wait: float | None = None
 
         def failure(kind: type[ModelError], message: str) -> ModelError:
@@ -157,10 +157,10 @@ class Provider:
             except TransientFailure as failed_attempt:
                 problem, wait = redacted(failed_attempt.problem), failed_attempt.wait
                 unusable += isinstance(failed_attempt, UnusableReply)
-                lost += failed_attempt.usage or NOTHING
+                lost += failed_attempt.usage or NO_USAGE
             except RequestRejected as failed_attempt:
                 n_attempts += 1
-                lost += failed_attempt.usage or NOTHING
+                lost += failed_attempt.usage or NO_USAGE
                 error = failure(failed_attempt.error, f"{what}: {redacted(failed_attempt.problem)}")
             except AccessRefused as failed_attempt:
                 error = ModelUnavailable(f"{what}: {redacted(failed_attempt.problem)}")
@@ -172,7 +172,7 @@ class Provider:
         message = f"{what}: {problem} (tried {n_attempts} times)"
         if unusable and unusable >= min(policy.replies, failed):
             raise failure(Unreadable, message)
-        self._breaker.gave_up(time.monotonic())
+        self._breaker.record_failed_request(time.monotonic())
         await self._probe_if_suspected(probe)
         self._check(what, problem)
         raise failure(ModelError, message)
@@ -198,7 +198,7 @@ class Provider:
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
-        self._breaker.answered(time.monotonic())
+        self._breaker.record_answer(time.monotonic())
         self._limiter.succeeded()
         self._down.clear()
         return result
@@ -206,13 +206,13 @@ class Provider:
     def _record_failure(self, request: object, sent: float, failed_attempt: AttemptFailed) -> None:
         now = time.monotonic()
         if not (kind := _get_outage_kind(failed_attempt)):
-            self._breaker.answered(now)
+            self._breaker.record_answer(now)
             return
         if failed_attempt.wait is not None:
             self._limiter.hold(failed_attempt.wait, sent=sent, now=now)
             self._activity = replace(self._activity, waiting_until=self._limiter.until)
         alone = self._activity.in_flight == 1
-        self._breaker.failed(request, sent, now, failed_attempt.wait or 0.0, alone=alone, kind=kind)
+        self._breaker.record_failure(request, sent, now, failed_attempt.wait or 0.0, alone=alone, kind=kind)
 
     async def _probe_if_suspected(self, probe: Probe | None) -> None:
         """Probe the provider if failures suggest that it is down; requests that wait share the result."""
@@ -223,7 +223,7 @@ class Provider:
                 failed_attempt = await self._probe(probe)
                 now = time.monotonic()
                 if not failed_attempt:
-                    self._breaker.absolve(now)
+                    self._breaker.clear_suspicion(now)
                     return
                 began = datetime.now().astimezone() - timedelta(seconds=now - self._breaker.since)
                 self._breaker.open(now, f"{failed_attempt} since {began:%H:%M:%S}: {why}")
@@ -290,7 +290,7 @@ async def _run_with_timeout(seconds: float, attempt: Callable[[], Awaitable[T]])
             return await attempt()
     except TimeoutError:
         pass
-    raise TransientFailure(f"no complete reply within {seconds:g} s", kind="no reply in time", usage=NOTHING)
+    raise TransientFailure(f"no complete reply within {seconds:g} s", kind="no reply in time", usage=NO_USAGE)
 
 
 def _get_outage_kind(failed_attempt: AttemptFailed) -> str:

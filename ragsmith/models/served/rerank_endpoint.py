@@ -19,12 +19,12 @@ from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, Te
 BATCH_TEXTS = 32
 """The default limit of TEI."""
 _OTHER_API = re.compile(r": HTTP (?:400|404|405|415|422)\b")
-"""The response of a server with another API."""
+"""The start of the error of a server with another API."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankDialect:
-    """An API for reranking: the body of a request, and where the reply has the scores."""
+    """An API for reranking: the body of a request, and the location of the scores in a reply."""
 
     body: Callable[[str, str, Sequence[str]], dict[str, Any]]
     texts: str
@@ -71,8 +71,8 @@ class RerankEndpoint(EndpointModel):
         self._kind = kind
         self._window = TextWindow(context_window)
         self._batch_size = batch_size
-        self._candidates = addresses(endpoint.base_url)
-        self._found: tuple[str, RerankDialect] | None = None
+        self._candidates = list_candidate_urls(endpoint.base_url)
+        self._api: tuple[str, RerankDialect] | None = None
 
     @property
     def id(self) -> str:
@@ -92,12 +92,12 @@ class RerankEndpoint(EndpointModel):
             ModelUnavailable: the server refuses the key or the model, or is down.
         """
         parts = batches(self._window.fit(texts), self._batch_size)
-        found: list[list[float]] = []
-        if parts and self._found is None:
-            found, parts = [self._score_first(query, parts[0])], parts[1:]
-        if parts and self._found is not None:
-            found += self._send(*self._found, query, parts)
-        return tuple(score for part in found for score in part)
+        scores: list[list[float]] = []
+        if parts and self._api is None:
+            scores, parts = [self._score_first(query, parts[0])], parts[1:]
+        if parts and self._api is not None:
+            scores += self._send(*self._api, query, parts)
+        return tuple(score for part in scores for score in part)
 
     def _score_first(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score ``texts`` with the first API that the server has, or raise the error of the likeliest one."""
@@ -110,7 +110,7 @@ class RerankEndpoint(EndpointModel):
                     raise
                 problem = problem or error
             else:
-                self._found = url, dialect
+                self._api = url, dialect
                 return scores
         assert problem is not None
         raise problem
@@ -123,7 +123,7 @@ class RerankEndpoint(EndpointModel):
         return self._endpoint.send(url, bodies, read, what=self.id)
 
 
-def addresses(base_url: str) -> list[tuple[str, RerankDialect]]:
+def list_candidate_urls(base_url: str) -> list[tuple[str, RerankDialect]]:
     """Return URLs with their APIs, the likeliest first."""
     base = base_url.rstrip("/")
     if base.endswith("/rerank"):

@@ -17,7 +17,7 @@ from ragsmith.errors import ModelError, Notice, TooLong
 from ragsmith.models.capabilities import ModelCapabilities
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import (
-    MOST_CHARACTERS_A_TOKEN,
+    MAX_CHARACTERS_PER_TOKEN,
     OpenAIChat,
     RequestedModel,
     is_same_model,
@@ -149,7 +149,7 @@ def test_a_reply_of_no_tokens_is_counted_here_and_that_is_named(counts: dict[str
 
 
 def test_a_reply_longer_than_its_tokens_could_hold_is_refused() -> None:
-    longest = 100 * MOST_CHARACTERS_A_TOKEN
+    longest = 100 * MAX_CHARACTERS_PER_TOKEN
     assert len(read_reply(ASKED, reply("x" * longest), 0.5).completion.text) == longest
     with pytest.raises(TransientFailure, match=r"12,801 characters, which 100 tokens cannot hold"):
         read_reply(ASKED, reply("x" * (longest + 1)), 0.5)

@@ -53,70 +53,70 @@ POLICY = Policy(failures_in_a_row=3, silence=30.0, rest=10.0)
 def test_a_success_begins_a_new_row() -> None:
     breaker = Breaker(POLICY)
     for now in (1.0, 2.0):
-        breaker.gave_up(now)
-    breaker.answered(2.5)
+        breaker.record_failed_request(now)
+    breaker.record_answer(2.5)
     for now in (3.0, 4.0):
-        breaker.gave_up(now)
+        breaker.record_failed_request(now)
     assert breaker.suspicion == ""
 
 
 def test_silence_raises_one_once_several_requests_have_failed() -> None:
     breaker = Breaker(POLICY)
     for request in "aab":
-        breaker.failed(request, sent=0.0, now=31.0)
+        breaker.record_failure(request, sent=0.0, now=31.0)
     assert breaker.suspicion == ""  # two requests that may have something in common
-    breaker.failed("c", sent=5.0, now=31.0)
+    breaker.record_failure("c", sent=5.0, now=31.0)
     assert breaker.suspicion == "nothing but failures for 31 s"
 
 
 def test_silence_is_counted_from_the_last_success() -> None:
     breaker = Breaker(POLICY)
-    breaker.answered(20.0)
+    breaker.record_answer(20.0)
     for request in "abc":
-        breaker.failed(request, sent=0.0, now=49.0)
+        breaker.record_failure(request, sent=0.0, now=49.0)
     assert breaker.suspicion == ""
-    breaker.failed("d", sent=40.0, now=50.0)
+    breaker.record_failure("d", sent=40.0, now=50.0)
     assert breaker.suspicion == "nothing but failures for 30 s"
 
 
 def test_a_requested_pause_is_no_silence() -> None:
     breaker = Breaker(POLICY)
     for request in "abcd":
-        breaker.failed(request, sent=0.0, now=1.0, pause=40.0)  # four times the same 40 seconds
-    breaker.failed("a", sent=41.0, now=42.0)
+        breaker.record_failure(request, sent=0.0, now=1.0, pause=40.0)  # four times the same 40 seconds
+    breaker.record_failure("a", sent=41.0, now=42.0)
     assert breaker.suspicion == ""
-    breaker.failed("a", sent=60.0, now=60.0)  # but in all it may last twice as long
+    breaker.record_failure("a", sent=60.0, now=60.0)  # but in all it may last twice as long
     assert breaker.suspicion == "nothing but failures for 60 s"
 
 
 def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
     breaker = Breaker(POLICY)
     for request in "abc":
-        breaker.failed(request, sent=0.0, now=1.0, pause=35.0)
-    breaker.failed("a", sent=36.0, now=36.0, pause=35.0, alone=False)
+        breaker.record_failure(request, sent=0.0, now=1.0, pause=35.0)
+    breaker.record_failure("a", sent=36.0, now=36.0, pause=35.0, alone=False)
     assert breaker.suspicion == ""  # others are under way, and may be answered
-    breaker.failed("b", sent=36.0, now=36.0, pause=35.0, alone=True)
+    breaker.record_failure("b", sent=36.0, now=36.0, pause=35.0, alone=True)
     assert breaker.suspicion == "nothing but failures for 36 s"
 
 
 def test_a_suspicion_that_was_wrong_is_not_raised_again_at_once() -> None:
     breaker = Breaker(POLICY)
     for _ in range(3):
-        breaker.gave_up(1.0)
-    breaker.absolve(1.0)
+        breaker.record_failed_request(1.0)
+    breaker.clear_suspicion(1.0)
     assert breaker.suspicion == ""
     for now in (2.0, 3.0, 10.9):
-        breaker.gave_up(now)
+        breaker.record_failed_request(now)
     assert breaker.suspicion == ""
-    breaker.gave_up(11.0)
+    breaker.record_failed_request(11.0)
     assert breaker.suspicion == "4 requests in a row failed"
 
 
 def test_an_answer_in_the_meantime_goes_before_a_probe_that_failed() -> None:
     breaker = Breaker(POLICY)
     for _ in range(3):
-        breaker.gave_up(1.0)
-    breaker.answered(1.5)
+        breaker.record_failed_request(1.0)
+    breaker.record_answer(1.5)
     breaker.open(2.0, "HTTP 503")
     assert breaker.why_open(2.0) == ""
 
@@ -124,8 +124,8 @@ def test_an_answer_in_the_meantime_goes_before_a_probe_that_failed() -> None:
 def test_it_knows_since_when_and_how() -> None:
     breaker = Breaker(POLICY)
     for n in range(3):
-        breaker.failed(n, sent=1.0 + n, now=5.0 + n, kind=f"HTTP 50{n}")
-        breaker.gave_up(5.0 + n)
+        breaker.record_failure(n, sent=1.0 + n, now=5.0 + n, kind=f"HTTP 50{n}")
+        breaker.record_failed_request(5.0 + n)
     assert (breaker.since, breaker.kind) == (1.0, "HTTP 502")
 
 

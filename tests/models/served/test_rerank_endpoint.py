@@ -14,7 +14,7 @@ from rows import rows
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.served.json_endpoint import JsonEndpoint, read_scores
 from ragsmith.models.served.policy import Policy, TransientFailure
-from ragsmith.models.served.rerank_endpoint import JINA, TEI, RerankEndpoint, addresses
+from ragsmith.models.served.rerank_endpoint import JINA, TEI, RerankEndpoint, list_candidate_urls
 
 KEY = "jina_0123456789abcdefghij"
 QUICK = Policy(attempts=2, pause=0.001, deadline=2.0)
@@ -96,9 +96,9 @@ def test_jinas_language_at_the_root(server: FaultServer, at: Any) -> None:
 
 
 def test_a_whole_path_is_asked_as_it_is() -> None:
-    assert addresses("http://h/rerank") == [("http://h/rerank", TEI), ("http://h/rerank", JINA)]
-    assert addresses("http://h/api/v1/rerank/")[0] == ("http://h/api/v1/rerank", JINA)
-    assert addresses("http://h/api/v1")[0] == ("http://h/api/v1/rerank", JINA)
+    assert list_candidate_urls("http://h/rerank") == [("http://h/rerank", TEI), ("http://h/rerank", JINA)]
+    assert list_candidate_urls("http://h/api/v1/rerank/")[0] == ("http://h/api/v1/rerank", JINA)
+    assert list_candidate_urls("http://h/api/v1")[0] == ("http://h/api/v1/rerank", JINA)
 
 
 def test_when_nothing_is_there_the_first_answer_says_so(server: FaultServer, at: Any) -> None:

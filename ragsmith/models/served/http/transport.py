@@ -15,28 +15,29 @@ import httpx2
 
 from ragsmith.errors import ModelError, RefusedContent, TooLong
 from ragsmith.models.served.policy import AccessRefused, AttemptFailed, RequestRejected, TransientFailure, UnusableReply
-from ragsmith.models.usage import NOTHING
+from ragsmith.models.usage import NO_USAGE
 from ragsmith.text.redaction import redact_logs, redacted
 
 CONNECT_SECONDS = 10.0
-LONGEST_QUOTE = 200
+"""Timeout of a connection."""
+MAX_QUOTED_CHARACTERS = 200
 """Characters of a server's error that are quoted in a message."""
-LONGEST_ERROR = 2000
-"""Characters of a server's error that are searched for its meaning."""
-REFUSED = frozenset({401, 402, 403, 404})
-"""The key, account or model is refused, which concerns all requests."""
-TRANSIENT = frozenset({408, 409, 425, 429})
-"""Besides all from 500 on."""
+MAX_ERROR_CHARACTERS = 2000
+"""Characters of a server's error that are matched against the patterns below."""
+ACCESS_REFUSED_STATUSES = frozenset({401, 402, 403, 404})
+"""HTTP statuses for a refused key, account or model, which concern all requests."""
+TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+"""HTTP statuses of temporary failures, in addition to all from 500."""
 MODERATED = re.compile(
     r"^(?!.*\b(?:account|organi[sz]ation|project|access)\b.*\b(?:flagged|suspended|deactivated|terminated|disabled)\b)"
     r".*(?:\bflagged\b|\bmoderation\b|violates\b.*\b(?:guidelines|polic)|content[ _]?(?:policy|filter)|safety_check)",
     re.IGNORECASE,
 )
-"""A filter blocked the prompt, which OpenRouter and xAI report with 403; not an account that was flagged."""
-NO_MORE_MONEY = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
-"""OpenAI reports it with 429, though it does not pass; Anthropic and LiteLLM with 400."""
-CONTENT_REFUSED = frozenset({400, 422, 451})
-"""The content of the request is refused; other rejections concern how or where it was sent."""
+"""Messages of a content filter, which OpenRouter and xAI send with 403; not those about a flagged account."""
+QUOTA_EXHAUSTED = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
+"""Messages of an exhausted quota, which is permanent: OpenAI sends them with 429, Anthropic and LiteLLM with 400."""
+CONTENT_REFUSED_STATUSES = frozenset({400, 422, 451})
+"""HTTP statuses for refused content; other rejections concern how or where a request was sent."""
 TOO_LARGE = 413
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
@@ -44,7 +45,7 @@ TOO_LONG = re.compile(
     r".*(too (large|high|big)|at most|maximum|less than|greater than|range|exceed|<=|> ?\d)",
     re.IGNORECASE,
 )
-"""The prompt or the token limit is too long for the model: OpenAI, vLLM, llama.cpp, Anthropic, Cohere, DeepSeek."""
+"""Messages about too long a prompt or token limit: OpenAI, vLLM, llama.cpp, Anthropic, Cohere, DeepSeek."""
 
 redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
 
@@ -115,26 +116,26 @@ def _classify_error(error: Exception) -> TransientFailure:
         return TransientFailure(f"no answer; is the server running? ({kind})", kind="no connection")
     if isinstance(error, httpx2.DecodingError):
         return UnusableReply(f"the reply cannot be decompressed ({kind})")
-    return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NOTHING)
+    return TransientFailure(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NO_USAGE)
 
 
 def classify_response(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
     """Return the failure that an unsuccessful response means."""
     message = _error_message(body)
-    quoted = message if len(message) <= LONGEST_QUOTE else message[:LONGEST_QUOTE] + "…"
+    quoted = message if len(message) <= MAX_QUOTED_CHARACTERS else message[:MAX_QUOTED_CHARACTERS] + "…"
     problem = f"HTTP {status}" + (f" ({quoted})" if message else "")
     if status == 403 and MODERATED.search(message):
         return RequestRejected(f"{problem}: the server refuses the request")
-    if status in REFUSED or (status in (400, 429) and NO_MORE_MONEY.search(message)):
+    if status in ACCESS_REFUSED_STATUSES or (status in (400, 429) and QUOTA_EXHAUSTED.search(message)):
         return AccessRefused(f"{problem}: the server refuses the key or the model")
-    if status in TRANSIENT or status >= 500:
+    if status in TRANSIENT_STATUSES or status >= 500:
         return TransientFailure(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
         return RequestRejected(
             f"{problem}: the server redirects, which is not followed: check the base URL", ModelError
         )
     too_long = status == TOO_LARGE or TOO_LONG.search(message)
-    error = TooLong if too_long else RefusedContent if status in CONTENT_REFUSED else ModelError
+    error = TooLong if too_long else RefusedContent if status in CONTENT_REFUSED_STATUSES else ModelError
     return RequestRejected(f"{problem}: the server refuses the request", error)
 
 
@@ -150,7 +151,7 @@ def _error_message(body: bytes) -> str:
     if isinstance(error, dict):
         error = " ".join(str(error[name]) for name in ("message", "code") if error.get(name))
     line = redacted(" ".join("".join(c if c.isprintable() else " " for c in str(error)).split()))  # before it is cut
-    return line[:LONGEST_ERROR]
+    return line[:MAX_ERROR_CHARACTERS]
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
