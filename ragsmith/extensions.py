@@ -12,11 +12,13 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from traceback import extract_tb
 from typing import Any, Generic, Self, TypeVar, get_type_hints
 
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import MissingExtra, RagsmithError, UsageError
 from ragsmith.plugins import KINDS, Range, expected, load_plugins
 from ragsmith.text.suggest import did_you_mean
 
@@ -56,6 +58,30 @@ class Extension:
     def summary(self) -> str:
         """The first line of the docstring."""
         return (inspect.getdoc(self.fn) or "").partition("\n")[0]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the user's own code."""
+        return not self.fn.__module__.startswith("ragsmith.")
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Replace exceptions of the user's own code by a sentence with its file and line.
+
+        Raises:
+            UsageError: the user's code raised an exception that is none of ragsmith's.
+        """
+        try:
+            yield
+        except RagsmithError:
+            raise
+        except Exception as error:
+            if not self.is_own:
+                raise
+            file = self.fn.__code__.co_filename
+            lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+            place = f"{file}:{lines[-1] if lines else self.fn.__code__.co_firstlineno}"
+            raise UsageError(f"{self.name} of {place} failed: {type(error).__name__}: {error}") from error
 
     @cached_property
     def options(self) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _scores(answered: ComparedAnswer) -> str:
 
 def _cut(before: str, text: str) -> str:
     """A line that begins with ``before``, and has as many whole words of a text as fit."""
-    return before + shortened(" ".join(text.split()), WIDTH - len(before))
+    return shortened(before + " ".join(text.split()), WIDTH)
 
 
 def _comparison_json(found: PairwiseComparison) -> dict[str, Any]:

@@ -182,18 +182,7 @@ class ProcessRunner(Runner):
             connection = self._workers[worker][1]
             _send(connection, (_evaluate, candidates, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
-        while waiting:
-            batch: list[FinishedQuestion] = []
-            for ready in wait_for(list(waiting), REPORT_SECONDS):
-                connection = cast(Connection, ready)
-                # all other results that arrived meanwhile go with it
-                while waiting[connection] and (not batch or connection.poll()):
-                    received = _receive(connection)
-                    waiting[connection] -= len(received)
-                    batch += received
-                if not waiting[connection]:
-                    del waiting[connection]
-            yield batch
+        yield from _collect(waiting)
 
     def _first_of_new(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part
@@ -281,18 +270,47 @@ def _send(connection: Connection, message: tuple[Any, ...]) -> None:
 
 
 def _receive(connection: Connection) -> Any:
-    """What a worker sends; an error that ended it is raised.
+    """Return what a worker sends, or raise the error that ended it.
 
     Raises:
         RagsmithError: the worker is lost, or cannot go on.
     """
-    try:
-        received = connection.recv()
-    except (EOFError, OSError):
-        raise RagsmithError(LOST) from None
-    if isinstance(received, BaseException):
+    if isinstance(received := _read(connection), BaseException):
         raise received
     return received
+
+
+def _collect(waiting: dict[Any, int]) -> Iterator[list[FinishedQuestion]]:
+    """Yield results as they arrive; ``waiting`` has how many are expected on each connection.
+
+    An error of a worker is raised after the results that arrived before it.
+    """
+    while waiting:
+        batch: list[FinishedQuestion] = []
+        failure: BaseException | None = None
+        for ready in wait_for(list(waiting), REPORT_SECONDS):
+            connection = cast(Connection, ready)
+            # all other results that arrived meanwhile go with it
+            while waiting[connection] and not failure and (not batch or connection.poll()):
+                received = _read(connection)
+                if isinstance(received, BaseException):
+                    failure = received
+                else:
+                    waiting[connection] -= len(received)
+                    batch += received
+            if not waiting[connection]:
+                del waiting[connection]
+        yield batch
+        if failure:
+            raise failure
+
+
+def _read(connection: Connection) -> Any:
+    """Return what a worker sends, or the error that ended it."""
+    try:
+        return connection.recv()
+    except (EOFError, OSError):
+        return RagsmithError(LOST)
 
 
 def can_be_copied() -> bool:

@@ -263,7 +263,7 @@ class TimingGateway(Gateway):
         self._collection = collection
 
     def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
-        if is_chat_model(model):
+        if kind == "language_model" and is_chat_model(model):
             return MeteredChat(self._warm._completions, model, meter, make_target(role, model) if role else None)
         if kind != "embedder":
             return super()._view(kind, model, meter, role)

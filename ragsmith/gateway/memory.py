@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from enum import Enum
 from heapq import heappop, heappush, heapreplace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -169,25 +170,24 @@ def _worth(entry: MemoEntry[Any]) -> float:
 def size_of(value: Any, depth: int = DEPTH) -> int:
     """The estimated bytes of a value and of what it refers to, ``depth`` levels deep; chunks belong to the corpus.
 
-    Of a collection one item is measured, and counts for all.
+    Of a tuple, a list or a frozenset one item is measured, and counts for all.
     """
     kind = type(value)
-    is_collection = kind in (tuple, list, frozenset) or isinstance(value, dict)
-    if kind in PLAIN or (is_collection and not (value and depth)):
-        return sys.getsizeof(value)
     if value is None or kind is Chunk or isinstance(value, Enum):
         return 0
     if isinstance(value, np.ndarray):
         return 112 + value.nbytes
-    if is_collection:
-        items = list(value.values() if isinstance(value, dict) else value)
-        item = items[len(items) // 2]
-        return 0 if type(item) is Chunk else sys.getsizeof(value) + len(items) * size_of(item, depth - 1)
-    slots = getattr(kind, "__slots__", None)
-    if slots and depth:
-        names = slots if isinstance(slots, tuple) else (slots,)
-        return 32 + sum(8 + size_of(getattr(value, name, None), depth - 1) for name in names if name[:2] != "__")
-    return sys.getsizeof(value, 64)
+    if kind in PLAIN or not depth:
+        return sys.getsizeof(value, 64)
+    if kind in (tuple, list, frozenset):
+        item = next(islice(value, len(value) // 2, None), None)
+        return 0 if type(item) is Chunk else sys.getsizeof(value) + len(value) * size_of(item, depth - 1)
+    if isinstance(value, dict):
+        return sys.getsizeof(value) + sum([size_of(item, depth - 1) for item in value.values()])
+    slots = getattr(kind, "__slots__", ())
+    names = [name for name in (slots if isinstance(slots, tuple) else (slots,)) if name[:2] != "__"]
+    parts = sum([8 + size_of(getattr(value, name, None), depth - 1) for name in names])
+    return 32 + parts if slots else sys.getsizeof(value, 64)
 
 
 PLAIN = frozenset((str, bytes, int, float, bool, np.float64, np.float32, np.int64))

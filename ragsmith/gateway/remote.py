@@ -97,7 +97,7 @@ class _RemoteView:
         return value
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        if method not in METHODS[self._kind]:
+        if method.startswith("_") or method not in METHODS[self._kind]:
             raise AttributeError(method)
         return partial(self._answer, method)
 

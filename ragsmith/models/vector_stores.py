@@ -131,7 +131,8 @@ class RegisteredVectorStore(Extension):
         """
         if self.package:
             self.package.check()
-        return self.fn(address, *index, **self.chosen)
+        with self.named_errors():
+            return self.fn(address, *index, **self.chosen)
 
 
 VECTOR_STORES: Registry[RegisteredVectorStore] = Registry("vector store", "ragsmith.index.vector_stores")

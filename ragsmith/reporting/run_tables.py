@@ -470,7 +470,7 @@ def excluded(report: RunReport) -> Table:
     """The questions that failed for every pipeline."""
     rows = [(one.question, one.split, one.why.stage, one.why.kind, one.why.error) for one in report.excluded]
     columns = (*texts("Question", "Split", "Stage", "Class"), *prose("First message"))
-    return Table("Questions set excluded: every pipeline failed on them", columns, rows)
+    return Table("Excluded questions: every pipeline failed on them", columns, rows)
 
 
 def calls(report: RunReport) -> Table:

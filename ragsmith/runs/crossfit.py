@@ -107,7 +107,7 @@ class Crossfit:
                 if folds[-1].outcome.state == "interrupted":
                     why = folds[-1].outcome.why
                     break
-            state = "interrupted" if why else "finished"
+            state = "interrupted" if why or len(folds) < len(self._splits) else "finished"
         except KeyboardInterrupt:
             state = "interrupted"
             raise

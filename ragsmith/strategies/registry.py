@@ -86,10 +86,12 @@ class RegisteredStrategy(Extension):
         """
         if self.package:
             self.package.check()
-        search = self.fn(problem, **self.chosen)
+        with self.named_errors():
+            search = self.fn(problem, **self.chosen)
         if not isinstance(search, SteppedSearch):
             raise UsageError(f"the strategy {self.name} returned {search!r}: return a SteppedSearch")
         search.name = self.name
+        search.named_errors = self.named_errors
         return search
 
 

@@ -15,6 +15,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -116,6 +117,8 @@ class SteppedSearch(ABC):
     """
 
     name: str = "search"
+    named_errors: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Names the file of a user's own strategy in errors of its steps."""
     history: list[Generation]
 
     def __init__(
@@ -157,8 +160,17 @@ class SteppedSearch(ABC):
             if waiting := self._waiting():
                 return waiting
             self._record()
-            if self.remaining == 0 or (step := next(self._plan, None)) is None:
+            if self.remaining == 0:
                 return ()
+            with self.named_errors():
+                step = next(self._plan, None)
+            if step is None:
+                return ()
+            for genome in step.genomes:
+                if len(genome) != len(self.sizes) or not all(
+                    0 <= gene < size for gene, size in zip(genome, self.sizes, strict=True)
+                ):
+                    raise UsageError(f"the strategy {self.name} proposed {genome}, which is not in the space")
             self._open(step)
         words = f"the strategy {self.name} proposed nothing new {IDLE_STEPS:,} times in a row: the search ends here"
         warnings.warn(words, Notice, stacklevel=2)

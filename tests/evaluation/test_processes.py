@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.errors import RagsmithError
+from ragsmith.errors import ModelUnavailable, RagsmithError
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.keys import evaluation_key
@@ -79,6 +79,42 @@ def test_processes_give_the_same_records(
     assert first == {job: done for job, done in expected.items() if job[0] < 2}
     assert whole == expected
     assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
+
+
+class Unavailable:
+    """Sees the answers of all questions but one, whose model is unavailable."""
+
+    answers = True
+
+    def __init__(self, question: str) -> None:
+        self.question = question
+
+    def __call__(self, engine: Any, setup: Any, candidate: Any, trace: Any, example: Any) -> str:
+        if example.id == self.question:
+            raise ModelUnavailable("the server is down")
+        return str(trace.answer.text)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("slow", [0.0, 0.5], ids=["at once", "in one read"])
+def test_an_error_of_a_worker_is_raised_after_the_answers_before_it(
+    tiny_setup: Experiment, candidates: list[Candidate], slow: float
+) -> None:
+    jobs = sorted(((0, question) for question in tiny_setup.examples), key=lambda job: job[1])
+    delivered: list[FinishedQuestion] = []
+
+    def collect(runner: ProcessRunner) -> None:
+        for batch in runner.run(candidates[:1], jobs, Unavailable(jobs[-1][1])):
+            delivered.extend(batch)
+            time.sleep(slow)
+
+    with (
+        ProcessRunner(tiny_setup, tiny_setup.engine(), 1) as runner,
+        pytest.raises(ModelUnavailable, match="the server is down"),
+    ):
+        collect(runner)
+    assert [done.job for done in delivered] == jobs[:-1]
 
 
 def test_a_failure_is_a_state_with_stage_error_and_traceback(

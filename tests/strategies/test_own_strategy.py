@@ -44,6 +44,28 @@ def nothing(problem: SearchProblem) -> int:
     return 7
 
 
+class Outside(SteppedSearch):
+    def steps(self):
+        yield from self.in_batches(iter([(99,) * len(self.sizes)]), 1)
+
+
+@strategy("outside")
+def outside(problem: SearchProblem) -> Outside:
+    """A pipeline that the space does not have."""
+    return Outside(problem.sizes, **problem.bounds)
+
+
+class Breaking(SteppedSearch):
+    def steps(self):
+        yield self.sizes[len(self.sizes)]
+
+
+@strategy("breaking")
+def breaking(problem: SearchProblem) -> Breaking:
+    """An error in a step."""
+    return Breaking(problem.sizes, **problem.bounds)
+
+
 @strategy("lacking", package=Package("no_such_module", "no-such-package"))
 def lacking(problem: SearchProblem) -> Backwards:
     """A strategy whose package is not installed."""
@@ -95,6 +117,8 @@ def test_a_strategy_of_a_users_file_searches_is_listed_and_resumes(search: Calla
         (("--strategy", "backwards(sizes=3)"), "backwards has no option 'sizes': did you mean 'size'"),
         (("--strategy", "backwards(size=0)"), "the option 'size' of backwards must be a whole number from 1 on, not 0"),
         (("--strategy", "nothing"), "the strategy nothing returned 7: return a SteppedSearch"),
+        (("--strategy", "outside"), "the strategy outside proposed (99, 99, 99, 99, 99, 99, 99, 99, 99), which is not"),
+        (("--strategy", "breaking"), "failed: IndexError: tuple index out of range"),
         (("--strategy", "lacking"), "no-such-package is not installed: run pip install no-such-package"),
         (
             ("--strategy", "backwards", "--crossover", "uniform"),

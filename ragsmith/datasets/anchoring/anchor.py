@@ -182,11 +182,11 @@ class Anchor:
 
 def _names(documents: Sequence[Document]) -> Mapping[str, str]:
     """Map case-folded ids, stems of ids and titles to document ids, without stems and titles that are ambiguous."""
-    named = {
-        (name.casefold(), document.id)
-        for document in documents
-        for name in (PurePath(document.id).stem, document.title)
-    }
-    counts = Counter(name for name, _ in named)
-    names = {name: id_ for name, id_ in named if counts[name] == 1}
-    return names | {document.id.casefold(): document.id for document in documents}
+    names: dict[str, str] = {}
+    ids = [document.id for document in documents]
+    stems = [PurePath(id_).stem.casefold() for id_ in ids]
+    titles = [document.title.casefold() for document in documents]
+    for kind in (stems, titles):  # a title that is the stem of another document's id is that of the title
+        counts = Counter(kind)
+        names |= {name: id_ for name, id_ in zip(kind, ids, strict=True) if counts[name] == 1}
+    return names | {id_.casefold(): id_ for id_ in ids}

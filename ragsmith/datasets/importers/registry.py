@@ -249,9 +249,12 @@ class Importer(Extension):
             raise UsageError(f"the format {self.name!r} brings its own documents; leave --documents out")
         given = [documents] if self.takes_documents else []
         try:
-            found: Imported = self.fn(source, *given, **self.chosen)
+            with self.named_errors():
+                found: Imported = self.fn(source, *given, **self.chosen)
         except TextError as error:
             raise DatasetError([str(error)]) from None
+        if not isinstance(found, Imported):
+            raise UsageError(f"the importer {self.name} returned {found!r}: return an Imported")
         return replace(found, dataset=replace(found.dataset, licence=self.licence))
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
@@ -104,13 +104,13 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
 def _lock(output: Path) -> Iterator[None]:
     """Lock the existing folder itself, until the process ends at the latest; Windows opens no folders."""
     handle = os.open(output, os.O_RDONLY)
-    try:
-        with held(handle, 0):
-            yield
-    except TimeoutError:
-        raise UsageError(f"{output} is being written by another  ragsmith dataset init ; let it end") from None
-    finally:
-        os.close(handle)
+    with ExitStack() as stack:
+        stack.callback(os.close, handle)
+        try:
+            stack.enter_context(held(handle, 0))
+        except TimeoutError:
+            raise UsageError(f"{output} is being written by another  ragsmith dataset init ; let it end") from None
+        yield
 
 
 def _link_or_copy(source: str, target: str) -> str:

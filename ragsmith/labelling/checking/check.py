@@ -159,7 +159,7 @@ def lines(check: Check) -> list[str]:
         found.append(f"  {finding.state.value:<10}  {finding.gate:<{longest}}  {finding.sentence}")
     found.append(headline(check))
     for finding in check.findings:
-        if finding.advice:
+        if finding.advice and finding.state is not GateState.PASSED:
             found.append(f"{finding.gate} {_ended(finding)}: {finding.advice}")
     return found
 

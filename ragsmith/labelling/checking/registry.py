@@ -39,7 +39,8 @@ class Gate(Extension):
             UsageError: an option cannot be used, or the function returns no `GateFinding`.
         """
         self.check_options(options or {})
-        found = self.fn(view, **(options or {}))
+        with self.named_errors():
+            found = self.fn(view, **(options or {}))
         if not isinstance(found, GateFinding):
             raise UsageError(f"the gate {self.name} returned {found!r}: return a GateFinding")
         return replace(found, gate=self.name)

@@ -53,7 +53,8 @@ class DraftingMethod(Extension):
 
     def shown(self, passage: Chunk, links: Links) -> tuple[Chunk, ...]:
         """The passages that the model is shown: ``passage`` is the first; none where the method does not suit it."""
-        return tuple(self.fn(passage, links, **self.chosen))
+        with self.named_errors():
+            return tuple(self.fn(passage, links, **self.chosen))
 
 
 METHODS: Registry[DraftingMethod] = Registry("drafting method", "ragsmith.labelling.drafting.methods")

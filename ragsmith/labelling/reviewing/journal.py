@@ -71,9 +71,10 @@ class FolderDisk:
 
     def mark(self, name: str) -> tuple[int, ...]:
         """A value that changes with the file; nothing where there is none."""
-        if not (self.folder / name).exists():
+        try:
+            status = (self.folder / name).stat()
+        except FileNotFoundError:
             return ()
-        status = (self.folder / name).stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 

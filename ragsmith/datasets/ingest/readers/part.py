@@ -68,14 +68,10 @@ class Reader(Extension):
     edition: int = 1
     needs: Sequence[str] = ()
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it was registered by user code."""
-        return not self.fn.__module__.startswith("ragsmith.")
-
     def read(self, data: bytes, name: str) -> tuple[FilePart, ...]:
         """Return the parts of a file with these bytes; raises ``TextError``."""
-        parts: tuple[FilePart, ...] = self.fn(data, name)
+        with self.named_errors():
+            parts: tuple[FilePart, ...] = self.fn(data, name)
         return parts
 
     @cached_property
