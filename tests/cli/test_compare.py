@@ -373,7 +373,7 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
         assert "chosen on all 24" in shown.err
     assert set(json.loads(ragsmith("evaluate", winner, "--workers", 1, "--json").out)) >= {"search"}
     assert "test" not in json.loads(ragsmith("evaluate", winner, "--workers", 1, "--json").out)
-    assert "there are no test questions: it is the winner of a crossfit" in ragsmith("evaluate", winner).out
+    assert "there are no test questions: the pipeline is the winner of a crossfit" in ragsmith("evaluate", winner).out
     assert "crossfit" not in ragsmith("evaluate", "a.yaml", "--workers", 1).out
     shown = ragsmith("compare", winner, "a.yaml", "--split", "all", "--workers", 1)
     assert shown.code == 0
