@@ -73,7 +73,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.space import Genome, Space
-from ragsmith.runs.choice import shrunk
+from ragsmith.runs.choice import shrink_means
 from ragsmith.strategies import Prior as Expects
 from ragsmith.strategies import make_strategy
 from ragsmith.techniques.families import FAMILIES
@@ -423,7 +423,7 @@ class Study:
     def _estimated(self, rows: list[int], scores: Floats) -> int:
         """The one that the package's estimate says is worth most."""
         loadings = self.prior.loadings[rows].astype(np.float64)
-        worth, _ = shrunk(scores[rows], self.prior.expected[rows], loadings @ loadings.T, self.prior.rest)
+        worth, _ = shrink_means(scores[rows], self.prior.expected[rows], loadings @ loadings.T, self.prior.rest)
         return rows[int(worth.argmax())]
 
     def _raw(self, rows: Sequence[int], scores: Floats) -> int:

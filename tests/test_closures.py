@@ -10,7 +10,7 @@ import pytest
 from ragsmith.digest import closure
 from ragsmith.evaluation.keys import CODE
 from ragsmith.measures.registry import measures
-from ragsmith.runs.run_context import DECIDES
+from ragsmith.runs.run_context import DECIDING_CODE
 from ragsmith.strategies import STRATEGIES
 
 FAMILY = {"types", "techniques.families"}
@@ -84,7 +84,7 @@ def test_everything_in_the_key_is_listed() -> None:
 
 def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_only_carries_it_out() -> None:
     """A finished run that gets another key is run again, and looks at its test questions once more."""
-    decides = [*DECIDES, *((known.fn.__module__, known.fn.__name__) for known in STRATEGIES)]
+    decides = [*DECIDING_CODE, *((known.fn.__module__, known.fn.__name__) for known in STRATEGIES)]
     rooms = {name.split(".")[1] for part in decides for name in closure(*part)}
     assert rooms <= {
         "strategies",
@@ -122,4 +122,4 @@ def test_a_changed_file_of_one_strategy_changes_the_runs_of_those_that_use_it_al
 ) -> None:
     module = f"ragsmith.strategies.{changed}"
     assert {s.name for s in STRATEGIES if module in closure(s.fn.__module__, s.fn.__name__)} == strategies
-    assert not [part for part in DECIDES if module in closure(*part)]
+    assert not [part for part in DECIDING_CODE if module in closure(*part)]

@@ -30,7 +30,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.audit import Audit
 from ragsmith.reporting.audit import audit_markdown, audit_page
 from ragsmith.runs.audit import audit as run_audit
-from ragsmith.runs.audit import sample as draw_sample
+from ragsmith.runs.audit import sample_questions as draw_sample
 from ragsmith.runs.check import ModelCheck
 from ragsmith.runs.check import check_models as run_check
 from ragsmith.runs.recommended import RecommendationResult

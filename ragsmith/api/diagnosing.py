@@ -24,12 +24,12 @@ from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.requirements import searchable
+from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import run_setup
 from ragsmith.pipelines.genes import GENES, Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings
 from ragsmith.reporting.run_data import RunData, choose_run
 from ragsmith.runs.run_context import Latencies
@@ -186,7 +186,7 @@ def ablate(
     questions = ordered(examples)
     default_space = loaded.space if loaded.space in names("search_spaces") else "default"
     found = space if isinstance(space, Space) else load_space(space or default_space)
-    found = searchable(setup, found.of_families(), ranks=fitness.ranks)
+    found = searchable_space(setup, found.of_families(), ranks=fitness.ranks)
     others = [
         with_general(setup, one)
         for one in list_ablation_candidates(
@@ -206,7 +206,7 @@ def ablate(
             seconds_of = None
             if latency:
                 timed = RunSettings(strategy="nsga2", racing=None, objectives=("quality", "latency"))
-                machine = on_this_machine(timed, setup.variants).measured_on
+                machine = with_machine(timed, setup.variants).measured_on
                 seconds_of = Latencies(evaluator, store, machine, setup.order).of
             terms = Terms.of([first, *rest], fitness)
             ablation = compute_ablation(

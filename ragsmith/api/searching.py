@@ -29,8 +29,8 @@ from ragsmith.exported.file import ExportedFile
 from ragsmith.gateway.budget import Limits, Prices, Spent, parse_spent
 from ragsmith.gateway.memory import parse_size
 from ragsmith.pipelines.space import Space
-from ragsmith.records.objectives import priced
-from ragsmith.records.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
+from ragsmith.records.objectives import with_price
+from ragsmith.records.record import CROSSFIT, SEARCH_OBJECTIVES, RunSettings, check_objective
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.report_files import write_run
 from ragsmith.runs.crossfit import Crossfit
@@ -99,7 +99,9 @@ def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]
     """The objectives of ``given``, and what goes with several where nothing else is asked for: NSGA-II and no race."""
     asked = given["objectives"]
     names = [name.strip() for name in asked.split(",")] if isinstance(asked, str) else list(asked)
-    found: dict[str, Any] = {"objectives": tuple(sorted(names, key=lambda name: (*WEIGHABLE, name).index(name)))}
+    found: dict[str, Any] = {
+        "objectives": tuple(sorted(names, key=lambda name: (*SEARCH_OBJECTIVES, name).index(name)))
+    }
     if len(names) > 1:
         found["race"] = given.get("race", False)
         found["strategy"] = given.get("strategy", "nsga2" if settings.strategy == "genetic" else settings.strategy)
@@ -309,8 +311,8 @@ def refuse_wrong(arguments: EachArguments) -> None:
 
 
 def _priced(settings: RunSettings, setup: Experiment, prices: Prices) -> RunSettings:
-    """See `priced`; one price is reckoned with, whatever is searched over."""
-    each = [priced(settings, variant.loaded_models, prices) for variant in setup.variants]
+    """See `with_price`; one price is reckoned with, whatever is searched over."""
+    each = [with_price(settings, variant.loaded_models, prices) for variant in setup.variants]
     if any(one != each[0] for one in each):
         problem = (
             "have money, but the language models that are searched over have different prices: weigh calls instead"

@@ -33,7 +33,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.statistics import Verdict, student_quantile
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.reference import rounded
+from ragsmith.exported.reference import rounded_scores
 from ragsmith.store.store import Store
 from ragsmith.text import numbers
 from ragsmith.types import Example
@@ -117,7 +117,7 @@ def gate(
         refuse_seen((pipeline, against), part)
         terms = verdict_terms(questions_of(setup, fitness, part), fitness)
         found, then = evaluate_on([current, base], terms.examples, store, workers)
-        before = {question: scores[0] or 0.0 for question, scores in rounded(then, terms.fitness).items()}
+        before = {question: scores[0] or 0.0 for question, scores in rounded_scores(then, terms.fitness).items()}
     now = _now(found, before, terms.fitness)
     if not before or not found.records:
         why = next((f"{f['stage']}: {f['error']}" for f in found.failures.values()), "the base finished none")
@@ -180,7 +180,7 @@ def _stored_scores(name: str, pipeline: Pipeline) -> tuple[dict[str, float], Ver
 
 def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
     """The ``fitness`` now of the questions that had one before; a failure has the lowest score."""
-    scores = {question: values[0] or 0.0 for question, values in rounded(found, fitness).items()}
+    scores = {question: values[0] or 0.0 for question, values in rounded_scores(found, fitness).items()}
     lowest = min([0.0, *before.values(), *scores.values()])
     return {question: scores.get(question, lowest) for question in before}
 

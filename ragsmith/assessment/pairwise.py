@@ -249,8 +249,8 @@ def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -
             f"{one} is on the data set {names[0]!r} and {other} on {names[1]!r} with other documents or questions: put "
             "both on one with --dataset"
         )
-    marks = (reference.marks(pipeline.setup, pipeline.fitness) for pipeline in (ours, theirs))
-    if changed := reference.difference(*marks):
+    marks = (reference.scoring_digests(pipeline.setup, pipeline.fitness) for pipeline in (ours, theirs))
+    if changed := reference.describe_difference(*marks):
         raise NotComparable(
             f"{one} and {other} are scored differently, {changed}: name the same models for both (--judge, --embedder)"
         )

@@ -15,7 +15,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.latency import this_machine
 from ragsmith.exported.pipeline import Pipeline
 from ragsmith.gateway.budget import Prices
-from ragsmith.records.objectives import COUNTS, Unpriced, price_of_a_question, store_timings
+from ragsmith.records.objectives import PRICED_COUNTS, Unpriced, price_of_a_question, store_timings
 from ragsmith.reporting.results import latencies, score
 from ragsmith.reporting.values import Latency, Score
 from ragsmith.store.store import Store
@@ -122,7 +122,7 @@ def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> M
     price = price_of_a_question(pipeline.setup.loaded_models, prices)
     if isinstance(price, Unpriced):
         return Money(None, n, price.why.removeprefix("but ").removeprefix("which "))
-    usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in COUNTS]
+    usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in PRICED_COUNTS]
     return Money(1000 * price.cost(*usage), n)
 
 

@@ -87,14 +87,15 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the searches in the cache."""
-    from ragsmith.records.record import searches
+    from ragsmith.records.record import list_searches
     from ragsmith.store.store import open_store
 
     studies: dict[str, Mirror] = {}
     with open_store(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
         found = [
-            _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in searches(store)
+            _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key)))
+            for row in list_searches(store)
         ]
         if mirror:
             from ragsmith.integrations.optuna import mirror_all

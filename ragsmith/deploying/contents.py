@@ -16,7 +16,7 @@ from ragsmith.deploying.requirements import find_imported_modules
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.writing import exported_yaml
+from ragsmith.exported.writing import dump_yaml
 from ragsmith.plugins import load_file, loaded_modules, parts_of
 
 Contents = Mapping[str, bytes | Path]
@@ -112,4 +112,4 @@ def winner_content(content: Mapping[str, Any], loaded: Pipeline, own: OwnFiles, 
 
 def winner_bytes(content: Mapping[str, Any]) -> bytes:
     """Return ``winner.yaml`` of a kit with this content."""
-    return (HEAD + exported_yaml(content)).encode()
+    return (HEAD + dump_yaml(content)).encode()

@@ -1,8 +1,8 @@
 """The documents of an index that `ragsmith index` builds, adds to, and removes from.
 
-They are in the folder of the artifact cache, in one file for each index (`ExportedFile.index`: pipelines that differ
-only in the stages after retrieval share one), one document a line with a checksum in the last. The file is replaced as
-a whole, under a lock from reading to writing.
+The folder of the artifact cache has one file for each index (`ExportedFile.index`: pipelines that differ only in the
+stages after retrieval share one), with one document a line and a checksum in the last. A file is replaced as a whole,
+under a lock from reading to writing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from ragsmith.text.writing import replace_file
 from ragsmith.types import Dataset, Document, Modality
 
 FOLDER = "collections"
+"""The name of the folder of collections, in that of the artifact cache."""
 
-_NAMED = 5
-"""The number of documents that a message names."""
+_MAX_NAMED = 5
+"""The largest number of documents that a message names."""
 
 Documents = dict[str, Document]
 """Documents by identifier."""
 
 
 def all_documents(data: Dataset) -> tuple[Document, ...]:
-    """The documents of a data set with duplicates, so that each can be removed."""
+    """Return the documents of a data set with duplicates, so that each can be removed."""
     return (*data.documents, *data.duplicates)
 
 
@@ -41,7 +42,7 @@ class Collection:
     """The documents of the index of the pipeline in the file ``winner``.
 
     Raises:
-        UsageError: the file is not one of a pipeline.
+        UsageError: the file does not describe a pipeline.
     """
 
     def __init__(self, winner: Path, cache: ArtifactCache) -> None:
@@ -63,11 +64,11 @@ class Collection:
                 and self._path.is_file()
                 and (lost := [name for name in self._read_all() if name not in new])
             ):
-                named = ", ".join(sorted(lost)[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
+                named = ", ".join(sorted(lost)[:_MAX_NAMED]) + (", ..." if len(lost) > _MAX_NAMED else "")
                 raise UsageError(
-                    f"the index of {self._winner} holds what is not among these documents, {len(lost):,} in all "
+                    f"the index of {self._winner} holds documents that are not among these, {len(lost):,} in all "
                     f"({named}): "
-                    "add these to it with  ragsmith index add , or add  --replace  to hold these alone"
+                    "add these to it with  ragsmith index add , or replace them with  --replace"
                 )
             return new
 
@@ -77,7 +78,7 @@ class Collection:
         """Add the documents in files and folders; one with a known identifier replaces the other.
 
         Raises:
-            DatasetError: some cannot be read; all mistakes are listed.
+            DatasetError: a document cannot be read; all errors are listed.
             UsageError: there is no index yet.
         """
         found: Documents = {}
@@ -107,13 +108,13 @@ class Collection:
             for name in set(names):
                 del documents[name]
             if not documents:
-                raise UsageError("these are all documents that the index holds: keep one, or build it on others")
+                raise UsageError("these are all documents of the index: keep at least one, or build it on others")
             return documents
 
         return self._replace(remaining)
 
     def read(self) -> Dataset:
-        """The documents as a data set.
+        """Return the documents as a data set.
 
         Raises:
             UsageError: there is no index, or the file is damaged.
@@ -136,7 +137,7 @@ class Collection:
                 f"there is no index of {self._winner} yet: build it with  ragsmith index build {self._winner}"
             )
         again = (
-            "put a copy of the file there, or give up what it held and hold other documents with  ragsmith index build "
+            "restore a copy of the file, or replace its documents with  ragsmith index build "
             f"{self._winner} --documents FOLDER --replace"
         )
         *lines, checksum = self._path.read_bytes().split(b"\n")[:-1] or [b""]

@@ -1,7 +1,7 @@
 """Read the file of a pipeline, exported or written by hand; every error has file and line.
 
-Only ``dataset`` and ``pipeline`` are required; all else has defaults, as have parameters of techniques. A file without
-``expected`` can be asked and evaluated, but not verified.
+Only ``dataset`` and ``pipeline`` are required; all other keys and parameters have defaults. A pipeline without
+``expected`` scores can be evaluated, but not verified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
 FORMAT = 1
-"""The format of the file of a pipeline."""
+"""The version of the file format."""
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
@@ -65,7 +65,7 @@ class ExportedFile:
         import_recorded(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
-        """The pipeline, with every technique and parameter checked."""
+        """Return the pipeline, with every technique and parameter checked."""
         pipeline = self._tree.mapping(("pipeline",))
         for family, gene in pipeline.items():
             well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
@@ -77,7 +77,7 @@ class ExportedFile:
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
-        """The models by name, with the vector store and the options that determine results, without addresses."""
+        """Return the models by name, with the vector store and the options that shape results, without addresses."""
         given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
         found = ModelNames().overridden(parse_models(self._tree, given, "models", shaping=True))
         if "vector_store" not in self._data:
@@ -86,7 +86,7 @@ class ExportedFile:
         return replace(found, embedder=found.for_role("embedder").with_options(vector_store=at))
 
     def model_ids(self) -> dict[str, str]:
-        """The ids of the models at export, by role."""
+        """Return the ids of the models at export, by role."""
         ids = self._tree.mapping(("models", "ids"), optional=True)
         if not all(isinstance(value, str) for value in ids.values()):
             raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
@@ -95,19 +95,19 @@ class ExportedFile:
     def setup(
         self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]
     ) -> Experiment:
-        """The experiment of the pipeline, with the models ``names`` and the marking ones, if these are others."""
+        """Return the experiment of the pipeline with the models ``names`` and those for scoring in the file, if any."""
         gap = self._characters((), "gap", MAX_GAP, 1)
-        made = Experiment(
+        setup = Experiment(
             data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap
         )
         section = self._tree.mapping(("marked_by",), known=("chunk_size", "chunk_overlap", "models"), optional=True)
         if not section:
-            return made
+            return setup
         at = ("marked_by",)
         given_names = self._tree.mapping((*at, "models"), optional=True)
         marking = names.overridden(parse_models(self._tree, given_names, *at, "models", shaping=True))
-        by = replace(made, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
-        return replace(made, marked_by=by)
+        by = replace(setup, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
+        return replace(setup, marked_by=by)
 
     def _size(self, at: tuple[str, ...]) -> int:
         return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
@@ -128,7 +128,7 @@ class ExportedFile:
         return number
 
     def fitness(self) -> Fitness:
-        """The fitness that the pipeline was chosen by."""
+        """Return the fitness that the pipeline was chosen by."""
         if "fitness" not in self._data:
             return Fitness()
         try:
@@ -137,7 +137,7 @@ class ExportedFile:
             raise self._tree.error(("fitness",), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
-        """The mean scores at export, by part (``search`` and ``test``) and name.
+        """Return the mean scores at export, by part (``search`` and ``test``) and name.
 
         ``questions`` is the number of questions, and ``failed`` lists those that had failed.
         """
@@ -158,7 +158,7 @@ class ExportedFile:
         return expected
 
     def reference(self) -> Reference | None:
-        """The scores of single test questions at export; None if the file has none."""
+        """Return the scores of single test questions at export, or None if the file has none."""
         if "reference" not in self._data:
             return None
         try:
@@ -167,34 +167,34 @@ class ExportedFile:
             raise self._tree.error(("reference",), str(error)) from error
 
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
-        """``other``, or the data set that the file names, which must not have changed since the search."""
+        """Return ``other``, or the data set that the file names, which must not have changed since the search."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         try:
             data = self.named_dataset()
         except DatasetError as error:
-            raise DatasetError(error.mistakes, (*error.advice, *self._asking_advice())) from error
+            raise DatasetError(error.mistakes, (*error.advice, *self._ask_advice())) from error
         if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
-                "questions changed; search again, name the data set to use with --dataset, or ask the documents as "
-                f"they are:  {self._asking()}",
+                "questions changed; search again, name the data set to use with --dataset, or ask about the documents "
+                f"as they are:  {self._ask_command()}",
             )
         return data
 
-    def _asking_advice(self) -> Sequence[str]:
-        """Advice if the questions of the data set cannot be read, but its documents can."""
+    def _ask_advice(self) -> Sequence[str]:
+        """Return advice if the questions of the data set cannot be read, but its documents can."""
         if self._location()[0] == "bundled":
             return ()
         try:
             load_documents(self.folder())
         except UsageError:
             return ()
-        return (f"asking needs no questions:  {self._asking()}",)
+        return (f"`ragsmith ask` needs no questions:  {self._ask_command()}",)
 
-    def _asking(self) -> str:
-        """The command that asks the documents as they are now."""
+    def _ask_command(self) -> str:
+        """Return the command that asks questions about the current documents."""
         kind, location, _ = self._location()
         if kind != "bundled":
             folder, here = self.folder().resolve(), Path.cwd()
@@ -202,31 +202,31 @@ class ExportedFile:
         return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
     def source(self) -> str:
-        """The folder or name of the data set that the file names, as in `Dataset.source`."""
+        """Return the folder or name of the data set that the file names, as in `Dataset.source`."""
         kind, name, folder = self._location()
         return name if kind == "bundled" else str(folder.resolve())
 
     def named_dataset(self) -> Dataset:
-        """The data set that the file names, as it is now."""
+        """Load the data set that the file names, in its current state."""
         kind, _, folder = self._location()
         return (load_documents if kind == "documents" else load_dataset)(folder)
 
     def content(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file."""
         return dict(self._tree.mapping())
 
     def folder(self) -> Path:
-        """The folder of the data set, or documents, that the file names."""
+        """Return the folder of the data set, or documents, that the file names."""
         return self._location()[2]
 
     def _location(self) -> tuple[str, str, Path]:
-        """How the file names its data set, the name, and the folder."""
+        """Return the key by which the file names its data set, the name, and the folder."""
         section = self._tree.mapping(("dataset",))
         named = {"path", "bundled", "documents"} & set(section)
         if not named:
             raise self._tree.error(
                 ("dataset",),
-                f"the data set {section.get('name')!r} was an object in Python and is in no file: hand it over with "
+                f"the data set {section.get('name')!r} was an object in Python and is in no file: pass it as "
                 "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
             )
         form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
@@ -236,18 +236,18 @@ class ExportedFile:
         return kind, name, bundled("datasets", name) if kind == "bundled" else self._path.parent / name
 
     def space(self) -> str:
-        """The name of the space that the pipeline was found in; "" if it was not found by a search."""
+        """Return the name of the space that the pipeline was found in; "" if it was not found by a search."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))
 
     def saw_all(self, data: Dataset) -> bool:
-        """Whether a crossfit found the pipeline, on all questions of ``data``, even if some were edited since."""
+        """Whether the pipeline is the winner of a crossfit on ``data``, even if questions were edited since."""
         found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
         return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
 
     def index(self) -> str:
-        """The digest of the documents, the chunking, and the pre-embedding and retrieval techniques.
+        """Return the digest of the documents, the chunking, and the pre-embedding and retrieval techniques.
 
-        Techniques count by name and parameters as written, not by their code, which another version may change.
+        Techniques are identified by name and parameters, not by their code, which another version may change.
         """
         section = self._tree.mapping(("dataset",))
         documents = section.get("digest") or {
@@ -259,7 +259,7 @@ class ExportedFile:
         return digest("index", documents, self._size(()), self._overlap(()), techniques)
 
     def digest(self) -> str:
-        """The digest of the data set that the pipeline was found on; "" if the file has none."""
+        """Return the digest of the data set that the pipeline was found on; "" if the file has none."""
         return str(self._tree.mapping(("dataset",)).get("digest", ""))
 
     def is_on(self, data: Dataset) -> bool:

@@ -1,8 +1,8 @@
 """Open a pipeline with its index from the artifact cache, and build and store what is missing.
 
-The entries that a pre-embedding makes with models, and the relations extracted from chunks, are stored by corpus and
-models; words, vectors and chunk graphs are in `ragsmith.index.cached_index`, the entity graph in
-`ragsmith.index.cached_index`. Chunks, keys made without a model, and scopes are rebuilt at each start.
+Entries that a pre-embedding makes with models, and relations extracted from chunks, are stored by corpus and models;
+`ragsmith.index.cached_index` stores words, vectors, chunk graphs and the entity graph. Chunks, keys made without a
+model, and scopes are rebuilt at each start.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ FOLDER = ".indexes"
 """The suffix of the folder of artifacts, after the name of the cache."""
 
 _ANY_QUERY = "what"
-_OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
+"""The query that builds an index if the first document has no title."""
+_CHUNK_FIELDS = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
 
 
 def artifact_cache_for(cache: str | Path) -> ArtifactCache:
-    """The artifact cache of a cache: a folder next to its file; for a database server, one of the user's.
+    """Return the artifact cache of a cache: a folder next to its file; for a database server, one of the user's.
 
-    Arrays are memory-mapped from files, so they have to be on this machine.
+    Arrays are memory-mapped, so the files must be on this machine.
     """
     place = str(cache)
     if place.startswith("sqlite:///"):
@@ -54,17 +55,17 @@ def artifact_cache_for(cache: str | Path) -> ArtifactCache:
 
 
 def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: bool = False) -> None:
-    """Build the index of ``pipeline``, from ``artifacts`` as far as possible, and store the rest there.
+    """Build the index of ``pipeline``, reading its parts from ``artifacts`` if possible and storing the others.
 
-    Answers are the same as without. Parts that only queries need are built with the first one, or at once if the index
-    is to be ``complete``. A `Notice` names the parts that cannot be stored.
+    Answers do not depend on it. Parts that only queries need are built by the first query, or at once if
+    ``complete``. A `Notice` names the parts that cannot be stored.
 
     Raises:
         StageFailed: the pre-embedding, or retrieval's preparation of the index, fails.
     """
     engine, gene = pipeline.engine, pipeline.candidate[0]
     _store_documents(pipeline.setup.dataset, artifacts)
-    entries = _entries(engine, gene, artifacts)
+    entries = _build_entries(engine, gene, artifacts)
     with failing_as(gene.technique.family, gene.technique.name):
         models = engine.models
         engine.install_index(gene, CachedIndex(entries, artifacts, partial(open_vectors, models.vectors_at)))
@@ -77,7 +78,7 @@ def open_with_index(pipeline: Pipeline, artifacts: ArtifactCache, *, complete: b
 
 
 def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactCache) -> DocumentChanges | None:
-    """The changes of the documents of ``pipeline`` since it was found, by its file ``path``.
+    """Return the changes of the documents of ``pipeline`` since it was found, by its file ``path``.
 
     If the documents that the file names have changed, their earlier contents are read from ``artifacts``. None if the
     changes are unknown.
@@ -112,18 +113,18 @@ def _store_documents(data: Dataset, artifacts: ArtifactCache) -> None:
         )
 
 
-def _entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
-    """The entries that the pre-embedding makes of the corpus; stored if it used a model."""
+def _build_entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
+    """Return the entries that the pre-embedding makes of the corpus, and store them if it used a model."""
     chunks = engine.corpus.chunks
     models = engine.models
-    asked = {
+    models_by_tool = {
         "language_model": models.technique_model,
         "embedder": models.embedder,
         "cross_encoder": models.cross_encoder,
     }
     tools = sorted(set(gene.technique.tools.values()))
-    made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
-    key = ArtifactKey("entries", made_by, _identity(engine.corpus)) if tools else None
+    made_by = json.dumps([gene.identity, *(models_by_tool[tool].id for tool in tools if tool in models_by_tool)])
+    key = ArtifactKey("entries", made_by, _chunks_digest(engine.corpus)) if tools else None
     stored = artifacts.read(key) if key else None
     if stored is not None:
         return _read_entries(stored.arrays, chunks)
@@ -134,9 +135,9 @@ def _entries(engine: Engine, gene: Gene, artifacts: ArtifactCache) -> Entries:
     return tuple(entries)
 
 
-def _identity(corpus: Corpus) -> str:
-    """The digest of chunks with their headings, which models read and the corpus id does not include."""
-    return digest("chunks", corpus.id, [[getattr(chunk, name) for name in _OF_CHUNK] for chunk in corpus.chunks])
+def _chunks_digest(corpus: Corpus) -> str:
+    """Return the digest of chunks with their headings, which are in prompts, but not in the corpus id."""
+    return digest("chunks", corpus.id, [[getattr(chunk, name) for name in _CHUNK_FIELDS] for chunk in corpus.chunks])
 
 
 def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
@@ -181,7 +182,7 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
 
 def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
     """Install the stored entity graph, or build it from stored relations or from those that a model extracts."""
-    chunks, of = engine.corpus.chunks, _identity(engine.corpus)
+    chunks, of = engine.corpus.chunks, _chunks_digest(engine.corpus)
     extractor = json.dumps(
         [fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.technique_model.id]
     )
@@ -191,13 +192,13 @@ def _install_graph(engine: Engine, artifacts: ArtifactCache) -> None:
             chunks,
             extractor,
             artifacts,
-            lambda: _relations(engine, artifacts, ArtifactKey("relations", extractor, of)),
+            lambda: _extract_relations(engine, artifacts, ArtifactKey("relations", extractor, of)),
         )
     engine.install_graph(graph)
 
 
-def _relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKey) -> Sequence[Sequence[Triple]]:
-    """The relations of each chunk, stored or extracted now."""
+def _extract_relations(engine: Engine, artifacts: ArtifactCache, key: ArtifactKey) -> Sequence[Sequence[Triple]]:
+    """Return the stored relations of each chunk, or extract them."""
     stored = artifacts.read(key)
     if stored is not None:
         texts = unpacked(stored.arrays["content"], stored.arrays["ends"])

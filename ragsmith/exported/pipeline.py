@@ -1,4 +1,4 @@
-"""A pipeline that is loaded from its file, or written in Python: it can be asked, evaluated and verified.
+"""A pipeline that is loaded from its file or written in Python, to answer questions, evaluate and verify.
 
 The file names its data set by bundled name, or by a path relative to the file, and by digest: changed documents are an
 error.
@@ -23,7 +23,7 @@ from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, ordered
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general, without_general
 from ragsmith.exported.file import ExportedFile
-from ragsmith.exported.reference import Reference, ScoreDifference, unreproduced
+from ragsmith.exported.reference import Reference, ScoreDifference, find_unreproduced
 from ragsmith.exported.requirements import refuse_missing_answers, refuse_too_large
 from ragsmith.models.names import ModelNames, check_objects, model_name_from, partition_models
 from ragsmith.models.vector_stores import serves_one_process
@@ -36,7 +36,7 @@ from ragsmith.techniques.user_code import import_files
 from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
-if TYPE_CHECKING:  # asking needs no database, whose import takes longer than the answer
+if TYPE_CHECKING:  # answering needs no database, whose import is slow
     from ragsmith.store.store import Store
 
 COLD_STARTS = 3
@@ -133,7 +133,7 @@ class Pipeline:
         names = exported.models().overridden(named, base_url, vector_store)
         check_objects({role: names.for_role(role) for role in names.named_roles}, given)
         if documents is not None and dataset is not None:
-            raise UsageError("--documents and --dataset both say what is asked: give one of them")
+            raise UsageError("--documents and --dataset both name the documents: give one of them")
         data = exported.dataset(dataset if documents is None else load_documents_option(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
@@ -165,7 +165,7 @@ class Pipeline:
         vector_store: str | None = None,
         imports: Sequence[str | Path] = (),
     ) -> Pipeline:
-        """A pipeline that is written in Python, on the documents in a folder: it can be asked, and has no scores.
+        """Create a pipeline in Python, on the documents in a folder, without expected scores.
 
         ``families`` has for each of the nine ``{"technique": name, "parameters": {...}}``, as an exported file has
         under ``pipeline``; parameters that are left out have their defaults. ``models`` are by role: a name, a mapping
@@ -197,9 +197,9 @@ class Pipeline:
 
     @contextmanager
     def remembering(self, store: Store) -> Iterator[Pipeline]:
-        """The same pipeline, with paid model replies read from and written to ``store`` until the context ends.
+        """Return the same pipeline, with paid model replies read from and written to ``store`` until the context ends.
 
-        What it builds for the whole collection stays built for this pipeline.
+        Both pipelines share what is built for the whole collection.
 
         Raises:
             StoreError: at the end, replies could not be stored; the message says how many.
@@ -214,7 +214,7 @@ class Pipeline:
             engine.gateway.write_rest()
 
     def refuse_test(self, name: str, *, instead: str = "test it") -> None:
-        """Raise `UsageError` if no question tests the pipeline, which is called ``name``; ``instead`` is advice."""
+        """Raise `UsageError` with ``name`` and the advice ``instead`` if no question tests the pipeline."""
         if self.saw_all:
             raise UsageError(
                 f"no question of {self.setup.dataset.name!r} tests {name}: it is the winner of a crossfit, which was "
@@ -235,7 +235,7 @@ class Pipeline:
         return self._engine
 
     def run(self, question: str) -> Trace:
-        """The output of every stage for a question."""
+        """Return the output of every stage for a question."""
         if not question.strip():
             raise UsageError("the question is blank")
         return self.engine.answer(self.candidate, Question(question))
@@ -265,11 +265,11 @@ class Pipeline:
             return evaluator.evaluate([self.candidate], examples)[0]
 
     def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[StageTimes]:
-        """The seconds of each question by stage, one after the other and without memory between them.
+        """Return the seconds of each question by stage, run sequentially and without caches between them.
 
         The index is built and models are warm. The first `COLD_STARTS` questions are also timed with a cold start,
         which loads models and builds the index, unless only one process may open the vector store. Requests to paid
-        models are repeated, whatever is in the cache.
+        models are repeated, even if their replies are in the cache.
         """
         found = []
         in_order = ordered(examples)
@@ -303,21 +303,21 @@ class Pipeline:
         """
         if not self.expected:
             now = ", ".join(f"{role.replace('_', ' ')} {id_} now" for role, (_, id_) in self.changed_models().items())
-            checked = f"its models are others: {now}" if now else "its techniques, models and documents are at hand"
+            checked = f"its models are others: {now}" if now else "its techniques, models and documents are available"
             raise UsageError(
                 "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
                 f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"
             )
-        return unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
+        return find_unreproduced(self.engine, self.setup, self.candidate, self.fitness, self.expected)
 
     def changed_models(self) -> dict[str, tuple[str, str]]:
-        """The model ids at export and now, by role, if they differ."""
+        """Return the model ids at export and now, by role, if they differ."""
         now = self.setup.model_ids
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
 
 
 def _distinct(sources: Sequence[CitedSource]) -> tuple[CitedSource, ...]:
-    """Each span once; cited if any of its passages is."""
+    """Merge sources of the same span, which is cited if any of them is."""
     merged: dict[Span, CitedSource] = {}
     for source in sources:
         span = Span(source.doc, source.start, source.end)

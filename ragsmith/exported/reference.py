@@ -26,14 +26,14 @@ from ragsmith.types import Dataset, Example
 DIGITS = 6
 """Decimals of a stored score."""
 
-MOST = 10_000
-"""The largest number of questions; with more, the file would be too large to read, and has no reference."""
+MAX_QUESTIONS = 10_000
+"""The largest number of questions of a reference; with more, the file would be too large to read."""
 
-SCORING = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.relevance", "ChunkMap"))
-"""The code, besides measures, that scores answers."""
+SCORING_CODE = (("ragsmith.evaluation.scoring", "scored"), ("ragsmith.datasets.relevance", "ChunkMap"))
+"""The functions that score answers, besides measures."""
 
-SHORT = 16
-"""Digits of a stored digest."""
+DIGEST_DIGITS = 16
+"""The number of hexadecimal digits of a stored digest."""
 
 QuestionScores = tuple[float | None, float | None, float | None]
 """F, R and G of a question; None if undefined."""
@@ -55,18 +55,18 @@ class Reference:
     def from_evaluation(
         cls, setup: Experiment, evaluation: Evaluation, fitness: Fitness, ids: Mapping[str, str] | None = None
     ) -> Reference | None:
-        """From the finished questions of an evaluation; None if they are none, or too many.
+        """Create a reference from the finished questions of an evaluation, or None if there are none or too many.
 
         ``ids`` are those of the models by role; if given, no model is loaded.
         """
-        if not 0 < len(evaluation.records) <= MOST:
+        if not 0 < len(evaluation.records) <= MAX_QUESTIONS:
             return None
-        scores = rounded(evaluation, fitness)
+        scores = rounded_scores(evaluation, fitness)
         data = setup.dataset
-        return cls(documents_digest(data), questions_digest(data, scores), marks(setup, fitness, ids), scores)
+        return cls(documents_digest(data), questions_digest(data, scores), scoring_digests(setup, fitness, ids), scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a file, with a line of F, R, G and id for each question."""
+        """Return the reference for a file, with a line of F, R, G and id for each question."""
         lines = (f"{' '.join(map(_format, scores))} {json.dumps(name)}\n" for name, scores in self.scores.items())
         return {
             "documents": self.documents,
@@ -77,10 +77,10 @@ class Reference:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Reference:
-        """The inverse of `to_dict`.
+        """Restore a reference from the result of `to_dict`.
 
         Raises:
-            ValueError: it is malformed.
+            ValueError: ``plain`` is malformed.
         """
         try:
             marks = {str(name): str(value) for name, value in plain["marks"].items()}
@@ -92,26 +92,26 @@ class Reference:
             ) from error
 
     def why_incomparable(self, setup: Experiment, fitness: Fitness) -> str:
-        """Why scores on the data set of ``setup`` cannot be compared with these; "" if they can."""
+        """Return why scores on the data set of ``setup`` cannot be compared with these, or "" if they can."""
         data = setup.dataset
         if gone := sorted(self.scores.keys() - {example.id for example in data.examples}):
-            return f"{len(gone)} of its {len(self.scores)} questions are gone, {gone[0]} the first of them"
+            return f"{len(gone)} of its {len(self.scores)} questions no longer exist, {gone[0]} the first of them"
         if questions_digest(data, self.scores) != self.questions:
-            return "its questions are others now: a wording, an answer or the evidence of one has changed"
+            return "its questions have changed: the text, the answer or the evidence of at least one"
         if documents_digest(data) != self.documents:
-            return "the documents are others now: one was added, taken away or edited"
-        return difference(self.marks, marks(setup, fitness))
+            return "the documents have changed: at least one was added, removed or edited"
+        return describe_difference(self.marks, scoring_digests(setup, fitness))
 
 
-def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScores]:
-    """F, R and G, rounded, of each question that an evaluation finished."""
+def rounded_scores(evaluation: Evaluation, fitness: Fitness) -> dict[str, QuestionScores]:
+    """Return F, R and G, rounded, of each question that an evaluation finished."""
     finished = (question for question in evaluation.questions if question in evaluation.records)
     columns = (map(_rounded, evaluation.column(name, fitness)) for name in HEADLINE)
     return {question: (f, r, g) for question, f, r, g in zip(finished, *columns, strict=True)}
 
 
-def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The digests of everything that determines scores, by a name for messages; ``ids`` are those of models."""
+def scoring_digests(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the digests of all that determines scores, by a name for messages; ``ids`` are those of models."""
     wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
     measured = [known for known in setup.measures if fitness.own or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
@@ -123,34 +123,34 @@ def marks(setup: Experiment, fitness: Fitness, ids: Mapping[str, str] | None = N
         **{f"the measure {known.name}": _short(*known.identity) for known in measured},
         **{f"the {role.replace('_', ' ')} that marks": _short(id_) for role, id_ in sorted(asked.items())},
         "the fitness": _short(fitness.identity),
-        "the way answers are scored": _short([fingerprint(*part) for part in SCORING]),
+        "the way answers are scored": _short([fingerprint(*part) for part in SCORING_CODE]),
     }
 
 
-def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def describe_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Describe the differences in scoring; "" if there are none."""
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
         return ""
     return f"{' and '.join(changed[:2])} {'is' if len(changed) == 1 else 'are'} not the same" + (
-        f", nor {len(changed) - 2} more of what makes scores" if len(changed) > 2 else ""
+        f", nor {len(changed) - 2} other parts of the scoring" if len(changed) > 2 else ""
     )
 
 
 def documents_digest(data: Dataset) -> str:
-    """The digest of the documents of a data set, with their names and titles."""
+    """Return the digest of the documents of a data set, with their names and titles."""
     return digest("documents", list(data.documents))
 
 
 def questions_digest(data: Dataset, ids: Iterable[str]) -> str:
-    """The digest of some questions with their answers and evidence."""
+    """Return the digest of some questions with their answers and evidence."""
     wanted = set(ids)
     asked = sorted((example for example in data.examples if example.id in wanted), key=lambda example: example.id)
     return digest("questions", [[e.id, e.question, e.answer, e.answerable, e.evidence] for e in asked])
 
 
 def _short(*parts: Any) -> str:
-    return digest(*parts)[:SHORT]
+    return digest(*parts)[:DIGEST_DIGITS]
 
 
 def _rounded(value: float | None) -> float | None:
@@ -177,6 +177,7 @@ def _parse(value: str) -> float | None:
 
 
 TOLERANCE = 1e-9
+"""The largest absolute difference of a reproduced score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +199,10 @@ class Verified:
     questions: Mapping[str, int]
 
 
-def unreproduced(
+def find_unreproduced(
     engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, expected: Mapping[str, Any]
 ) -> list[ScoreDifference]:
-    """The scores of ``expected`` that are not reproduced; questions that had failed at export are left out.
+    """Return the scores of ``expected`` that are not reproduced; questions that had failed at export are left out.
 
     Raises:
         RagsmithError: a question fails now.
@@ -212,11 +213,13 @@ def unreproduced(
         if part in expected:
             failed = expected[part].get("failed", ())
             scored = [example for example in examples if example.id not in failed]
-            differences += _compared(part, expected[part], _fresh(engine, setup, candidate, fitness, scored), fitness)
+            differences += _compare_scores(
+                part, expected[part], _evaluate_again(engine, setup, candidate, fitness, scored), fitness
+            )
     return differences
 
 
-def _fresh(
+def _evaluate_again(
     engine: Engine, setup: Experiment, candidate: Candidate, fitness: Fitness, examples: Sequence[Example]
 ) -> Evaluation:
     records = {}
@@ -229,7 +232,7 @@ def _fresh(
     return Evaluation("fresh", candidate, tuple(records), records, {})
 
 
-def _compared(
+def _compare_scores(
     part: str, expected: Mapping[str, Any], evaluation: Evaluation, fitness: Fitness
 ) -> list[ScoreDifference]:
     if expected["questions"] != len(evaluation.questions):

@@ -13,14 +13,16 @@ from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space import Space
 from ragsmith.types import Example
 
-HOW_TO_GET: dict[str, str] = {
+MODEL_REMEDIES: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
 }
-"""Optional models by role, and how to name one."""
+"""How to provide each optional model, by role."""
 
 
-def searchable(setup: Experiment, space: Space, *, ranks: bool) -> Space:
-    """The part of ``space`` that a search on ``setup`` covers: rankings only if it ``ranks``, and no unfitted options.
+def searchable_space(setup: Experiment, space: Space, *, ranks: bool) -> Space:
+    """Return the part of ``space`` that a search on ``setup`` covers, without options that cannot be fitted.
+
+    If ``ranks``, only the stages up to the ranking are searched.
 
     If some questions have no answer in the documents, an option to abstain is added.
 
@@ -28,7 +30,7 @@ def searchable(setup: Experiment, space: Space, *, ranks: bool) -> Space:
         UsageError: an option needs a model that this run lacks, or a package that is not installed, or allows fewer
             chunks, or answers are to be scored and a question has no reference answer.
     """
-    if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
+    if len(setup.folds) < 2:  # without held-out questions, nothing can be fitted
         space = space.without(lambda gene: gene.learns)
     space = space.without(lambda gene: setup.lacks(gene) and not gene.learns)
     if ranks:
@@ -62,9 +64,9 @@ def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
     """Refuse options whose model this run lacks.
 
     Raises:
-        UsageError: there are some; the message names them, the model, and how to get it.
+        UsageError: the message names these options, the model, and how to provide it.
     """
-    for kind, remedy in HOW_TO_GET.items():
+    for kind, remedy in MODEL_REMEDIES.items():
         if names.for_role(kind).name != NONE:
             continue
         needing = dict.fromkeys(
@@ -83,7 +85,7 @@ def refuse_missing_packages(genes: Iterable[Gene]) -> None:
     """Refuse options that need a package which is not installed.
 
     Raises:
-        MissingExtra: there are some; the message says how to install the first.
+        MissingExtra: a package is missing; the message says how to install it.
     """
     for gene in genes:
         for name, values in gene.technique.packages.items():
@@ -95,7 +97,7 @@ def refuse_too_large(genes: Iterable[Gene], chunks: int) -> None:
     """Refuse options that would take too much time or memory for so many chunks.
 
     Raises:
-        UsageError: there are some; the message names them with their limits.
+        UsageError: the message names these options with their limits.
     """
     limits = {
         f"{gene.technique.family}.{gene.technique.name}": gene.technique.most_chunks
@@ -105,6 +107,6 @@ def refuse_too_large(genes: Iterable[Gene], chunks: int) -> None:
     if limits:
         listed = " and ".join(f"{name} is for at most {most:,}" for name, most in limits.items())
         raise UsageError(
-            f"the collection has {chunks:,} chunks, and {listed}, as what is built for it grows with them: leave the "
+            f"the collection has {chunks:,} chunks, and {listed}, as time and memory grow with them: leave the "
             f"option{'s' if len(limits) > 1 else ''} out, give larger chunks, or take a part of the documents"
         )

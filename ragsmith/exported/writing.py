@@ -28,7 +28,7 @@ from ragsmith.models.vector_stores import AUTO, from_relative_address, to_relati
 from ragsmith.pipelines.genes import GENES, configuration, label
 from ragsmith.records.front import pick_pipeline
 from ragsmith.records.objectives import stored_latencies
-from ragsmith.records.record import CROSSFIT, RunRecord, read_record, searches
+from ragsmith.records.record import CROSSFIT, RunRecord, list_searches, read_record
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.user_code import ANYWHERE, import_recorded, recorded
@@ -47,14 +47,14 @@ def export_yaml(
     fitness: Fitness,
     ids: Mapping[str, str] | None = None,
 ) -> str:
-    """The YAML of a pipeline; except for latency, it does not depend on when and where the pipeline was found.
+    """Return the YAML of a pipeline, which except for latency does not depend on time and machine.
 
-    Paths in it are relative to ``folder``. ``ids`` are those of its models by role; if given, no model is loaded and no
+    Paths are relative to ``folder``. ``ids`` are those of its models by role; if given, no model is loaded and no
     key is needed.
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
     names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
-    models = [factory for its in names for factory in its.factories()]
+    models = [factory for model_names in names for factory in model_names.factories()]
     imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vectors_at = setup.models.vectors_at
     reference = Reference.from_evaluation(setup, test, fitness, ids) if test else None
@@ -62,12 +62,12 @@ def export_yaml(
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
-        **_cut(setup),
+        **_chunking(setup),
         **({"gap": setup.gap} if setup.gap != MAX_GAP else {}),
         **({"imports": imports} if imports else {}),
         **({} if vectors_at == AUTO else {"vector_store": to_relative_address(folder, vectors_at)}),
         "models": {**setup.models.to_dict(), "ids": dict(ids or setup.model_ids)},
-        **({"marked_by": {**_cut(by), "models": by.models.to_dict()}} if (by := setup.marked_by) else {}),
+        **({"marked_by": {**_chunking(by), "models": by.models.to_dict()}} if (by := setup.marked_by) else {}),
         "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),
@@ -78,13 +78,13 @@ def export_yaml(
     head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
     if fitness.ranks:
         head += (
-            "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
+            "# Only retrieval was tuned: the stages after passage_filter were not searched, and no answer was scored.\n"
         )
-    return head + exported_yaml(content)
+    return head + dump_yaml(content)
 
 
-def exported_yaml(content: Mapping[str, Any]) -> str:
-    """The content of an exported file as YAML, with text of several lines as literal blocks."""
+def dump_yaml(content: Mapping[str, Any]) -> str:
+    """Format the content of an exported file as YAML, with text of several lines as literal blocks."""
     return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -99,14 +99,14 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _cut(setup: Experiment) -> dict[str, int]:
-    """The chunking."""
+def _chunking(setup: Experiment) -> dict[str, int]:
+    """Return the chunking, for the file."""
     overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
     return {"chunk_size": setup.chunk_size, **overlap}
 
 
 def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
-    """The scores to verify a pipeline by: means over the search and test questions that it finished.
+    """Return the scores to verify a pipeline by: means over the search and test questions that it finished.
 
     ``questions`` is their number, and ``failed`` has the ids of the others, if any.
     """
@@ -123,7 +123,7 @@ def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness:
 
 
 def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
-    """Where a file in ``folder`` finds a data set: a bundled name or a relative path; {} for one made in Python."""
+    """Return the bundled name, or the path relative to ``folder``, of a data set; {} if it was made in Python."""
     if not dataset.source:
         return {}
     path = Path(dataset.source)
@@ -151,14 +151,14 @@ class Exported:
 
 
 def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Experiment]:
-    """The key of a run on ``dataset`` (the latest with a winner, unless named), and its setup.
+    """Return the key of a run on ``dataset`` (the latest with a winner, unless named), and its experiment.
 
     Raises:
         UsageError: there is no such run, it has no winner, or a user's file that it needs is missing or has changed.
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    recorded = [(row, RunRecord.from_dict(row.value)) for row in searches(store) if row.dataset == data.digest]
+    recorded = [(row, RunRecord.from_dict(row.value)) for row in list_searches(store) if row.dataset == data.digest]
     named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
     if recorded and not named:
         raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
@@ -181,28 +181,28 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
 
 
 def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
-    """Describe the state of an unfinished search, and how it finishes."""
+    """Describe the state of an unfinished search, and how to finish it."""
     state, count = record.state(row.state), len(store.proposals(row.key))
     done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
     if state == "running":
         return f"the search {row.key[:12]} on {data.name!r} is still running and has no winner yet: wait until it ends"
     return (
         f"the search {row.key[:12]} on {data.name!r} was stopped {done} and has no winner yet: the same search command "
-        "goes on where it stopped, and `ragsmith report` shows what there is"
+        "resumes it, and `ragsmith report` shows the results so far"
     )
 
 
 def winner_yaml(store: Store, run_key: str, setup: Experiment, folder: Path, pick: str = "best") -> str:
-    """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
+    """Return the YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
 
     Raises:
         UsageError: the run is unknown, or has no winner, or no pipeline that ``pick`` names.
     """
-    record = _finished(store, run_key)
-    return _yaml(store, run_key, record, pick_pipeline(store, run_key, record, pick), setup, folder, pick)
+    record = _read_finished(store, run_key)
+    return _pipeline_yaml(store, run_key, record, pick_pipeline(store, run_key, record, pick), setup, folder, pick)
 
 
-def _finished(store: Store, run_key: str) -> RunRecord:
+def _read_finished(store: Store, run_key: str) -> RunRecord:
     record = read_record(store, run_key)
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
@@ -210,10 +210,10 @@ def _finished(store: Store, run_key: str) -> RunRecord:
     return record
 
 
-def _yaml(
+def _pipeline_yaml(
     store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Experiment, folder: Path, pick: str
 ) -> str:
-    """The YAML of the pipeline ``winner`` of a run."""
+    """Return the YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
     test = stored_evaluation(store, winner.key, split.test) if split.test else None
     about = {
@@ -253,19 +253,21 @@ def _yaml(
 
 
 def write_winner(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Path:
-    """Write a run's winner, or what ``pick`` names, atomically to ``path``."""
+    """Write a run's winner, or the pipeline that ``pick`` names, atomically to ``path``."""
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
 def export(store: Store, run_key: str, setup: Experiment, path: Path, pick: str = "best") -> Exported:
-    """Write a run's winner, or what ``pick`` names, and return its description; a `Notice` says if a file is replaced.
+    """Write a run's winner, or the pipeline that ``pick`` names, and return its description.
+
+    A `Notice` says if a file is replaced.
 
     Raises:
         UsageError: as for `winner_yaml`, or ``path`` is a folder.
     """
-    record = _finished(store, run_key)
+    record = _read_finished(store, run_key)
     found = pick_pipeline(store, run_key, record, pick)
-    write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, warn=True)
+    write_file(_pipeline_yaml(store, run_key, record, found, setup, path.parent, pick), path, warn=True)
     fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
     return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))

@@ -37,7 +37,7 @@ from ragsmith.errors import StoreError, UsageError
 from ragsmith.evaluation.evaluation import evaluation_of
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.pipelines.genes import SETTINGS
-from ragsmith.records.record import RunRecord, searches
+from ragsmith.records.record import RunRecord, list_searches
 from ragsmith.store.engine import file_engine, server_engine, translate_errors
 from ragsmith.store.store import ProposalRow, RunRow, Store, open_store
 from ragsmith.strategies.tpe import quiet
@@ -78,7 +78,7 @@ def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
 def mirror_all(cache: Store | str | Path) -> list[Mirror]:
     """Copy every run of a cache by start time, see `mirror_run`, and delete studies of runs that were removed."""
     with open_store(cache, read_only=True) as store, quiet(), study_tables(store.location, store.place) as tables:
-        runs = searches(store)
+        runs = list_searches(store)
         _delete_studies_without_run(tables.storage, {run.key for run in runs})
         return [_mirror(store, run, tables) for run in runs]
 

@@ -32,24 +32,28 @@ if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.records.record import RunRecord, RunSettings
 
 
-ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
+LATENCY_ROLES = ("language_model", "controller", "embedder", "cross_encoder")
 """The roles that determine latency."""
 
-NO_SECONDS = frozenset(SERVED_OPTIONS) - {"in_flight"} | {"accept_model", "thinking_tokens", "vector_store"}
+OPTIONS_WITHOUT_LATENCY = frozenset(SERVED_OPTIONS) - {"in_flight"} | {
+    "accept_model",
+    "thinking_tokens",
+    "vector_store",
+}
 """Options that do not determine latency: addresses, failures, parameters. Vector stores are handled separately."""
 
 LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
 """Returns the seconds of a pipeline for a question; None if they could not be measured."""
 
-COUNTS = ("calls", "input_tokens", "output_tokens")
+PRICED_COUNTS = ("calls", "input_tokens", "output_tokens")
 """The usage of a question that has a price."""
 
 
-def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings:
-    """``settings`` with the price of a question, if money is one of the objectives.
+def with_price(settings: RunSettings, models: Models, prices: Prices) -> RunSettings:
+    """Return ``settings`` with the price of a question, if money is one of the objectives.
 
     Raises:
-        UsageError: money is one, and the price of a question is unknown.
+        UsageError: money is an objective, and the price of a question is unknown.
     """
     if "money" not in settings.objectives:
         return settings
@@ -68,48 +72,49 @@ class Unpriced:
 
 
 def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
-    """The price of the chat models that answer a question."""
+    """Return the price of the chat models that answer a question, or why it is unknown."""
     chats = list(
         dict.fromkeys(model.id for model in (models.language_model, models.technique_model) if is_chat_model(model))
     )
     if not chats:
-        return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
+        return Unpriced("but no chat model is used, so there is no cost", "leave it out")
     known = {model: prices.price_of(model) for model in chats}
     price = known[chats[0]]
     if price is None or None in known.values():
-        unknown = ", ".join(model for model, its in known.items() if its is None)
+        unknown = ", ".join(model for model, known_price in known.items() if known_price is None)
         return Unpriced(f"which needs the price of {unknown}", "add it to the prices (--prices)")
     if any(other != price for other in known.values()):
         return Unpriced(
-            "but the model that writes and the controller have two prices, and the tokens of a question are recorded "
-            "as one sum"
+            "but the generator and the controller have different prices, and only the sum of their tokens is recorded"
         )
     if prices.price_of(models.cross_encoder.id):
-        return Unpriced(f"but what {models.cross_encoder.id} costs a question is not recorded")
+        return Unpriced(f"but the cost of {models.cross_encoder.id} for a question is not recorded")
     return price
 
 
-def on_this_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSettings:
-    """``settings`` with the machine that latency is measured on, if latency is one of the objectives."""
+def with_machine(settings: RunSettings, setups: Iterable[Experiment]) -> RunSettings:
+    """Return ``settings`` with the machine that latency is measured on, if latency is one of the objectives."""
     if not settings.timed:
         return settings
     each = [setup.models for setup in setups]
-    asked = [names.for_role(role) for names in each for role in ANSWERING]
-    options = {digest(model.name, _taking_time(model)) for model in asked}
+    asked = [names.for_role(role) for names in each for role in LATENCY_ROLES]
+    options = {digest(model.name, _latency_options(model)) for model in asked}
     stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
     measuring = digest(sorted(options), sorted(stores), fingerprint(timed_seconds.__module__, timed_seconds.__name__))
     return replace(settings, machine=settings.machine or this_machine(), measuring=measuring)
 
 
-def _taking_time(model: ModelName) -> dict[str, Any]:
-    """The options that determine no result, but possibly the latency."""
-    return {name: value for name, value in model.option_items if name not in model.shaping.keys() | NO_SECONDS}
+def _latency_options(model: ModelName) -> dict[str, Any]:
+    """Return the options that may change the latency, but no result."""
+    return {
+        name: value for name, value in model.option_items if name not in model.shaping.keys() | OPTIONS_WITHOUT_LATENCY
+    }
 
 
 def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:
-    """The costs of a question by each objective besides quality; its calls if there is none.
+    """Return the costs of a question by each objective besides quality, or its calls if there is none.
 
-    ``usage`` are means, ``latency`` is in seconds. None if latency is an objective and not known.
+    ``usage`` are means, ``latency`` is in seconds. None if latency is an objective and unknown.
 
     Raises:
         UsageError: money is an objective without a price.
@@ -118,28 +123,28 @@ def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | No
         return None
     known = {"calls": usage["calls"], "latency": latency or 0.0}
     others = settings.objectives[1:] or ("calls",)
-    return tuple(_money(settings.price, usage) if name == "money" else known[name] for name in others)
+    return tuple(_compute_money(settings.price, usage) if name == "money" else known[name] for name in others)
 
 
 def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluation) -> Costs | None:
-    """The `costs` of an evaluation, over the questions that it finished, of which there is at least one."""
+    """Return the `costs` of an evaluation over the questions that it finished, at least one."""
     finished = len(evaluation.records)
-    usage = {name: math.fsum(evaluation.values(name)) / finished for name in COUNTS}
+    usage = {name: math.fsum(evaluation.values(name)) / finished for name in PRICED_COUNTS}
     return costs(settings, usage, latency_of(evaluation) if settings.timed else None)
 
 
-def _money(price: Price | None, usage: Mapping[str, float]) -> float:
+def _compute_money(price: Price | None, usage: Mapping[str, float]) -> float:
     if price is None:
         raise WrongOption("objectives", "have money, which needs prices")
-    return price.cost(*(usage[name] for name in COUNTS))
+    return price.cost(*(usage[name] for name in PRICED_COUNTS))
 
 
 TIMINGS = "latency"
-"""The kind of finding of ``evaluate --latency``: seconds by machine, question, state and stage."""
+"""The kind of the findings of ``evaluate --latency``: seconds by machine, question, state and stage."""
 
 
 def stored_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
-    """The median seconds of the pipelines of a run that were timed on all their questions, by key."""
+    """Return the median seconds of the pipelines of a run that were timed on all their questions, by key."""
     asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
     machine = record.settings.measured_on
     rows = store.latencies(asked, machine) if machine else {}
@@ -157,7 +162,7 @@ def store_timings(store: Store, evaluation: str, dataset: str, machine: str, tim
 
 
 def stored_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[str, list[StageTimes]]]:
-    """The stored timings by evaluation and kind of machine, sorted by question."""
+    """Return the stored timings by evaluation and kind of machine, sorted by question."""
     found: dict[str, Any] = store.findings(TIMINGS, evaluations)
     return {
         evaluation: {
@@ -174,6 +179,6 @@ def stored_timings(store: Store, evaluations: Iterable[str]) -> dict[str, dict[s
 
 
 def median_seconds(rows: Mapping[str, LatencyRow], questions: Sequence[str]) -> float | None:
-    """The median over ``questions``; None if one is not known, or there is none."""
+    """Return the median over ``questions``, or None if one is missing or there is none."""
     known = [rows[question].value for question in questions if question in rows and rows[question].state == "ok"]
     return median(known) if known and len(known) == len(questions) else None

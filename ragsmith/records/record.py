@@ -37,21 +37,23 @@ if TYPE_CHECKING:
 
 HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
 VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
-"""The questions that a verdict is based on."""
+"""The questions that a verdict may be based on, with descriptions for messages."""
 
-WEIGHABLE = ("quality", "calls", "latency", "money")
+SEARCH_OBJECTIVES = ("quality", "calls", "latency", "money")
 """The objectives of a search; all but quality are costs."""
 
-MADE_OF = ("leader", "estimate")
-"""Roles in the test of a run that are not compared: those that the winner was made of."""
+WINNER_SOURCES = ("leader", "estimate")
+"""Roles in the test of a run that are not compared with the winner, as it was derived from them."""
 
 
 def check_objective(name: str) -> None:
-    """Raise `WrongOption` unless ``name`` can be tuned; the message names --objectives if that is meant."""
+    """Raise `WrongOption` unless ``name`` can be tuned; the message suggests --objectives for several objectives."""
     if name in OBJECTIVES:
         return
-    weighed = ",".join(known for known in WEIGHABLE if known in re.split(r"\W+", f"{WEIGHABLE[0]},{name}"))
-    meant = f"; what weighs quality against costs is --objectives {weighed}" if "," in weighed else ""
+    weighed = ",".join(
+        known for known in SEARCH_OBJECTIVES if known in re.split(r"\W+", f"{SEARCH_OBJECTIVES[0]},{name}")
+    )
+    meant = f"; to weigh quality against costs, give --objectives {weighed}" if "," in weighed else ""
     raise WrongOption("objective", f"is {name!r}: give {' or '.join(OBJECTIVES)}{meant}")
 
 
@@ -76,25 +78,25 @@ class RunSettings:
     choose: str = "mean"
     """Whether the winner has the highest ``mean``, or the highest ``estimate``."""
     simplify: bool = True
-    """Whether to leave parts out of the chosen pipeline that do not pay."""
+    """Whether to leave out genes of the chosen pipeline that are not worth their cost."""
     control: str = "none"
-    """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
+    """``random`` to race as many random candidates for comparison; ``none`` for no such control."""
     max_failure_rate: float = MAX_FAILURE_RATE
-    """The share of questions that a candidate may fail on, without those that fail for every candidate."""
-    objectives: tuple[str, ...] = WEIGHABLE[:1]
-    """The objectives in the order of `WEIGHABLE`: quality decides the winner, all of them the Pareto front."""
+    """The share of questions that a candidate may fail on, not counting those that fail for every candidate."""
+    objectives: tuple[str, ...] = SEARCH_OBJECTIVES[:1]
+    """The objectives in the order of `SEARCH_OBJECTIVES`: quality decides the winner, all of them the Pareto front."""
     price: Price | None = None
     """The price of the chat model, if money is an objective."""
     machine: str | None = None
     """The kind of machine that latency is measured on, if that is an objective."""
     measuring: str = ""
-    """Digest of what else latency depends on: the options of models, and the measuring code."""
+    """The digest of the options of models and of the measuring code, which latency depends on, too."""
     margin: float = 0.02
-    """The loss of fitness that the cheapest pipeline in the final comparison is shown not to have."""
+    """The non-inferiority margin, in fitness, of the cheapest pipeline in the final comparison."""
     verdict: str = HELD_OUT
     """Whether the winner is tested on ``held-out`` questions, or the search on all of them by ``crossfit``."""
     folds: int = 5
-    """The searches of a crossfit, besides the one that finds the winner."""
+    """The number of folds of a crossfit, each with its own search."""
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
@@ -107,8 +109,8 @@ class RunSettings:
         check_least("folds", self.folds, 2)
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.max_failure_rate < 1:
-            raise WrongOption("max_failure_rate", f"is {self.max_failure_rate}: give a share from 0 up to, but not, 1")
-        most = math.inf if self.fitness.file else 1.0  # a function of one's own may give any numbers
+            raise WrongOption("max_failure_rate", f"is {self.max_failure_rate}: give a share of at least 0 and below 1")
+        most = math.inf if self.fitness.file else 1.0  # a user's fitness may have any range
         if not 0 < self.margin < most:
             below = "" if self.fitness.file else " and below 1"
             raise WrongOption("margin", f"is {self.margin}: give a difference of fitness above 0{below}")
@@ -116,8 +118,8 @@ class RunSettings:
 
     def _check_objectives(self) -> None:
         named = ",".join(self.objectives)
-        if self.objectives != tuple(name for name in WEIGHABLE if name in ("quality", *self.objectives)):
-            meant = f"; what tunes {RETRIEVAL} alone is --objective {RETRIEVAL}" if RETRIEVAL in self.objectives else ""
+        if self.objectives != tuple(name for name in SEARCH_OBJECTIVES if name in ("quality", *self.objectives)):
+            meant = f"; to tune {RETRIEVAL} alone, give --objective {RETRIEVAL}" if RETRIEVAL in self.objectives else ""
             raise WrongOption(
                 "objectives", f"are {named}: give quality, and after it any of calls, latency, money{meant}"
             )
@@ -126,12 +128,10 @@ class RunSettings:
         if self.weighs and name in STRATEGIES and not STRATEGIES[name].weighs:
             able = ", ".join(known.name for known in STRATEGIES if known.weighs)
             raise WrongOption(
-                "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give one of {able}"
+                "strategy", f"is {self.strategy}, which optimises quality alone: with {named} give one of {able}"
             )
         if self.weighs and self.racing:
-            raise WrongOption(
-                "race", f"drops what is behind in quality, which with {named} may be worth it: leave it out"
-            )
+            raise WrongOption("race", f"prunes by quality alone, which is wrong with {named}: leave it out")
         if name == "nsga2" and not self.weighs:
             raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
 
@@ -147,7 +147,7 @@ class RunSettings:
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:
-        """The settings of a preset; the paper's search has no races and no warm start."""
+        """Return the settings of a preset; the paper's search has no races and no warm start."""
         if name == "paper":
             return cls(
                 genetic=PRESETS[name],
@@ -166,7 +166,7 @@ class RunSettings:
 
     @property
     def strategy_name(self) -> str:
-        """The strategy without its options."""
+        """The name of the strategy, without its options."""
         return self.strategy.partition("(")[0].strip()
 
     @property
@@ -208,7 +208,7 @@ class Division:
 
     @classmethod
     def of(cls, setup: Experiment, divided: Split) -> Division:
-        """From the split ``divided`` of the data set of ``setup``."""
+        """Create the record from the split ``divided`` of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
         order = tuple(example.id for example in stratified(divided.search))
@@ -239,17 +239,17 @@ class ExcludedQuestion:
 
     @classmethod
     def of(cls, failure: Mapping[str, Any]) -> ExcludedQuestion:
-        """From the stored failure of a question."""
+        """Create the record from the stored failure of a question."""
         return cls(failure["stage"], failure.get("kind", ""), failure["error"])
 
     def __str__(self) -> str:
-        said = f"{self.stage}: {self.error}"
-        return f"{self.kind}, {said}" if self.kind else said
+        description = f"{self.stage}: {self.error}"
+        return f"{self.kind}, {description}" if self.kind else description
 
 
 @dataclass(frozen=True, slots=True)
 class AblationStep:
-    """The chosen pipeline, or what was left of it, without one of its genes: the key of that evaluation.
+    """A step of the simplification: the ``key`` of the evaluation of the pipeline without one of its genes.
 
     ``loss`` is the mean loss against the chosen pipeline, and ``error`` its standard error; ``calls`` are those saved a
     question. ``left_out`` is whether the step was taken. If only parameters were reset, ``instead`` is the new gene.
@@ -265,7 +265,7 @@ class AblationStep:
     instead: str = ""
 
     def taken(self, left_out: bool) -> AblationStep:
-        """The step, with ``left_out`` set."""
+        """Return the step with ``left_out`` set."""
         return replace(self, left_out=left_out)
 
 
@@ -299,7 +299,7 @@ class RunStatistics:
 
     @classmethod
     def of(cls, computed: int, reused: int, work: ComputedWork | None, spent: Spent) -> RunStatistics:
-        """From counts of answers, and the ``work``, None if no stage had to run."""
+        """Create statistics from counts of answers and the ``work``, None if no stage had to run."""
         stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
         return replace(cls(computed, reused, *stages), spent=spent)
 
@@ -354,7 +354,7 @@ class RunRecord:
 
     @classmethod
     def begun(cls, setup: Experiment, space: Space, settings: RunSettings, split: Split) -> RunRecord:
-        """The record of a run at its start."""
+        """Return the record of a run at its start."""
         options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
         needed = [
@@ -403,16 +403,16 @@ class RunRecord:
         return "exhaustive" if exhaustive else self.settings.strategy
 
     def to_dict(self) -> dict[str, Any]:
-        """The record for the store."""
+        """Return the record for the store."""
         settings = {**asdict(self.settings), "fitness": self.settings.fitness.plain()}
         return {**asdict(self), "settings": settings}
 
     @classmethod
     def from_dict(cls, stored: Any) -> RunRecord:
-        """The inverse of ``to_dict``.
+        """Restore a record from the result of `to_dict`.
 
         Raises:
-            UsageError: it is no record of a run.
+            UsageError: ``stored`` is no record of a run.
         """
         try:
             return restore(cls, stored, {Fitness: Fitness.read})
@@ -422,18 +422,18 @@ class RunRecord:
             ) from error
 
     def state(self, stored: RunState) -> RunState:
-        """The state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""
+        """Return the state of the run, given the ``stored`` one; a run whose process was killed is interrupted."""
         return "interrupted" if stored == "running" and is_gone(self.process) else stored
 
 
 def read_record(store: Store, run_key: str) -> RunRecord | None:
-    """The record of a run; None if it is not in the store."""
+    """Return the record of a run, or None if it is not in the store."""
     row = store.run(run_key)
     return RunRecord.from_dict(row.value) if row else None
 
 
-def searches(store: Store) -> list[RunRow]:
-    """The runs of a store that are not the fold of another."""
+def list_searches(store: Store) -> list[RunRow]:
+    """Return the runs of a store that are not the fold of another."""
     return [row for row in store.runs() if not (isinstance(row.value, dict) and row.value.get("within"))]
 
 
@@ -459,7 +459,7 @@ class DatasetRecord:
 
     @classmethod
     def of(cls, setup: Experiment) -> DatasetRecord:
-        """From the data set of ``setup``."""
+        """Create the record of the data set of ``setup``."""
         data = setup.dataset
         return cls(
             data.title,
@@ -476,9 +476,9 @@ class DatasetRecord:
 
     @classmethod
     def from_dict(cls, stored: Any) -> DatasetRecord:
-        """The inverse of ``to_dict``."""
+        """Restore a record from the result of `to_dict`."""
         return restore(cls, stored)
 
     def to_dict(self) -> dict[str, Any]:
-        """The record for the store."""
+        """Return the record for the store."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Read the evaluations of a run from the store, for its report, for the same command again, and by fold."""
+"""Read the evaluations of a run from the store, for reports and repeated commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from ragsmith.evaluation.evaluation import Evaluation, evaluation_of
 from ragsmith.pipelines.genes import label, read_configuration
-from ragsmith.records.record import MADE_OF, RunRecord
+from ragsmith.records.record import WINNER_SOURCES, RunRecord
 from ragsmith.store.store import ProposalRow, Store
 
 
 class StoredRun:
-    """The keys of the evaluations of a run, and how far each went; `read` reads the evaluations."""
+    """The keys of the evaluations of a run, and the numbers of questions of pruned ones; `read` returns them."""
 
     def __init__(self, store: Store, run: str, dataset: str, record: RunRecord) -> None:
         """``run`` is the key of the run, ``dataset`` the digest of its data set."""
@@ -20,9 +20,9 @@ class StoredRun:
         self._dataset = dataset
         self._record = record
         self.proposals = _proposals(store, run, record)
-        self.keys = _named(record, self.proposals)
+        self.keys = _evaluation_keys(record, self.proposals)
         self.dropped = {key: dropped.questions for key, dropped in record.dropped.items()}
-        if record.winner is None and not record.no_winner:  # a running search: its record has none yet
+        if record.winner is None and not record.no_winner:  # the record of a running search has none yet
             self.dropped |= {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
         self.searched, self.tested = record.split.search, record.split.test
 
@@ -33,18 +33,18 @@ class StoredRun:
         return not history or len(self.proposals) == sum(step.evaluations for step in history)
 
     def read(self, keys: Collection[str]) -> dict[tuple[str, tuple[str, ...]], Evaluation]:
-        """The stored evaluations of ``keys``, on the search and on the test questions."""
+        """Return the stored evaluations of ``keys``, on the search and on the test questions."""
         found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         described = {row.key: row for row in self._store.evaluations(self._dataset) if row.key in keys} if keys else {}
         for key, rows in self._store.results_many(described).items():
             candidate = read_configuration(described[key].configuration["pipeline"])
-            met = {question: row for question, row in rows.items() if self._met(key, question)}
+            answered = {question: row for question, row in rows.items() if self._was_evaluated(key, question)}
             for part in {self.searched, self.tested}:
-                found[key, part] = evaluation_of(key, candidate, part, met)
+                found[key, part] = evaluation_of(key, candidate, part, answered)
         return found
 
     def read_all(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
-        """All evaluations of the run; None if an answer is missing, or had failed."""
+        """Return all evaluations of the run, or None if an answer is missing or failed."""
         record = self._record
         if record.failed or record.excluded or record.unfinished or not self.lists_all:
             return None
@@ -53,27 +53,27 @@ class StoredRun:
             return None
         tested = set(record.test.values())
         for key in self.keys:
-            met = record.split.order[: self.dropped[key]] if key in self.dropped else self.searched
-            wanted = {self.searched: met, **({self.tested: self.tested} if key in tested else {})}
+            expected = record.split.order[: self.dropped[key]] if key in self.dropped else self.searched
+            wanted = {self.searched: expected, **({self.tested: self.tested} if key in tested else {})}
             for part, questions in wanted.items():
                 if (key, part) not in found or not found[key, part].records.keys() >= set(questions):
                     return None
         return found
 
-    def _met(self, key: str, question: str) -> bool:
+    def _was_evaluated(self, key: str, question: str) -> bool:
         """Whether the run evaluated a question: another run may have evaluated a pruned candidate further."""
         answered = self.dropped.get(key)
         return answered is None or question in self.tested or question in self._record.split.order[:answered]
 
 
 def _proposals(store: Store, run: str, record: RunRecord) -> tuple[ProposalRow, ...]:
-    """The proposals of the run, without rows of an earlier, longer attempt."""
+    """Return the proposals of the run, without rows of an earlier, longer attempt."""
     stored = store.proposals(run)
     return tuple(stored[: sum(step.evaluations for step in record.history)] if record.history else stored)
 
 
-def _named(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
-    """The keys of all evaluations of a run, each once."""
+def _evaluation_keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
+    """Return the keys of all evaluations of a run, each once."""
     named = [
         *record.baselines.values(),
         *(proposal.evaluation for proposal in proposals),
@@ -88,11 +88,11 @@ def _named(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ..
     return tuple(dict.fromkeys(named))
 
 
-def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
-    """One evaluation on the questions of all folds by role in the comparison; empty without folds.
+def out_of_fold_evaluations(store: Store, record: RunRecord) -> dict[str, Evaluation]:
+    """Return an evaluation on the questions of all folds for each role in the comparison; empty without folds.
 
-    The winner has the key and the pipeline of the run's winner; a role with several pipelines has a key of its own, and
-    the pipeline of most folds. A role that is the winner in every fold is no rival. A fold without a winner has no
+    The winner has the key and the pipeline of the run's winner; a role with several pipelines has a separate key, and
+    the most frequent pipeline. A role that is the winner in every fold is left out. A fold without a winner has no
     answers.
     """
     able = [fold for fold in record.folds if fold.entrants]
@@ -103,7 +103,7 @@ def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
         name
         for name in everywhere
         if name == "winner"
-        or (name not in MADE_OF and any(fold.entrants[name] != fold.entrants["winner"] for fold in able))
+        or (name not in WINNER_SOURCES and any(fold.entrants[name] != fold.entrants["winner"] for fold in able))
     ]
     rows = store.results_many({key for fold in able for key in fold.entrants.values()})
     found = {}
@@ -124,7 +124,7 @@ def out_of_fold(store: Store, record: RunRecord) -> dict[str, Evaluation]:
 
 
 def fold_winners(store: Store, record: RunRecord) -> tuple[str, ...]:
-    """The labels of the winners of the folds of a crossfit; "" for a fold without one."""
+    """Return the labels of the winners of the folds of a crossfit; "" for a fold without one."""
     keys = [fold.entrants.get("winner", "") for fold in record.folds]
     described = [store.evaluation(key) if key else None for key in keys]
     return tuple(

@@ -22,7 +22,7 @@ from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.measures.judge_check import JudgeAccuracy, check_embedded_judge
 from ragsmith.pipelines.genes import label
-from ragsmith.records.record import CROSSFIT, MADE_OF, ExcludedQuestion, RunRecord
+from ragsmith.records.record import CROSSFIT, WINNER_SOURCES, ExcludedQuestion, RunRecord
 from ragsmith.reporting.run_data import RunData
 from ragsmith.reporting.values import TITLES, Cheapest, ExcludedRow, FailureGroup, ModelUsed
 
@@ -248,7 +248,7 @@ def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
 
     The best of the drawn pipelines represents random search.
     """
-    found = {name: evaluation for name, evaluation in tested.items() if name not in MADE_OF}
+    found = {name: evaluation for name, evaluation in tested.items() if name not in WINNER_SOURCES}
     return {name: one for name, one in found.items() if _met_as(name, found) is None}
 
 

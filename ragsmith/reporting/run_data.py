@@ -13,8 +13,8 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.records.objectives import stored_latencies, stored_timings
-from ragsmith.records.record import DatasetRecord, RunRecord, searches
-from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold
+from ragsmith.records.record import DatasetRecord, RunRecord, list_searches
+from ragsmith.records.stored_run import StoredRun, fold_winners, out_of_fold_evaluations
 from ragsmith.reporting.values import PipelineRow, RunHeader
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
@@ -47,7 +47,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     """Each data set that has a run, by name, and the run to report."""
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, tuple[DatasetRow, RunRow]] = {}
-    for run in sorted(searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key)):
+    for run in sorted(list_searches(store), key=lambda run: (run.state == "finished", run.started or "", run.key)):
         if run.dataset in described and key in (None, run.key):
             data = described[run.dataset]
             latest[data.name] = data, run
@@ -79,7 +79,7 @@ class RunData:
         kept = StoredRun(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
-        runs = (other for other in searches(store) if other.dataset == about.digest)
+        runs = (other for other in list_searches(store) if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.from_dict(other.value).test) for other in runs)
         self.dropped = kept.dropped
@@ -87,7 +87,7 @@ class RunData:
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
         if not whole:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
-        self.out_of_fold = out_of_fold(store, record)
+        self.out_of_fold = out_of_fold_evaluations(store, record)
         self.fold_winners = fold_winners(store, record)
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}

@@ -1,1 +1,1 @@
-"""A run leads from a data set and a space to a winner, and the winner to a file that can be asked and verified."""
+"""Search a space of pipelines on a data set, and choose and test the winner."""

@@ -1,8 +1,8 @@
 """Audit the options of a space, each alone, on a sample of the search questions, before a search.
 
-A search does not notice an option that has no effect (the published runs of several papers had such). Here each option
-is switched on alone and compared, question by question, with the same pipeline without it, and with every other option
-of its family.
+A search does not detect options without effect, which the published runs of several papers had. Here each option is
+switched on alone and compared, question by question, with the same pipeline without it, and with every other option of
+its family.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
 
 
-def sample(setup: Experiment, size: int, seed: int = 0) -> list[Example]:
+def sample_questions(setup: Experiment, size: int, seed: int = 0) -> list[Example]:
     """Draw up to ``size`` search questions."""
     if size < 1:
         raise WrongOption("sample", f"is {size} questions: give at least 1")
@@ -53,7 +53,7 @@ def audit(
 ) -> Audit:
     """Compare every option of ``space`` alone, on ``questions``, with the same pipeline without it.
 
-    Options that read the gold labels, which no space may have, are included: they bound the gain of a choice.
+    Options that read the gold labels, which a search space must not have, are included as upper bounds.
 
     Raises:
         UsageError: an option needs a model that this run lacks, or a question has no reference answer.
@@ -65,21 +65,21 @@ def audit(
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)
     refuse_too_large(genes, len(setup.corpus.chunks))
-    probes = [*probes_of(space), *_analyses(space)]
-    trials = trials_of(space)
+    probes = [*probes_of(space), *_analysis_probes(space)]
+    trials = option_pairs(space)
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
     tried = dict.fromkeys([*probed, *(pipeline for trial in trials for pipeline in trial.pipelines)])
     with Evaluator(setup, store, workers) as evaluator:
         found = dict(zip(tried, evaluator.evaluate(list(tried), questions), strict=True))
     terms = Terms.of([found[candidate] for candidate in probed], fitness or Fitness())
-    findings = [_finding(probe, found[probe.candidate], found[probe.reference], terms) for probe in probes]
-    recognised = _adjusted(_recognised(findings, [found[probe.candidate] for probe in probes]))
-    pairs = tuple(_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
+    findings = [_compare_option(probe, found[probe.candidate], found[probe.reference], terms) for probe in probes]
+    recognised = _adjust_p_values(_mark_equal_options(findings, [found[probe.candidate] for probe in probes]))
+    pairs = tuple(_compare_pair(trial, *(found[pipeline] for pipeline in trial.pipelines)) for trial in trials)
     return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(recognised), pairs)
 
 
-def _analyses(space: Space) -> list[Probe]:
-    """The analysis-only techniques, at their defaults and with each other choice of one parameter."""
+def _analysis_probes(space: Space) -> list[Probe]:
+    """Return the analysis-only techniques, at their defaults and with each other choice of one parameter."""
     plain = baseline("naive")
     probes = []
     for place, family in enumerate(FAMILIES):
@@ -94,7 +94,7 @@ def _analyses(space: Space) -> list[Probe]:
     return probes
 
 
-def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> OptionFinding:
+def _compare_option(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> OptionFinding:
     family = probe.gene.technique.family
     activity = OptionActivity.between(family, alone, without)
     both = common([alone, without])
@@ -103,7 +103,7 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
         if not both or not (terms.admit(alone) and terms.admit(without)):
             return None
         first, second = (one.on(both).values(name, terms.fitness) for one in (alone, without))
-        return paired(first, second) if first else None  # of questions without evidence there is no R
+        return paired(first, second) if first else None  # R is undefined for questions without evidence
 
     return OptionFinding(
         family,
@@ -122,8 +122,8 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
     )
 
 
-def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> list[OptionFinding]:
-    """The findings, each with the first option whose pipeline has the same results."""
+def _mark_equal_options(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) -> list[OptionFinding]:
+    """Set ``same_as`` of each finding to the first option whose pipeline has the same results."""
     first: dict[str, str] = {}
     named = []
     for finding, evaluation in zip(findings, alone, strict=True):
@@ -133,15 +133,15 @@ def _recognised(findings: Sequence[OptionFinding], alone: Sequence[Evaluation]) 
     return named
 
 
-def _adjusted(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
-    """The findings with p adjusted over the options that a pipeline may have."""
+def _adjust_p_values(findings: Sequence[OptionFinding]) -> list[OptionFinding]:
+    """Adjust p-values by Holm's method over the options that a search space may have."""
     raw = {i: one.fitness.p for i, one in enumerate(findings) if one.fitness is not None and not one.analysis_only}
     adjusted = dict(zip(raw, holm(list(raw.values())), strict=True))
     return [replace(finding, p=adjusted.get(i)) for i, finding in enumerate(findings)]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class OptionPair:
     """Two pipelines that differ in one option of ``family`` only, and the names of the two options."""
 
     family: str
@@ -149,8 +149,8 @@ class Trial:
     pipelines: tuple[Candidate, Candidate]
 
 
-def trials_of(space: Space) -> list[Trial]:
-    """Every pair of options of a family in naive RAG, with the other options that either of them requires.
+def option_pairs(space: Space) -> list[OptionPair]:
+    """Return every pair of options of a family in naive RAG, with the other options that either of them requires.
 
     Pairs that the constraints of the space forbid are left out.
     """
@@ -163,11 +163,11 @@ def trials_of(space: Space) -> list[Trial]:
                 around = with_needed(around, gene, space)
             one, other = ((*around[:place], gene, *around[place + 1 :]) for gene in genes)
             if space.allows(one) and space.allows(other):
-                found.append(Trial(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
+                found.append(OptionPair(genes[0].technique.family, (str(genes[0]), str(genes[1])), (one, other)))
     return found
 
 
-def _pair(trial: Trial, one: Evaluation, other: Evaluation) -> PairFinding:
+def _compare_pair(trial: OptionPair, one: Evaluation, other: Evaluation) -> PairFinding:
     both = [(one.records[q], other.records[q]) for q in one.questions if q in one.records and q in other.records]
     if not both:
         return PairFinding(trial.family, *trial.names, 0, None, None)

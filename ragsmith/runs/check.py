@@ -1,6 +1,6 @@
 """Check that every model can do what a search requires: send one request per language task, with its real token limit.
 
-The question, its answer and the passages come from a bundled data set, so replies say nothing about the user's data.
+The question, its answer and the passages come from a bundled data set, not from the user's data.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ T = TypeVar("T")
 DATASET = "law"
 """The data set of the question in the requests: its first search question."""
 MAX_CONCURRENT_TASKS = 32
+"""The largest number of language tasks that are requested at once."""
 PROBE_TEXTS = ("ready", "never")
 """The texts in requests to embedders and rerankers."""
 
@@ -164,9 +165,9 @@ class _ModelChecker:
         n_tasks = sum(len(self._tasks(one)) for one in language_models)
         return n_verdicts + n_tasks + len(outside) - len(language_models)
 
-    def _is_judge(self, one: _CheckedModel) -> bool:
-        """Whether a model scores answers in a search."""
-        return one.can_judge and one.role == self._judge_role
+    def _is_judge(self, model_in_role: _CheckedModel) -> bool:
+        """Whether a model is the judge of a search."""
+        return model_in_role.can_judge and model_in_role.role == self._judge_role
 
     @cached_property
     def models(self) -> tuple[_CheckedModel, ...]:
@@ -184,34 +185,34 @@ class _ModelChecker:
             *(_CheckedModel(role, models.for_role(role), can_judge=False) for role, models in others),
         )
 
-    def check(self, one: _CheckedModel) -> ModelCheck:
+    def check(self, model_in_role: _CheckedModel) -> ModelCheck:
         """Check a model in its role."""
-        found = ModelCheck(one.role, one.chosen.name, NONE)
-        if one.chosen.name == NONE:
+        found = ModelCheck(model_in_role.role, model_in_role.chosen.name, NONE)
+        if model_in_role.chosen.name == NONE:
             return found
         found = replace(found, id="")
         loader = None
         try:
-            loader = self._loader(one, self._setup.corpus.chunks)
-            model = loader.model(one.role)
+            loader = self._loader(model_in_role, self._setup.corpus.chunks)
+            model = loader.model(model_in_role.role)
             found = replace(found, id=redacted(model.id))
             started = time.perf_counter()
-            if one.role == "embedder":
+            if model_in_role.role == "embedder":
                 vectors = unit_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
                 seconds = time.perf_counter() - started
                 return replace(found, seconds=seconds, dimensions=int(vectors.shape[1]))
-            if one.role == "cross_encoder":
+            if model_in_role.role == "cross_encoder":
                 model.score(PROBE_TEXTS[0], PROBE_TEXTS)
                 return replace(found, seconds=time.perf_counter() - started)
-            tasks, capabilities = self._language(model, self._tasks(one))
+            tasks, capabilities = self._check_tasks(model, self._tasks(model_in_role))
             found = replace(
                 found,
                 tasks=tasks,
                 refuses=tuple(sorted(capabilities.refuses)),
                 thinking_tokens=capabilities.thinking_tokens,
             )
-            if self._is_judge(one) and not any(task.problem for task in tasks if task.task == JUDGE.name):
-                found = self._judge(model, one, found)
+            if self._is_judge(model_in_role) and not any(task.problem for task in tasks if task.task == JUDGE.name):
+                found = self._check_judge(model, model_in_role, found)
             return found
         except RagsmithError as error:
             return replace(found, problem=_format_error(error))
@@ -219,11 +220,13 @@ class _ModelChecker:
             if loader is not None:
                 loader.close()
 
-    def _loader(self, one: _CheckedModel, chunks: Chunks) -> Loader:
+    def _loader(self, model_in_role: _CheckedModel, chunks: Chunks) -> Loader:
         texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
-        return Loader({one.role: one.chosen}, texts, self._setup.given, languages=languages, attempts=1)
+        return Loader(
+            {model_in_role.role: model_in_role.chosen}, texts, self._setup.given, languages=languages, attempts=1
+        )
 
-    def _language(
+    def _check_tasks(
         self, model: LanguageModel | ChatModel, to_check: Sequence[Task[Any]]
     ) -> tuple[tuple[TaskCheck, ...], ModelCapabilities]:
         """Request every task, and return the capabilities found.
@@ -234,25 +237,27 @@ class _ModelChecker:
         if learner is not None and self._store is not None:
             learner.restore(self._store.capabilities(model.id) or ModelCapabilities())
             learner.keep = partial(self._store.put_capabilities, model.id)
-        ask = partial(self._ask, model)
+        ask = partial(self._check_task, model)
         first = [ask(task, alone=True) for task in to_check[:1]]
         with ThreadPoolExecutor(MAX_CONCURRENT_TASKS) as pool:
             checked = (*first, *pool.map(ask, to_check[1:]))
         return checked, learner.capabilities if learner is not None else ModelCapabilities()
 
-    def _judge(self, model: LanguageModel | ChatModel, one: _CheckedModel, found: ModelCheck) -> ModelCheck:
-        """Compare the scores of a judge with known ones.
+    def _check_judge(
+        self, model: LanguageModel | ChatModel, model_in_role: _CheckedModel, found: ModelCheck
+    ) -> ModelCheck:
+        """Compare the scores of a judge with reference scores.
 
         If its server refuses requests or fails, no more are sent, and the results so far are returned.
         """
         calibrated: list[CalibrationResult] = []
         try:
             if self._judge_cases:
-                found = replace(found, judged=self._through_store(model, check_judge))
+                found = replace(found, judged=self._judge_through_store(model, check_judge))
             for calibration in self._calibrations:
-                loader = self._loader(one, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
+                loader = self._loader(model_in_role, Experiment(calibration.dataset, ModelNames()).corpus.chunks)
                 with closing(loader):
-                    calibrated.append(self._through_store(loader.model(one.role), calibration.of))
+                    calibrated.append(self._judge_through_store(loader.model(model_in_role.role), calibration.of))
         except ModelUnavailable as error:
             missing = ["the bundled cases"] if self._judge_cases and found.judged is None else []
             missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]
@@ -260,7 +265,7 @@ class _ModelChecker:
             found = replace(found, problem=problem)
         return replace(found, calibrated=tuple(calibrated))
 
-    def _through_store(self, model: LanguageModel | ChatModel, judge: Callable[[LanguageModel], T]) -> T:
+    def _judge_through_store(self, model: LanguageModel | ChatModel, judge: Callable[[LanguageModel], T]) -> T:
         """Return the result of ``judge`` for a model whose replies are stored, so that a report can read them."""
         gateway = Gateway(self._store)
         try:
@@ -268,12 +273,12 @@ class _ModelChecker:
         finally:
             gateway.write_rest()
 
-    def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
+    def _check_task(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
         """Request one task.
 
         Raises:
             ModelError: the server failed or rejected the request, and the task is ``alone``.
-            ModelUnavailable: it refuses the key or the model, or is down.
+            ModelUnavailable: the server rejects the key or the model, or is down.
         """
         inputs = {name: self._input(task, name) for name in task.inputs}
         started = time.perf_counter()
@@ -314,12 +319,14 @@ class _ModelChecker:
             self._store.put_calls([StoredCall(key, model.id, task.name, reply.text, 1, *tokens, reply.usage.seconds)])
         return ""
 
-    def _tasks(self, one: _CheckedModel) -> list[Task[Any]]:
+    def _tasks(self, model_in_role: _CheckedModel) -> list[Task[Any]]:
         """The distinct tasks of a model: those of its role, and of roles without their own model."""
         named = self._setup.models.named_roles
         found: dict[str, Task[Any]] = {}
         for role, tasks in self._tasks_by_role.items():
-            if (role if role in named else "language_model") == one.role and (one.can_judge or role != "judge"):
+            if (role if role in named else "language_model") == model_in_role.role and (
+                model_in_role.can_judge or role != "judge"
+            ):
                 found |= {task.name: task for task in tasks if task.name not in found}
         return list(found.values())
 
@@ -337,8 +344,8 @@ class _ModelChecker:
         }
 
     @cached_property
-    def _known(self) -> dict[str, Input]:
-        """The inputs of tasks, by name."""
+    def _task_inputs(self) -> dict[str, Input]:
+        """Example inputs of tasks, by name."""
         questions = ordered(split(self._setup.dataset).search)
         example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
@@ -364,11 +371,11 @@ class _ModelChecker:
         parameter = inspect.signature(task.offline).parameters.get(name)
         hint = str if parameter is None else parameter.annotation  # a string in a module that defers annotations
         kind = getattr(hint, "__name__", str(hint))
-        passages = self._known["passages"]
+        passages = self._task_inputs["passages"]
         assert isinstance(passages, tuple)
         unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
-        found = self._known.get(name, unknown)
-        # as techniques do if the prompt does not
+        found = self._task_inputs.get(name, unknown)
+        # techniques quote the answer if the prompt does not
         return quoted(str(found)) if name == "answer" and "{>answer}" not in task.prompt else found
 
 

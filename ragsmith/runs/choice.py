@@ -1,12 +1,11 @@
-"""Choose the winner of a run: the pipeline that is likely to be best, without the parts that do not pay.
+"""Choose the winner of a run: the best pipeline, without the genes that are not worth their cost.
 
-That is the pipeline with the highest mean, or with the highest estimate: the highest of many noisy means is partly
-luck, and `shrunk` shrinks them towards the prior. docs/effects.md compares the two on unseen
-questions.
+The best pipeline has the highest mean, or the highest estimate: the highest of many noisy means is biased upwards, so
+`shrink_means` shrinks them towards the prior. docs/effects.md compares the two rules on unseen questions.
 
 Each gene of the chosen pipeline is then switched off in turn. Of all pipelines within one standard error of it, in
 paired differences over questions, the one with the fewest model calls is taken (the one-standard-error rule of Breiman
-et al. 1984, *Classification and Regression Trees*, section 3.4.3). The distance is always to the chosen pipeline, so
+et al. 1984, *Classification and Regression Trees*, section 3.4.3). The difference is always to the chosen pipeline, so
 that small losses do not add up. A gene that saves no calls is left out if the mean does not fall.
 
 Finally, parameters are reset to their defaults if that changes no ranking and no answer and adds no model usage.
@@ -35,10 +34,10 @@ if TYPE_CHECKING:  # evaluations are in no fingerprint
     from ragsmith.evaluation.evaluation import Evaluation, Record
 
 
-FEWEST = 2
+MIN_FOR_ESTIMATE = 2
 """The least number of pipelines, and of questions, for an estimate."""
 
-REQUIRED = ("retrieval",)
+REQUIRED_FAMILIES = ("retrieval",)
 """Families without an option that does nothing."""
 
 
@@ -55,7 +54,7 @@ def choose(
     proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
 ) -> tuple[WinnerChoice | None, str]:
     """Choose by the ``mean`` or, with a ``prior``, by the ``estimate``; return the choice, or None and the reason."""
-    if why_none := _why_none(proposed, terms):
+    if why_none := _no_choice_reason(proposed, terms):
         return None, why_none
     ranking = ranked(proposed, terms)
     estimated = best_estimated(ranking, terms, prior) if prior else None
@@ -67,36 +66,36 @@ def choose(
         return WinnerChoice(leader, ranking[0], estimated), ""
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
-        f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: which of "
-        f"them is the best cannot be told before more of its questions are answered; "
-        f"{_mostly(above.failures.values())}"
+        f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: the "
+        f"better one is unknown until more of its questions are answered; "
+        f"{_describe_failures(above.failures.values())}"
     )
 
 
 def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) -> Evaluation:
-    """The pipeline of ``ranking``, best mean first, with the highest estimate.
+    """Return the pipeline of ``ranking``, sorted by mean, that has the highest estimate.
 
     A failure on a question that counts has the lowest score, as in the means.
     """
-    if len(ranking) < FEWEST or len(terms.counted) < FEWEST:
+    if len(ranking) < MIN_FOR_ESTIMATE or len(terms.counted) < MIN_FOR_ESTIMATE:
         return ranking[0]
-    known = [one.by_question(terms.fitness) for one in ranking]
-    scores = np.array([[its.get(question, np.nan) for question in terms.counted] for its in known])
+    by_question = [one.by_question(terms.fitness) for one in ranking]
+    scores = np.array([[row.get(question, np.nan) for question in terms.counted] for row in by_question])
     genomes = prior.genomes([one.candidate for one in ranking])
     expected, _ = prior.predict_genomes(genomes)
-    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.residual_sd, terms.lowest)
-    return ranking[int(np.round(worth, 12).argmax())]  # rounded, as the last bits of sums are noise
+    estimates, _ = shrink_means(scores, expected, prior.covariance(genomes, genomes), prior.residual_sd, terms.lowest)
+    return ranking[int(np.round(estimates, 12).argmax())]  # rounded, as the last bits of sums are noise
 
 
-def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
-    """Why no pipeline can be chosen; "" if one can."""
+def _no_choice_reason(proposed: Sequence[Evaluation], terms: Terms) -> str:
+    """Return why no pipeline can be chosen, or "" if one can."""
     if not proposed:
         return "no candidate was evaluated: raise --max-evaluations or --time-limit"
     if not terms.decide:
-        asked = len(terms.excluded) + len(terms.counted)
+        total = len(terms.excluded) + len(terms.counted)
         return (
-            f"{len(terms.excluded)} of {asked} search questions failed for every pipeline, and too few are "
-            f"left to choose by; the first is {next(iter(terms.excluded))}; {_mostly(terms.excluded.values())}"
+            f"{len(terms.excluded)} of {total} search questions failed for every pipeline, and too few are left to "
+            f"choose by; the first is {next(iter(terms.excluded))}; {_describe_failures(terms.excluded.values())}"
         )
     if not any(map(terms.admit, proposed)):
         counted = len(terms.counted)
@@ -105,12 +104,13 @@ def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
         failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.excluded]
         return (
             f"each of the {len(proposed)} candidates failed on more than {100 * terms.max_failure_rate:g} % of "
-            f"{counted} questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
+            f"{counted} questions, the one that failed least on {terms.missed(fewest)}; "
+            f"{_describe_failures(failures, allow)}"
         )
     return ""
 
 
-def _mostly(failures: Iterable[Record], *more: str) -> str:
+def _describe_failures(failures: Iterable[Record], *more: str) -> str:
     """Describe the most frequent kind of failure, by class and stage, and the remedies."""
     groups: dict[tuple[str, str], list[ExcludedQuestion]] = {}
     for why in map(ExcludedQuestion.of, failures):
@@ -119,14 +119,14 @@ def _mostly(failures: Iterable[Record], *more: str) -> str:
     stage = most[0].stage
     of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not generation, nor a measure
     without = [f"leave it out with --without {stage}"] if of_a_technique else []
-    ways = ["take another model", *without, "ask again with --retry-failed", *more]
+    ways = ["take another model", *without, "repeat the requests with --retry-failed", *more]
     count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
     return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
-    """A pipeline with one gene less; ``paying`` is whether that gene is worth its cost."""
+class _AblationTrial:
+    """A pipeline without one gene; ``paying`` is whether that gene is worth its cost."""
 
     removal: AblationStep
     evaluation: Evaluation
@@ -134,30 +134,30 @@ class _Trial:
 
     @property
     def merit(self) -> tuple[float, float]:
-        """The calls it saves, then the loss below 0."""
+        """Return the calls saved and the gain in fitness, as a sort key."""
         return self.removal.calls, -self.removal.loss
 
 
-def simplified(
+def simplify(
     leader: Evaluation,
     space: Space,
     evaluate: Callable[[Sequence[Candidate]], Sequence[Evaluation]],
     alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
 ) -> tuple[Evaluation, tuple[AblationStep, ...]]:
-    """Return ``leader`` without the genes that do not pay, and all steps that were tried.
+    """Return ``leader`` without the genes that are not worth their cost, and all steps that were tried.
 
-    ``evaluate`` evaluates candidates on the search questions; ``alike`` evaluates one if its results are those of
-    another, else it returns None. ``terms`` returns those of all evaluations so far.
+    ``evaluate`` evaluates candidates on the search questions. ``alike`` returns the evaluation of a candidate if its
+    results equal those of another evaluation, else None. ``terms`` returns the terms of all evaluations so far.
     """
     current, tried = leader, []
-    while candidates := list(_without_one(current.candidate, space)):
+    while candidates := list(_leave_one_out(current.candidate, space)):
         evaluations = evaluate([candidate for _, candidate in candidates])
         rules = terms()
         trials = [
             trial
             for (place, _), evaluation in zip(candidates, evaluations, strict=True)
-            if (trial := _trial(place, evaluation, current, leader, rules)) is not None
+            if (trial := _make_trial(place, evaluation, current, leader, rules)) is not None
         ]
         best = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
         tried += [trial.removal.taken(trial is best) for trial in trials]
@@ -166,7 +166,7 @@ def simplified(
         current = best.evaluation
     for place in range(len(FAMILIES)):
         if found := _reset_parameters(place, current, space, alike):
-            tried.append(_removal(place, found, current, leader, terms().fitness).taken(True))
+            tried.append(_ablation_step(place, found, current, leader, terms().fitness).taken(True))
             current = found
     return current, tuple(tried)
 
@@ -174,19 +174,19 @@ def simplified(
 def _reset_parameters(
     place: int, current: Evaluation, space: Space, alike: Callable[[Candidate, Evaluation], Evaluation | None]
 ) -> Evaluation | None:
-    """``current`` with more parameters of a gene at their defaults, if its results are the same and cost no more."""
+    """Reset parameters of a gene to their defaults if results stay the same and cost no more; else return None."""
     gene, options = current.candidate[place], space.options[place]
     plainer = [one for one in options if one.technique == gene.technique and len(one.changed) < len(gene.changed)]
     for option in sorted(plainer, key=lambda one: len(one.changed)):
-        candidate = _with(option, place, current.candidate)
+        candidate = _replace_gene(option, place, current.candidate)
         found = alike(candidate, current) if space.allows(candidate) else None
         if found is not None and not _costs_more(found, current):
             return found
     return None
 
 
-def _with(option: Gene, place: int, candidate: Candidate) -> Candidate:
-    """``candidate`` with another gene at a place, and without fitted weights, which depend on it."""
+def _replace_gene(option: Gene, place: int, candidate: Candidate) -> Candidate:
+    """Replace the gene of ``candidate`` at a place, and remove fitted weights, which depend on it."""
     unfitted = tuple(replace(gene, fit=None) for gene in candidate)
     return (*unfitted[:place], option, *unfitted[place + 1 :])
 
@@ -197,44 +197,48 @@ def _costs_more(one: Evaluation, other: Evaluation) -> bool:
     return any(math.fsum(one.values(name)) > math.fsum(other.values(name)) for name in counts)
 
 
-def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
-    """``candidate`` without each of its genes in turn, if the space allows that pipeline."""
+def _leave_one_out(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
+    """Yield ``candidate`` without each of its genes in turn, if the space allows that pipeline."""
     plain = baseline("naive")
     for place, (family, gene, options) in enumerate(zip(FAMILIES, candidate, space.options, strict=False)):
         name = plain[place].technique.name
         off = next((option for option in options if option.technique.name == name), None)
-        if family.name in REQUIRED or off is None or gene.technique.name == name:
+        if family.name in REQUIRED_FAMILIES or off is None or gene.technique.name == name:
             continue
-        simpler = _with(off, place, candidate)
+        simpler = _replace_gene(off, place, candidate)
         if space.allows(simpler):
             yield place, simpler
 
 
-def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms) -> _Trial | None:
-    """The trial of leaving a gene out; None if too many questions failed."""
+def _make_trial(
+    place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms
+) -> _AblationTrial | None:
+    """Compare ``current`` with the pipeline without a gene; return None if too many questions failed."""
     both = common([simpler, current, leader])
     if not terms.admit(simpler) or not both:
         return None
-    removal = _removal(place, simpler, current, leader, terms.fitness)
-    step, _ = _behind(current, simpler, both, terms.fitness)
+    removal = _ablation_step(place, simpler, current, leader, terms.fitness)
+    step, _ = _mean_difference(current, simpler, both, terms.fitness)
     paying = removal.loss > removal.error or (removal.calls <= 0 and step > 0)
-    return _Trial(removal, simpler, paying)
+    return _AblationTrial(removal, simpler, paying)
 
 
-def _removal(
+def _ablation_step(
     place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness
 ) -> AblationStep:
-    """The loss of ``simpler`` against the leader, and its saving against ``current``, which has one more gene."""
+    """Compute the loss of ``simpler`` against the leader, and its saving against ``current``, with one gene more."""
     both = common([simpler, current, leader])
-    loss, error = _behind(leader, simpler, both, fitness)
+    loss, error = _mean_difference(leader, simpler, both, fitness)
     calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
     gene, now = current.candidate[place], simpler.candidate[place]
     instead = str(now) if now.technique == gene.technique else ""
     return AblationStep(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)
 
 
-def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> tuple[float, float]:
-    """The mean difference of ``first`` minus ``second`` over questions, and its standard error."""
+def _mean_difference(
+    first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness
+) -> tuple[float, float]:
+    """Return the mean of ``first`` minus ``second`` over questions, and its standard error."""
     ours, theirs = first.by_question(fitness), second.by_question(fitness)
     differences = [ours[question] - theirs[question] for question in questions]
     n = len(differences)
@@ -247,54 +251,53 @@ def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fit
 
 Array = NDArray[np.float64]
 
-FEWEST_FOR_COVARIANCE = 4
-"""Questions below which nothing can be said of how sure a covariance is: it is taken for chance."""
+MIN_QUESTIONS_FOR_COVARIANCE = 4
+"""The least number of questions to estimate the error of a covariance; with fewer, covariances are shrunk to 0."""
 
 JITTER = 1e-9
-"""Least variance of noise, relative to the largest: it keeps the covariance of equal rows invertible."""
+"""The regularisation of the covariance, relative to its largest variance; it keeps equal rows invertible."""
 
 
-def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowest: float = 0.0) -> tuple[Array, Array]:
-    """What each pipeline is worth, and the standard deviation of its difference from the mean of all.
+def shrink_means(
+    scores: Array, expected: Array, covariance: Array, residual_sd: float, lowest: float = 0.0
+) -> tuple[Array, Array]:
+    """Return the posterior mean score of each pipeline, and the standard deviation of its difference from the mean.
 
-    The highest of many noisy means is often that of a pipeline that was lucky. With means y over the questions that all
-    have answered,
+    The highest of many noisy means is biased upwards. With means y over the questions that all have answered,
 
-        y ~ Normal(level + expected, K + rest^2 I + noise),
+        y ~ Normal(level + expected, K + residual_sd^2 I + noise),
 
-    where ``expected`` and K are the mean and covariance of a prior on what the pipelines do, and the level, of which
-    nothing is known, is that of the questions. The worth of a pipeline is its share in this without the noise; its
-    posterior mean is linear in y (Rasmussen and Williams 2006, *Gaussian Processes for Machine Learning*, 2.2 and 2.7).
+    where ``expected`` and K are the mean and covariance of a prior on the scores of pipelines, and the level, the
+    difficulty of the questions, has a flat prior. The posterior mean without the noise is linear in y (Rasmussen and
+    Williams 2006, *Gaussian Processes for Machine Learning*, 2.2 and 2.7).
     The noise is the covariance of means over questions. There are often more pipelines than questions, so it is shrunk
     towards its diagonal (Schäfer and Strimmer 2005, *A Shrinkage Approach to Large-Scale Covariance Matrix Estimation
     and Implications for Functional Genomics*, table 2, target D).
 
     ``scores`` has a row for each pipeline and a column for each question, two of each at least; NaN is a failure,
-    which counts as ``lowest`` in a mean, and says nothing of the noise. ``expected`` and ``covariance`` are those of
-    the prior on what pipelines are worth, in the unit of the scores, up to a number that all share; ``rest`` is the
-    standard deviation of what a pipeline has for itself besides.
-
-    Worth is in the unit of the scores: the mean of all pipelines is what it was.
+    which counts as ``lowest`` in a mean, and is ignored in the noise. ``expected`` and ``covariance`` are those of the
+    prior, in the unit of the scores and up to a common constant; ``residual_sd`` is the standard deviation of the part
+    of a score that the prior does not explain. The mean over all pipelines is unchanged.
     """
     pipelines = len(scores)
     means = np.where(np.isnan(scores), lowest, scores).mean(axis=1)
     centre = np.eye(pipelines) - 1.0 / pipelines
-    # differences from the mean of all have lost the level, and with it all that is not known of it
-    known = centre @ (covariance + rest**2 * np.eye(pipelines)) @ centre
-    noise = centre @ _noise(scores) @ centre
+    # centring removes the level
+    signal = centre @ (covariance + residual_sd**2 * np.eye(pipelines)) @ centre
+    noise = centre @ _estimate_noise(scores) @ centre
     surprise = centre @ (means - expected)
-    total = known + noise + 1.0 / pipelines  # of full rank; the added direction is not in any difference
+    total = signal + noise + 1.0 / pipelines  # of full rank; the added direction is not in any difference
     total += JITTER * float(total.diagonal().max()) * np.eye(pipelines)
-    solved = np.linalg.solve(total, np.column_stack([surprise, known]))
-    worth = means.mean() + centre @ expected + known @ solved[:, 0]
-    left = np.maximum(np.diag(known - known @ solved[:, 1:]), 0.0)
-    return worth, np.sqrt(left)
+    solved = np.linalg.solve(total, np.column_stack([surprise, signal]))
+    posterior = means.mean() + centre @ expected + signal @ solved[:, 0]
+    variances = np.maximum(np.diag(signal - signal @ solved[:, 1:]), 0.0)
+    return posterior, np.sqrt(variances)
 
 
-def _noise(scores: Array) -> Array:
-    """The covariance of the means of rows over columns, as far as it moves rows apart; failures are filled in.
+def _estimate_noise(scores: Array) -> Array:
+    """Return the covariance of the means of rows over columns, relative to the mean of all rows.
 
-    A failure is imputed from its row and its column, so that failing lowers no estimate.
+    A failure is imputed from the means of its row and column, so that it lowers no estimate.
     """
     rows, columns = scores.shape
     known = np.ma.masked_invalid(scores)
@@ -303,22 +306,22 @@ def _noise(scores: Array) -> Array:
     usual = by_row[:, None] + by_column - level
     filled = np.where(np.isnan(scores), usual, scores)
     covariance, share = shrinkage(filled - filled.mean(axis=0))
-    # rows that vary by themselves vary by 1 - 1 / rows of it around the mean of all
+    # independent rows have 1 - 1 / rows of their variance around the mean of all
     alone = np.diag(np.diag(covariance)) * rows / (rows - 1)
     noise: Array = ((1.0 - share) * covariance + share * alone) / columns
     return noise
 
 
 def shrinkage(rows: Array) -> tuple[Array, float]:
-    """The covariance of rows, from paired columns, and the share by which it is to be shrunk towards its diagonal."""
+    """Return the covariance of rows, and its shrinkage intensity towards the diagonal."""
     n = rows.shape[1]
     centred = rows - rows.mean(axis=1, keepdims=True)
     covariance = centred @ centred.T / (n - 1)
-    # the variance of each entry, from that of the products it is a mean of
+    # the variance of each entry, estimated from the products that it averages
     spread = (centred**2 @ (centred**2).T) - (centred @ centred.T) ** 2 / n
     variances = spread * n / (n - 1) ** 3
     off = ~np.eye(len(rows), dtype=bool)
     squares = float((covariance[off] ** 2).sum())
-    if n < FEWEST_FOR_COVARIANCE or squares == 0.0:
+    if n < MIN_QUESTIONS_FOR_COVARIANCE or squares == 0.0:
         return covariance, 1.0
     return covariance, min(1.0, max(0.0, float(variances[off].sum()) / squares))

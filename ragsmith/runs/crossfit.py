@@ -1,15 +1,14 @@
-"""A crossfit: all questions are tested, each by a search that saw neither it nor gold near it.
+"""Crossfit: cross-validation of a search, in which every question is a test question of one fold.
 
-A test of 30 questions shows little, and holding out more leaves too few to search on. So the questions are dealt out to
-folds, by the groups that keep gold together; for each fold one search runs on the others, and its winner is tested on
-the fold (Stone 1974, *Cross-validatory choice and assessment of statistical predictions*). The folds together estimate
-the procedure: what a search like this one finds on documents like these, against its rivals.
+A test of 30 questions has little power, and holding out more leaves too few to search on. So the questions are divided
+into folds, by the groups that share gold; for each fold a search runs on the others, and its winner is tested on the
+fold (Stone 1974, *Cross-validatory choice and assessment of statistical predictions*). The folds together estimate the
+performance of the search procedure.
 
 The winner is that of one more search, on all questions. It saw more of them than the search of any fold, so the folds
-rather underestimate it; the most frequent winner of the folds, or the one with the highest mean out of its fold, would
-be chosen on the test questions, and be flattered by them.
+tend to underestimate it; choosing among the winners of the folds by their test scores would bias the estimate upwards.
 
-An answer that several searches need is computed, and paid for, once.
+Answers that several searches need are computed, and paid for, once.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class _FoldOutcome:
 
 
 class Crossfit:
-    """A search on all questions, and one for each fold that tests it; they are run, and resumed, as one."""
+    """A search on all questions and one for each fold, run and resumed as one."""
 
     def __init__(
         self,
@@ -57,10 +56,10 @@ class Crossfit:
         callbacks: Callbacks | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Prepare it; the arguments are those of `Run`.
+        """Prepare the searches; the arguments are those of `Run`.
 
         Raises:
-            UsageError: as for `Run`, or the questions cannot be dealt out.
+            UsageError: as for `Run`, or the questions cannot be divided into folds.
         """
         setup = setup.searching(space.settings).scoring(settings.fitness)
         self._splits = splits_of(setup.dataset, settings.folds, gap=setup.gap)
@@ -68,7 +67,7 @@ class Crossfit:
             raise WrongOption(
                 "verdict",
                 f"is crossfit, and {setup.dataset.name!r} has too few questions, or such that share too much gold, to "
-                "be dealt out: leave it out",
+                "be divided into folds: leave it out",
             )
         self._setup = setup
         self._store = store
@@ -118,7 +117,7 @@ class Crossfit:
         return self._total(replace(outcome, state=state, why=why), folds)
 
     def _search(self, split: Split, callbacks: Callbacks, within: str = "") -> Run:
-        """A search on one split of the questions, in the remaining time."""
+        """Return a search on one split of the questions, with the remaining time as its limit."""
         settings = self._settings
         if settings.time_limit is not None:
             left = settings.time_limit - (self._now() - self._started)
@@ -165,11 +164,11 @@ class Crossfit:
         account = RunStatistics.of(total.computed, total.reused, total.work, total.spent)
         ended = replace(record, folds=tested, account=account)
         if any(fold.entrants for fold in tested):
-            ended = replace(ended, look=self._count_look(ended))
+            ended = replace(ended, look=self._count_test_use(ended))
         self._store.update_run(self.key, state, ended.to_dict(), finished=timestamp(self._now()))
 
-    def _count_look(self, record: RunRecord) -> HoldoutUse:
-        """Count the one look at the questions of all folds."""
+    def _count_test_use(self, record: RunRecord) -> HoldoutUse:
+        """Count one use of the test questions of all folds."""
         keys = {key for fold in record.folds for key in fold.entrants.values()}
         described = {key: row.configuration["pipeline"] for key in keys if (row := self._store.evaluation(key))}
         roles = sorted({role for fold in record.folds for role in fold.entrants})
@@ -179,7 +178,7 @@ class Crossfit:
 
     @staticmethod
     def _total(outcome: RunOutcome, folds: Sequence[_FoldOutcome]) -> RunOutcome:
-        """The outcome of all searches together."""
+        """Return the outcome of all searches together."""
         each = [outcome, *(one.outcome for one in folds)]
         work = [one.work for one in each if one.work]
         return replace(

@@ -20,9 +20,9 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import RaceResult
 from ragsmith.evaluation.ranking import best
 from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.records.front import cheapest, points, single
-from ragsmith.records.record import MADE_OF
-from ragsmith.runs.choice import WinnerChoice, simplified
+from ragsmith.records.front import cheapest, ranked_points, single_option_evaluations
+from ragsmith.records.record import WINNER_SOURCES
+from ragsmith.runs.choice import WinnerChoice, simplify
 from ragsmith.runs.run_context import RunContext, Step, timestamp
 from ragsmith.store.store import DiagnosisRow, Store
 
@@ -30,23 +30,23 @@ from ragsmith.store.store import DiagnosisRow, Store
 def compare_finally(
     context: RunContext, choice: WinnerChoice, able: Sequence[Evaluation], drawn: Sequence[Evaluation]
 ) -> Evaluation:
-    """Turn the chosen pipeline into the winner of a run, compare it with its rivals, and return it.
+    """Simplify the chosen pipeline, compare it with its rivals, and return it.
 
-    ``able`` are the pipelines that could win, and ``drawn`` the random ones.
+    ``able`` are the pipelines that may win, and ``drawn`` those of the random control.
     """
     winner, terms = choice.chosen, context.seen.terms
     try:
-        winner = _simplified(context, winner)
+        winner = _simplify_winner(context, winner)
         by_key = {one.key: one for one in context.seen.evaluations}
         baselines = {name: by_key[key] for name, key in context.record.baselines.items()}
-        _test(
+        _evaluate_on_test(
             context,
             final_candidates(
                 winner,
                 leader=choice.highest,
                 estimated=choice.estimated,
                 baselines=baselines,
-                single=best(single(able, baselines["naive"]), terms),
+                single=best(single_option_evaluations(able, baselines["naive"]), terms),
                 recommended=by_key.get(context.record.recommended or ""),
                 cheapest=_cheapest(context, winner, able),
                 random=best(drawn, terms),
@@ -59,15 +59,15 @@ def compare_finally(
     return winner
 
 
-def _simplified(context: RunContext, chosen: Evaluation) -> Evaluation:
-    """The chosen pipeline without the parts that do not pay."""
+def _simplify_winner(context: RunContext, chosen: Evaluation) -> Evaluation:
+    """Return the chosen pipeline without the genes that are not worth their cost."""
     if not context.settings.simplify:
         return chosen
-    winner, removals = simplified(
+    winner, removals = simplify(
         chosen, context.space, context.evaluate, partial(_evaluate_alike, context), lambda: context.seen.terms
     )
     context.update(winner=winner.key, removals=removals)
-    if context.settings.timed:  # they are on the front, too
+    if context.settings.timed:  # simplified pipelines may be on the Pareto front
         tried = {removal.key for removal in removals}
         for one in {one.key: one for one in context.seen.evaluations if one.key in tried}.values():
             context.latency_of(one)
@@ -78,8 +78,7 @@ def _simplified(context: RunContext, chosen: Evaluation) -> Evaluation:
 def _evaluate_alike(context: RunContext, candidate: Candidate, other: Evaluation) -> Evaluation | None:
     """Evaluate ``candidate`` if its results are those of ``other``; return None as soon as one differs.
 
-    Results are compared after 1, 2, 4 and so on questions: equal ones cost next to nothing, and different ones show
-    early.
+    Results are compared after 1, 2, 4 and so on questions, so that a difference stops the evaluation early.
     """
     order, count = context.search_order, 1
     while True:
@@ -93,22 +92,22 @@ def _evaluate_alike(context: RunContext, candidate: Candidate, other: Evaluation
 
 
 def _cheapest(context: RunContext, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
-    """The cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
+    """Return the cheapest pipeline shown to be less than the margin behind the winner, simplified ones included."""
     tried = {removal.key for removal in context.record.removals}
     distinct = {one.key: one for one in [*able, *(one for one in context.seen.evaluations if one.key in tried)]}
     evaluations = list(distinct.values())
     terms = context.seen.terms_of(evaluations)
-    return cheapest(points(evaluations, terms), winner, terms, context.settings.margin)
+    return cheapest(ranked_points(evaluations, terms), winner, terms, context.settings.margin)
 
 
-def _test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
+def _evaluate_on_test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
     """Evaluate the winner and its rivals on the test questions."""
     test = context.setup.split.test
     if not test:
         return
     context.tested = context.evaluator.evaluate(list(candidates.values()), test)
     context.update(test={name: one.key for name, one in zip(candidates, context.tested, strict=True)})
-    if not context.within:  # a crossfit counts one look for all its folds
+    if not context.within:  # a crossfit counts one use for all its folds
         compared = {name: configuration(one) for name, one in candidates.items()}
         ids, day = [example.id for example in test], timestamp(context.now())[:10]
         look = count_test_use(context.store, context.setup, context.settings.fitness, compared, ids, day)
@@ -117,10 +116,10 @@ def _test(context: RunContext, candidates: Mapping[str, Candidate]) -> None:
 
 
 def _ablate(context: RunContext, winner: Evaluation) -> None:
-    """Measure and store what each part of the winner is worth.
+    """Compute and store the ablation of the winner.
 
-    The pipelines that simplification did not evaluate are evaluated now, unless options are not to be left out or
-    the time is over. They cannot win any more.
+    Pipelines that simplification did not evaluate are evaluated now, unless simplification is off or the time limit is
+    reached. They cannot become the winner.
     """
     data = context.setup.dataset
     known = {one.key: one for one in context.seen.evaluations if one.questions == winner.questions}
@@ -150,9 +149,9 @@ def final_candidates(
     cheapest: Evaluation,
     random: Evaluation | None,
 ) -> dict[str, Candidate]:
-    """Return the winner, what it was made of, and its rivals, by role.
+    """Return the winner, the pipelines that it was derived from, and its rivals, by role.
 
-    A pipeline with several roles is evaluated once; the winner meets itself only as the best random candidate.
+    A pipeline with several roles is listed once, except that the best random candidate may be the winner.
     """
     roles = {
         "winner": (winner, ()),
@@ -181,20 +180,21 @@ def count_test_use(
 ) -> HoldoutUse:
     """Count the use of the questions ``tested`` by a run, on an ISO 8601 ``day``.
 
-    ``compared`` has configurations by role: the same ones on the same questions are the same look.
+    ``compared`` has configurations by role; the same configurations on the same questions are counted once.
     """
     contents = digests(setup.dataset, setup.dataset.examples)
-    rivals = {name: one for name, one in compared.items() if name not in MADE_OF}
+    rivals = {name: one for name, one in compared.items() if name not in WINNER_SOURCES}
     look = digest("look", rivals, setup.cut, setup.model_ids, fitness.identity)
     return count_look(store, look, [contents[question] for question in tested], day)
 
 
-IN_FULL = ("winner", "naive")
-"""The roles whose diagnoses include the passages read."""
+ROLES_WITH_PASSAGES = ("winner", "naive")
+"""The roles whose diagnoses include the passages in the prompt."""
 
-MOST = 1000
-"""Questions of a part that are diagnosed, besides those shown in full: the first of the race, a fair sample. Workers do
-not remember the answers to more of them, and would have to compute them again.
+MAX_DIAGNOSED_QUESTIONS = 1000
+"""The largest number of questions of a split that are diagnosed, besides those shown in full.
+
+The first questions of the race are taken, which are a random sample. Workers cache no more answers than these.
 """
 
 
@@ -204,33 +204,35 @@ def diagnose(
     store: Store,
     fitness: Fitness,
     roles: Mapping[str, Collection[Evaluation]],
-    met: Sequence[Evaluation],
+    seen: Sequence[Evaluation],
     *,
-    most: int = MOST,
+    most: int = MAX_DIAGNOSED_QUESTIONS,
 ) -> None:
     """Diagnose the questions of the pipelines in ``roles``, and of the neighbours of the winner.
 
-    ``roles`` has evaluations on the search and on the test questions by role, ``met`` all those on the search
+    ``roles`` has evaluations on the search and on the test questions by role, ``seen`` all those on the search
     questions. Only scored answers that have no diagnosis yet are diagnosed, so no model gets a new request. If a model
     cannot be reached or the budget is spent, nothing is stored.
     """
     winner = next(iter(roles.get("winner", ())), None)
-    wanted = [(one.evaluation, frozenset[str]()) for one in (neighbours(winner, met) if winner else ())]
-    worth = {role: _worth(roles.get(role, ()), fitness) for role in IN_FULL}
+    wanted = [(one.evaluation, frozenset[str]()) for one in (neighbours(winner, seen) if winner else ())]
+    worth = {role: _scores_by_question(roles.get(role, ()), fitness) for role in ROLES_WITH_PASSAGES}
     in_full = frozenset(shown(worth["winner"], worth["naive"]))
     for role, evaluations in roles.items():
-        wanted += [(one, in_full if role in IN_FULL and not fitness.ranks else frozenset()) for one in evaluations]
+        wanted += [
+            (one, in_full if role in ROLES_WITH_PASSAGES and not fitness.ranks else frozenset()) for one in evaluations
+        ]
     try:
-        store.put_diagnoses(list(_found(evaluator, setup, store, wanted, most, answers=not fitness.ranks)))
+        store.put_diagnoses(list(_new_diagnoses(evaluator, setup, store, wanted, most, answers=not fitness.ranks)))
     except (BudgetExhausted, ModelUnavailable):
         return
 
 
-def _worth(evaluations: Collection[Evaluation], fitness: Fitness) -> dict[str, float]:
+def _scores_by_question(evaluations: Collection[Evaluation], fitness: Fitness) -> dict[str, float]:
     return {question: value for one in evaluations for question, value in one.by_question(fitness).items()}
 
 
-def _found(
+def _new_diagnoses(
     evaluator: Evaluator,
     setup: Experiment,
     store: Store,
@@ -239,7 +241,7 @@ def _found(
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
-    """Diagnose what has no diagnosis yet."""
+    """Diagnose the questions without a current diagnosis."""
     known = store.diagnoses([one.key for one, _ in wanted])
     place = {question: at for at, question in enumerate(setup.order)}
     todo: dict[tuple[str, str], tuple[Evaluation, bool]] = {}

@@ -22,7 +22,7 @@ from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import Experiment, ordered
 from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
-from ragsmith.exported.requirements import searchable
+from ragsmith.exported.requirements import searchable_space
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -40,47 +40,47 @@ from ragsmith.pipelines.space import Space
 from ragsmith.records.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings, read_record
 from ragsmith.runs.run import Execution, Run
 from ragsmith.runs.stub_models import (
-    RERANKED,
+    SCORE_PASSAGES,
     RequestCount,
     RequestCounts,
-    added,
+    add_counts,
     collection_requests,
     stub_models,
 )
-from ragsmith.runs.token_estimates import TokenEstimate, token_estimate
+from ragsmith.runs.token_estimates import TokenEstimate, estimate_tokens
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.task_lookup import find_tasks
 from ragsmith.types import Example
 
-ANSWERS = 5_000
+SAMPLED_ANSWERS = 5_000
 """Answers of all pipelines on the search questions of a rehearsal without races."""
 
-FEWEST_SAMPLED = 15
+MIN_SAMPLED_QUESTIONS = 15
 """The least number of search questions of a rehearsal without races."""
 
-REHEARSALS, FEWEST = 5, 3
-"""Rehearsals that the sampled questions are dealt out to, and the least number of search questions of each."""
+MAX_REHEARSALS, MIN_QUESTIONS_PER_REHEARSAL = 5, 3
+"""The largest number of rehearsals that share the sampled questions, and the least number of questions of each."""
 
-RACED = 100
-"""Search questions of a rehearsal with races: on fewer they would prune candidates later, or not at all."""
+RACED_QUESTIONS = 100
+"""Search questions of a rehearsal with races; with fewer, races would prune candidates later, or never."""
 
-SUMMED = ("calls", "input_tokens", "output_tokens", "cost")
-"""The totals that have ranges."""
+RANGED_TOTALS = ("calls", "input_tokens", "output_tokens", "cost")
+"""The totals for which a range is estimated."""
 
-REPLIES = 5_000
-"""Replies of each model in the cache that are read: more would not improve the means."""
+MAX_CACHED_REPLIES = 5_000
+"""The largest number of cached replies read for each model; more would not improve the means."""
 
 
 Totals = dict[str, float | None]
-"""Sums by the names of what is added up; None is money without a price."""
+"""Sums by the names of fields; None for the cost without a price."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
     """One kind of request of a plan; ``cost`` is None if the price is not known.
 
-    ``seconds`` is the time that replies take with the largest number of requests always in flight.
+    ``seconds`` is the time until all replies arrive if the largest number of requests is always in flight.
     """
 
     model: str
@@ -97,8 +97,8 @@ class PlanLine:
 class OptionalCost:
     """An optional part of a search: the cost of its requests, and the flag that leaves it out.
 
-    Without the options of a family or the judge a search takes another course, and saves less or more than that: a plan
-    with the flag gives the rest. For the random control, the numbers are what leaving it out saves.
+    Leaving out a family or the judge changes the course of a search, so the actual saving differs: a plan with the flag
+    estimates it. For the random control, the numbers are the actual saving.
     """
 
     what: str
@@ -115,13 +115,13 @@ class SearchPlan:
 
     ``genomes`` is the number of pipelines, None without a rehearsal because no model costs anything; ``proposed`` is
     the largest number of those that the strategy proposes (``max_evaluations``). ``ranges`` has the least and the most
-    of each of ``totals`` among the rehearsals; with races (``raced``), of which there is one rehearsal, those had every
-    candidate been pruned a look sooner, or later.
+    of each of ``totals`` among the rehearsals. With races (``raced``) there is one rehearsal, and the range is that of
+    pruning every candidate one look earlier or later.
 
     ``about_pipelines`` is the number of pipelines if the strategy uses up its budget and prunes none, and
     ``about_made`` their answers, or rankings (``made``), on the search questions; the recommended pipeline, the
     references of single options, the simplification and the test are left out. If latency is an objective, ``timed``
-    questions are asked once more, on lines of their own. For a crossfit all numbers are those of one search times
+    questions are answered once more, on separate lines. For a crossfit all numbers are those of one search times
     ``searches``, and there are no ``choices``.
     """
 
@@ -141,11 +141,11 @@ class SearchPlan:
     proposed: int = 0
 
     def times(self, searches: int) -> SearchPlan:
-        """The largest cost of so many searches of this size; the requests they share are made once."""
-        scaled = _times(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed"))
+        """Return an upper bound of the cost of several searches of this size, which may share requests."""
+        scaled = _scale(self, searches, ("genomes", "timed", "about_pipelines", "about_made", "proposed"))
         return replace(
             scaled,
-            lines=tuple(_times(line, searches, (*COUNTED, "cost")) for line in self.lines),
+            lines=tuple(_scale(line, searches, (*COUNT_FIELDS, "cost")) for line in self.lines),
             choices=(),
             ranges={name: (low * searches, high * searches) for name, (low, high) in self.ranges.items()},
             searches=searches,
@@ -157,13 +157,13 @@ class SearchPlan:
         return _totals(self.lines)
 
 
-COUNTED = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
-"""The fields of a line that always have a number."""
+COUNT_FIELDS = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
+"""The fields of a line that are never None."""
 
 Row = TypeVar("Row", PlanLine, SearchPlan)
 
 
-def _times(row: Row, factor: int, names: Sequence[str]) -> Row:
+def _scale(row: Row, factor: int, names: Sequence[str]) -> Row:
     values = {name: getattr(row, name) for name in names}
     scaled: dict[str, Any] = {name: None if value is None else value * factor for name, value in values.items()}
     return replace(row, **scaled)
@@ -221,9 +221,9 @@ def plan(
         one = plan(setup, space, store, held_out, prices=prices, latency=latency, in_flight=in_flight, sample=sample)
         return one.times(settings.folds + 1)
     setup = setup.searching(space.settings).scoring(settings.fitness)
-    space = searchable(setup, space, ranks=settings.fitness.ranks)
+    space = searchable_space(setup, space, ranks=settings.fitness.ranks)
     models = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
-    about, proposed = about_pipelines(space, settings), _proposed(space, settings)
+    about, proposed = about_pipelines(space, settings), _max_proposals(space, settings)
     if not any(map(is_costly, models.values())):
         return SearchPlan(
             None,
@@ -237,56 +237,56 @@ def plan(
     stored = {}
     for model in filter(is_chat_model, models.values()):
         Gateway(store).language_model(model, Meter())  # restores its capabilities
-        stored[model.id] = store.some_calls(model.id, REPLIES)
+        stored[model.id] = store.some_calls(model.id, MAX_CACHED_REPLIES)
     if settings.racing:
-        samples = _sampled(setup, sample or RACED, 1)
+        samples = _draw_samples(setup, sample or RACED_QUESTIONS, 1)
     else:
-        samples = _sampled(setup, sample or max(FEWEST_SAMPLED, ANSWERS // about), REHEARSALS)
+        samples = _draw_samples(setup, sample or max(MIN_SAMPLED_QUESTIONS, SAMPLED_ANSWERS // about), MAX_REHEARSALS)
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         rehearser = _Rehearser(setup, space, store, scratch, settings, stored)
         found = rehearser.rehearse_all(samples)
-    counted = added(*(one.search for one in found), *(one.control for one in found))
+    counted = add_counts(*(one.search for one in found), *(one.control for one in found))
     estimates, notes = {}, {}
     for model in models.values():
         own = {request: count for (name, request), count in counted.items() if name == model.id}
         if own:
-            estimates[model.id], notes[model.id] = token_estimate(
+            estimates[model.id], notes[model.id] = estimate_tokens(
                 model, stored.get(model.id, ()), own, latency, in_flight
             )
     costs = _Costs(estimates, prices or Prices(), len(setup.dataset.examples))
     return replace(
-        _summed(setup, space, settings, samples, found, costs, rehearser.timed), notes=notes, proposed=proposed
+        _build_plan(setup, space, settings, samples, found, costs, rehearser.timed), notes=notes, proposed=proposed
     )
 
 
-def _summed(
+def _build_plan(
     setup: Experiment,
     space: Space,
     settings: RunSettings,
     samples: Sequence[Sequence[Example]],
     found: Sequence[_Rehearsal],
     costs: _Costs,
-    timed: _Timed,
+    timed: _TimedRequests,
 ) -> SearchPlan:
-    """The plan that the rehearsals of ``samples`` come to."""
+    """Build the plan from the rehearsals on ``samples``."""
     sampled = sum(map(len, samples))
-    counted = added(*(one.search for one in found), *(one.control for one in found))
+    counted = add_counts(*(one.search for one in found), *(one.control for one in found))
     lines = costs.lines(counted, sampled)
     again = {asked: count for asked, count in timed.counts.items() if asked[0] not in timed.chat}
     questions = timed.pipelines * min(TIMED, len(setup.split.search)) / len(samples)
-    if questions:  # as many for each pipeline, however many questions there are
+    if questions:  # the number of timed questions of a pipeline does not depend on the number of questions
         times = costs.lines(again, costs.questions * timed.questions / questions)
         lines += tuple(replace(line, request=f"{line.request}, timed") for line in times)
     uncontrolled = None
     if settings.control != "none":
-        uncontrolled = costs.lines(added(*(one.search for one in found)), sampled)
+        uncontrolled = costs.lines(add_counts(*(one.search for one in found)), sampled)
     if settings.racing:
-        ranges = _raced_ranges(lines, found[0].looks) if found[0].looks else {}
+        ranges = _pruning_ranges(lines, found[0].looks) if found[0].looks else {}
     else:
         shared = {asked: count for asked, count in counted.items() if asked[1] in collection_requests()}
-        ranges = _ranges(
+        ranges = _rehearsal_ranges(
             [
-                _totals(costs.lines(added(one.search, one.control) | shared, len(examples)))
+                _totals(costs.lines(add_counts(one.search, one.control) | shared, len(examples)))
                 for examples, one in zip(samples, found, strict=True)
             ]
         )
@@ -295,7 +295,7 @@ def _summed(
         costs.questions,
         sampled,
         lines,
-        tuple(_choices(setup, space, lines, uncontrolled)),
+        tuple(_optional_costs(setup, space, lines, uncontrolled)),
         ranges=ranges,
         raced=settings.racing is not None,
         timed=round(questions),
@@ -303,22 +303,22 @@ def _summed(
 
 
 def about_pipelines(space: Space, settings: RunSettings) -> int:
-    """The approximate number of pipelines of a search that uses up its budget; see `SearchPlan`."""
+    """Return the approximate number of pipelines of a search that uses up its budget; see `SearchPlan`."""
     probed = len(probes_of(space)) if settings.probes else 0
-    return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _proposed(space, settings)
+    return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _max_proposals(space, settings)
 
 
-def _proposed(space: Space, settings: RunSettings) -> int:
-    """The largest number of pipelines that the strategy proposes."""
+def _max_proposals(space: Space, settings: RunSettings) -> int:
+    """Return the largest number of pipelines that the strategy proposes."""
     unless_given = space.feasible_size if settings.strategy_name == "exhaustive" else settings.genetic.evaluations
     return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 
-def _sampled(setup: Experiment, sample: int, rehearsals: int) -> list[list[Example]]:
-    """Draw questions for up to so many ``rehearsals``, search and test questions in their proportion.
+def _draw_samples(setup: Experiment, sample: int, rehearsals: int) -> list[list[Example]]:
+    """Draw questions for up to ``rehearsals`` rehearsals, in the proportion of search and test questions of the split.
 
-    They are at least four fifths of ``sample`` search questions: fewer than ``sample`` if that keeps the proportion
-    better, as the requests for either part are scaled alike.
+    Between 80 % and 100 % of ``sample`` search questions are drawn, the number that preserves the proportion best, as
+    the requests for both are scaled by the same factor.
     """
     parts = setup.split
     searched, tested = len(parts.search), len(parts.test)
@@ -328,7 +328,7 @@ def _sampled(setup: Experiment, sample: int, rehearsals: int) -> list[list[Examp
         return round(size * tested / searched)
 
     size = min(range(most, math.ceil(0.8 * most) - 1, -1), key=lambda n: abs(n * tested - test_questions(n) * searched))
-    number = max(1, min(rehearsals, size // FEWEST))
+    number = max(1, min(rehearsals, size // MIN_QUESTIONS_PER_REHEARSAL))
     dealt: list[list[Example]] = [[] for _ in range(number)]
     for name, examples, wanted in (("search", parts.search, size), ("test", parts.test, test_questions(size))):
         for i, example in enumerate(Random(0).sample(ordered(examples), wanted)):
@@ -337,7 +337,7 @@ def _sampled(setup: Experiment, sample: int, rehearsals: int) -> list[list[Examp
 
 
 @dataclass
-class _Timed:
+class _TimedRequests:
     """The requests of all rehearsals that time pipelines, and the numbers of these pipelines and their questions."""
 
     counts: RequestCounts = field(default_factory=dict)
@@ -350,7 +350,8 @@ class _Timed:
 class _Rehearsal:
     """The number of pipelines of a rehearsal, and the requests of the ``search`` and of the random ``control``.
 
-    ``looks`` are the factors of the number of answers had every candidate been pruned a look sooner, or later.
+    ``looks`` are the factors by which the number of answers changes if every candidate is pruned one look earlier, or
+    later.
     """
 
     pipelines: int
@@ -360,7 +361,7 @@ class _Rehearsal:
 
 
 class _Rehearser:
-    """Rehearses a search with stub models; nothing is sent, and results go to the store ``scratch``."""
+    """Rehearses a search with stub models, without any request; results are written to the store ``scratch``."""
 
     def __init__(
         self,
@@ -383,17 +384,17 @@ class _Rehearser:
         self._engines: dict[tuple[int, int, ModelNames], Engine] = {}
         self._timed_models: dict[int, Models] = {}
         self._calls: dict[tuple[str, tuple[str, ...]], float] = {}
-        self.timed = _Timed()
+        self.timed = _TimedRequests()
 
     def rehearse_all(self, samples: Sequence[Sequence[Example]]) -> list[_Rehearsal]:
         """Rehearse on each of ``samples``, with and without the random control.
 
-        A search takes another course on other questions, so several rehearsals estimate the mean better than one, and
-        show how much searches differ.
+        The course of a search depends on the questions, so several rehearsals estimate the mean better than one, and
+        show the variation between searches.
         """
         found = [self._rehearse(examples, "none") for examples in samples]
         control = self._settings.control
-        if control != "none":  # the strategy takes the same course, and only what is new is computed
+        if control != "none":  # the strategy proposes the same candidates, so only the control is computed
             whole = [self._rehearse(examples, control) for examples in samples]
             found = [
                 replace(both, search=one.search, control=both.search) for one, both in zip(found, whole, strict=True)
@@ -419,27 +420,27 @@ class _Rehearser:
         pipelines = len({key for key, _ in outcome.evaluations})
         record = read_record(self._scratch, outcome.key)
         assert record is not None
-        return _Rehearsal(pipelines, counts, {}, _looks(record, pipelines))
+        return _Rehearsal(pipelines, counts, {}, _look_factors(record, pipelines))
 
     def _engine(self, wanted: Experiment) -> Engine:
         """The engine with stub models for the chunks and models of an experiment."""
         cut = wanted.chunk_size, wanted.chunk_overlap, wanted.models
         if cut not in self._engines:
             variants = self._setup.variants
-            its = next(one for one in variants if (one.chunk_size, one.chunk_overlap, one.models) == cut)
-            chunks = its.corpus.chunks
+            variant = next(one for one in variants if (one.chunk_size, one.chunk_overlap, one.models) == cut)
+            chunks = variant.corpus.chunks
             stubs = partial(
                 stub_models,
-                its.loaded_models,
+                variant.loaded_models,
                 [chunk.text for chunk in chunks],
                 stored=self._stored,
                 raced=self._settings.racing is not None,
                 languages=[chunk.language for chunk in chunks],
             )
-            engine = Engine(its.corpus, stubs(store=self._store, counts=self._counts), self._gateway)
+            engine = Engine(variant.corpus, stubs(store=self._store, counts=self._counts), self._gateway)
             self._engines[cut] = engine
             self._timed_models[id(engine)] = stubs(store=self._scratch, counts=self.timed.counts)
-            self.timed.chat |= {model.id for model in its.loaded_models.all() if is_chat_model(model)}
+            self.timed.chat |= {model.id for model in variant.loaded_models.all() if is_chat_model(model)}
         return self._engines[cut]
 
     def _latency_of(self, rehearsed: Experiment, evaluation: Evaluation) -> float:
@@ -460,14 +461,14 @@ class _Rehearser:
 
 @dataclass(frozen=True)
 class _Costs:
-    """The token estimates and prices of a plan for so many ``questions``."""
+    """The token estimates and prices of a plan for ``questions`` questions."""
 
     estimates: Mapping[str, TokenEstimate]
     prices: Prices
     questions: int
 
     def lines(self, counts: RequestCounts, sampled: float) -> tuple[PlanLine, ...]:
-        """The cost of requests counted on ``sampled`` questions, for all; those of the collection do not scale."""
+        """Scale requests counted on ``sampled`` questions to all, except those for the collection, and price them."""
         once = collection_requests()
 
         def line(model: str, request: str, count: RequestCount) -> PlanLine:
@@ -488,7 +489,7 @@ class _Costs:
         return tuple(sorted(lines, key=lambda line: (line.model, -line.calls, line.request)))
 
 
-def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
+def _look_factors(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
     """The ``looks`` of `_Rehearsal`; None if no candidate was pruned."""
     if not record.dropped or record.settings.racing is None:
         return None
@@ -502,13 +503,13 @@ def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
     return (finished + sooner) / answers, (finished + later) / answers
 
 
-def _raced_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
-    """The least and the most of each total with so many times as many answers; the collection needs the same."""
+def _pruning_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """Return the range of each total if the number of answers is multiplied by ``looks``."""
     once = collection_requests()
     whole, answering = _totals(lines), _totals([line for line in lines if line.request not in once])
     calls, cached = answering["calls"] or 0, answering["cached"] or 0
     found = {}
-    for name in SUMMED:
+    for name in RANGED_TOTALS:
         total, part = whole[name], answering[name]
         if total is not None and part is not None and calls:
             each = part * (calls + cached) / calls  # cached answers are not requested again
@@ -517,10 +518,10 @@ def _raced_ranges(lines: Sequence[PlanLine], looks: tuple[float, float]) -> dict
     return found
 
 
-def _ranges(totals: Sequence[Totals]) -> dict[str, tuple[float, float]]:
-    """The least and the most of each total among several rehearsals."""
+def _rehearsal_ranges(totals: Sequence[Totals]) -> dict[str, tuple[float, float]]:
+    """Return the range of each total among several rehearsals."""
     found = {}
-    for name in SUMMED:
+    for name in RANGED_TOTALS:
         values = [value for one in totals if (value := one[name]) is not None]
         if 1 < len(values) == len(totals):
             found[name] = min(values), max(values)
@@ -530,16 +531,16 @@ def _ranges(totals: Sequence[Totals]) -> dict[str, tuple[float, float]]:
 def _totals(lines: Sequence[PlanLine]) -> Totals:
     costs = [line.cost for line in lines if line.cost is not None]
     cost = math.fsum(costs) if len(costs) == len(lines) else None
-    return {**{name: sum(getattr(line, name) for line in lines) for name in COUNTED}, "cost": cost}
+    return {**{name: sum(getattr(line, name) for line in lines) for name in COUNT_FIELDS}, "cost": cost}
 
 
-def _choices(
+def _optional_costs(
     setup: Experiment, space: Space, lines: Sequence[PlanLine], uncontrolled: Sequence[PlanLine] | None
 ) -> Iterator[OptionalCost]:
-    """The optional parts of a search; ``uncontrolled`` are the lines without the random control, if there is one."""
+    """Yield the optional parts of a search; ``uncontrolled`` are the lines without the random control, if any."""
     if uncontrolled is not None:
         whole, rest = _totals(lines), _totals(uncontrolled)
-        pairs: list[tuple[str, Any, Any]] = [(name, whole[name], rest[name]) for name in SUMMED]
+        pairs: list[tuple[str, Any, Any]] = [(name, whole[name], rest[name]) for name in RANGED_TOTALS]
         saved: dict[str, Any] = {name: None if None in (more, less) else more - less for name, more, less in pairs}
         yield OptionalCost("random pipelines to compare with", "--control none", **saved)
     parts: list[tuple[str, str, set[str]]] = []
@@ -548,12 +549,12 @@ def _choices(
         if any(technique.name == "none" for technique in techniques):
             requests = {task.name for technique in techniques for task in find_tasks(technique)}
             if any("cross_encoder" in technique.tools.values() for technique in techniques):
-                requests.add(RERANKED)
+                requests.add(SCORE_PASSAGES)
             parts.append((family.purpose, f"--without {family.name}", requests))
     if is_chat_model(setup.loaded_models.judge):
         parts.append(("the judge", "--judge extractive", {JUDGE.name}))
         parts.append(("claims checked", "--no-faithfulness", {CLAIMS.name, supporting(1).name}))
     for what, flag, requests in parts:
         if own := [line for line in lines if line.request in requests and line.calls]:
-            sums: dict[str, Any] = {name: value for name, value in _totals(own).items() if name in SUMMED}
+            sums: dict[str, Any] = {name: value for name, value in _totals(own).items() if name in RANGED_TOTALS}
             yield OptionalCost(what, flag, **sums)

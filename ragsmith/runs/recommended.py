@@ -38,7 +38,7 @@ from ragsmith.pipelines.space import Space
 
 @dataclass(frozen=True)
 class RecommendationResult:
-    """The recommended pipelines for the documents of ``setup``, one for each cost class; ``chosen`` is that requested.
+    """The recommended pipelines for the documents of ``setup`` by cost class; ``chosen`` is the requested one.
 
     ``learned_on`` names the data sets that the effects were learned on, and ``left_out`` those that were excluded
     because their documents overlap with those of ``setup``.
@@ -143,7 +143,7 @@ def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learn
     """Return the prior over the pipelines of ``space`` on the data set of ``setup``; None for a user's fitness.
 
     The gains of options come from data sets that do not overlap with it, their variance from all, and the profile of
-    its questions from the search questions. If not ``learned``, or if too little is known, all expected gains are 0.
+    its questions from the search questions. Expected gains are 0 if not ``learned``, or if too few data sets are known.
     """
     if fitness.own:
         return None

@@ -1,8 +1,7 @@
-"""One run: from a data set and a space to a winner, with everything that the report compares it to.
+"""A run: search a space on a data set, choose the winner, and compare it with its rivals.
 
-A run draws no random numbers of its own and decides on stored results only, so the same command takes the same course
-whatever was computed before: resuming is replaying. The strategy sees the search questions only; the test questions are
-used once, at the end.
+A run is deterministic given its seed and the stored results, so it is resumed by repeating it on the stored results.
+The strategy sees the search questions only; the test questions are used once, at the end.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.latency import Clock
 from ragsmith.evaluation.threads import ComputedWork
-from ragsmith.exported.requirements import searchable
+from ragsmith.exported.requirements import searchable_space
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.leases import this_process
 from ragsmith.models.served.provider import ProviderActivity
 from ragsmith.pipelines.space import Space
-from ragsmith.records.objectives import LatencyOf, on_this_machine
+from ragsmith.records.objectives import LatencyOf, with_machine
 from ragsmith.records.record import (
     CROSSFIT,
     DatasetRecord,
@@ -40,7 +39,7 @@ from ragsmith.runs.choice import choose
 from ragsmith.runs.final_comparison import compare_finally, diagnose
 from ragsmith.runs.run_context import Callbacks, Latencies, RunContext, Start, Step, run_key, timestamp
 from ragsmith.runs.search import run_search
-from ragsmith.runs.search_loop import finishers
+from ragsmith.runs.search_loop import finished_evaluations
 from ragsmith.store.store import RunRow, RunState, Store
 
 
@@ -66,7 +65,7 @@ class RunOutcome:
 
     @property
     def calls_made(self) -> int:
-        """Calls of all models that were really made."""
+        """The number of model calls that were made, without those read from the cache."""
         return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
 
 
@@ -75,7 +74,7 @@ class Execution:
     """How a run computes what is missing; results do not depend on it.
 
     ``memory`` is the limit of all processes together in bytes, by default that of the machine. ``cluster`` computes
-    instead of this machine. ``retry_failed`` repeats requests that earlier runs found futile. ``latency_of`` replaces
+    instead of this machine. ``retry_failed`` repeats requests that failed in earlier runs. ``latency_of`` replaces
     the measurement of latency by ``clock``.
     """
 
@@ -122,13 +121,13 @@ class Run:
         Raises:
             UsageError: an option of the space needs a model that this run lacks, or answers are to be scored and a
                 question has no reference answer.
-            SpendingDamaged: there are limits, what was spent is not known, and ``accept_spent`` is None.
+            SpendingDamaged: there are limits, the record of the spending is damaged, and ``accept_spent`` is None.
         """
         settings = settings or RunSettings()
         execution, allowance, callbacks = execution or Execution(), allowance or Allowance(), callbacks or Callbacks()
         setup = setup.searching(space.settings).scoring(settings.fitness)
-        settings = on_this_machine(settings, setup.variants)
-        space = searchable(setup, space, ranks=settings.fitness.ranks)
+        settings = with_machine(settings, setup.variants)
+        space = searchable_space(setup, space, ranks=settings.fitness.ranks)
         self.key = run_key(setup, space, settings)
         self._store = store
         self._budget = Budget(store, within or self.key, allowance.limits, allowance.prices, allowance.accept_spent)
@@ -167,7 +166,7 @@ class Run:
         """Run to the end or to a limit, from the stored results on.
 
         Raises:
-            BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call goes on.
+            BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call resumes.
             RagsmithError: a provider or the cache cannot be used any more; computed results stay stored.
         """
         setup = self._context.setup
@@ -175,7 +174,7 @@ class Run:
         with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             if on_start := self._context.callbacks.on_start:
                 on_start(Start(setup, self._context.space, self._context.settings.steps, self._pulse))
-            data = setup.dataset  # its name may have changed since it was last searched
+            data = setup.dataset  # its name may have changed since the last search
             self._store.put_dataset(data.digest, data.name, DatasetRecord.of(setup).to_dict())
             return self._stored_outcome() or self._compute()
 
@@ -185,8 +184,8 @@ class Run:
     def _stored_outcome(self) -> RunOutcome | None:
         """The outcome of the finished run, from the store alone; None if computing it again might change it.
 
-        It might if the program or the questions changed, anything failed, or an answer is missing or stale; and if
-        pipelines are timed, as a timing that failed is tried again.
+        It might if the program or the questions changed, an answer failed, is missing or stale, or pipelines are timed,
+        as failed timings are repeated.
         """
         context, before = self._context, self._store.run(self.key)
         if before is None or before.state != "finished" or context.settings.timed:
@@ -217,7 +216,7 @@ class Run:
         context, before = self._context, self._store.run(self.key)
         finished_before = before is not None and before.state == "finished"
         context.stores_proposals = not finished_before
-        if not finished_before:  # a finished run stays as it is until its new end replaces it
+        if not finished_before:  # the record of a finished run is replaced only at the end
             begun = replace(context.record, process=this_process())
             started = timestamp(context.started)
             self._store.put_run(self.key, context.setup.dataset.digest, begun.to_dict(), started=started)
@@ -236,7 +235,7 @@ class Run:
         finally:
             self._update_statistics(work)
             ended = state in ("finished", "running")
-            if not finished_before or (ended and self._ends_otherwise(before)):
+            if not finished_before or (ended and self._differs_from(before)):
                 if ended:
                     self._store.put_proposals(self.key, context.proposals, whole=True)
                 finished = timestamp(context.now())
@@ -258,7 +257,7 @@ class Run:
         """Search, choose the winner, and compare it with its rivals."""
         context = self._context
         raced, drawn, prior = run_search(context)
-        able = finishers(raced)
+        able = finished_evaluations(raced)
         choice, no_winner = choose(able, context.seen.terms, prior, by=context.settings.choose)
         if choice is None:
             context.update(winner=None, no_winner=no_winner)
@@ -267,10 +266,10 @@ class Run:
         if context.stopped:
             return choice.chosen
         context.update(leader=choice.highest.key, estimated=choice.estimated.key if choice.estimated else None)
-        return compare_finally(context, choice, able, finishers(drawn))
+        return compare_finally(context, choice, able, finished_evaluations(drawn))
 
     def _diagnose(self) -> None:
-        """Store for the report why questions went as they did; it does not count as work of the run."""
+        """Diagnose the questions for the report; this does not count as work of the run."""
         context, record = self._context, self._context.record
         searched = set(record.split.search)
         each = sorted(self._evaluator.evaluations.values(), key=lambda one: len(one.records))
@@ -280,8 +279,8 @@ class Run:
         roles = {name: [part[key] for part in (seen, tested) if key in part] for name, key in stored.items() if key}
         diagnose(self._evaluator, context.setup, self._store, context.settings.fitness, roles, list(seen.values()))
 
-    def _ends_otherwise(self, before: RunRow | None) -> bool:
-        """Whether this end differs from ``before``: in what was computed, the program, or failures since repaired."""
+    def _differs_from(self, before: RunRow | None) -> bool:
+        """Whether the outcome differs from ``before``: by new answers, another program, or repaired failures."""
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         record, now = RunRecord.from_dict(before.value), self._context.record
@@ -291,7 +290,7 @@ class Run:
         return ends[0] != ends[1]
 
     def _update_statistics(self, work: ComputedWork | None) -> None:
-        """Record the work done, and what was pruned or failed."""
+        """Record the work, the pruned candidates and the failures."""
         context, evaluator = self._context, self._evaluator
         excluded = context.seen.terms.excluded | context.seen.terms_of(context.tested).excluded
         context.update(

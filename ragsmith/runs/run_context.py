@@ -60,16 +60,17 @@ class Callbacks:
     on_progress: Callable[[int, int], None] | None = None
 
 
-TIME_LIMIT_REACHED = "the time limit is reached: the same command goes on"
+TIME_LIMIT_REACHED = "the time limit is reached: the same command resumes the search"
+"""The reason for stopping at the time limit."""
 
 
 @dataclass
 class RunContext:
     """The inputs of a run, the candidates seen so far, and the record of its findings.
 
-    ``stopped`` says at which limit the run stopped, "" if at none. ``stores_proposals`` is whether proposals are stored
-    as they come, which they are not while a finished run is repeated. ``within`` is the key of the run that this one is
-    part of. ``tested`` are the evaluations on the test questions.
+    ``stopped`` names the limit at which the run stopped, "" if none. ``stores_proposals`` is False while a finished
+    run is repeated: proposals are then stored at the end. ``within`` is the key of the run that this one is part of.
+    ``tested`` are the evaluations on the test questions.
     """
 
     key: str
@@ -109,7 +110,7 @@ class RunContext:
         return found
 
     def report(self, step: Step) -> None:
-        """Call the callback for steps."""
+        """Report a completed step to the callback."""
         if self.callbacks.on_step:
             self.callbacks.on_step(step)
 
@@ -124,11 +125,11 @@ class RunContext:
 
 
 def timestamp(seconds: float) -> str:
-    """Seconds since 1970 as ISO 8601, in UTC."""
+    """Format seconds since 1970 as ISO 8601, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-DECIDES = (
+DECIDING_CODE = (
     ("ragsmith.strategies.strategy", "SteppedSearch"),
     ("ragsmith.strategies.strategy", "has_at_most"),
     ("ragsmith.evaluation.racing", "Races"),
@@ -136,10 +137,10 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
-    ("ragsmith.runs.search_loop", "batches"),
+    ("ragsmith.runs.search_loop", "run_batches"),
     ("ragsmith.runs.search_loop", "warm_start"),
     ("ragsmith.runs.choice", "choose"),
-    ("ragsmith.runs.choice", "simplified"),
+    ("ragsmith.runs.choice", "simplify"),
     ("ragsmith.records.objectives", "costs_of"),
     ("ragsmith.records.front", "cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
@@ -160,15 +161,23 @@ def run_key(setup: Experiment, space: Space, settings: RunSettings) -> str:
     divided = setup.divided
     parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
     chosen = [settings.strategy, "exhaustive", *(["random"] if settings.control == "random" else [])]
-    code = [*(fingerprint(*part) for part in DECIDES), *(STRATEGIES.parse(name).code for name in chosen)]
+    code = [*(fingerprint(*part) for part in DECIDING_CODE), *(STRATEGIES.parse(name).code for name in chosen)]
     code.append(str(settings.genetic.evaluations))  # a derived value, which asdict leaves out
-    known = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
+    knowledge = knowledge_digest() if settings.warm_start or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
-    asked = models, [measure.identity for measure in setup.measures]
+    scoring = models, [measure.identity for measure in setup.measures]
     signals = {gene.technique.identity: gene for genes in space.options for gene in genes if gene.technique.signals}
     weights = {name: setup.general(gene).plain() for name, gene in sorted(signals.items()) if not setup.lacks(gene)}
     return digest(
-        "run", setup.dataset.digest, *asked, space.digest, decided, code, known, *([weights] if weights else []), *parts
+        "run",
+        setup.dataset.digest,
+        *scoring,
+        space.digest,
+        decided,
+        code,
+        knowledge,
+        *([weights] if weights else []),
+        *parts,
     )
 
 
@@ -184,7 +193,7 @@ class Latencies:
         self._failed: dict[tuple[str, str], LatencyRow] = {}
 
     def of(self, evaluation: Evaluation) -> float | None:
-        """The median over the questions of `timed_on`; None if one fails.
+        """Return the median over the questions of `timed_on`, or None if one fails.
 
         A question that failed in an earlier run is tried again, one that failed in this run is not.
         """
@@ -193,12 +202,12 @@ class Latencies:
         questions = timed_on(self._order, evaluation.records)
         for question in questions:
             if question not in rows or rows[question].state == "failed":
-                rows[question] = self._failed.get((key, question)) or self._measured(evaluation, question)
+                rows[question] = self._failed.get((key, question)) or self._measure(evaluation, question)
             if rows[question].state == "failed":
                 return None
         return median_seconds(rows, questions)
 
-    def _measured(self, evaluation: Evaluation, question: str) -> LatencyRow:
+    def _measure(self, evaluation: Evaluation, question: str) -> LatencyRow:
         found = self._evaluator.timed(evaluation.candidate, question)
         state: Literal["ok", "failed"] = "failed" if isinstance(found, dict) else "ok"
         row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, found))

@@ -15,7 +15,7 @@ from ragsmith.records.objectives import costs_of
 from ragsmith.records.record import read_record
 from ragsmith.runs.recommended import prior_for_search, recommend_candidate
 from ragsmith.runs.run_context import TIME_LIMIT_REACHED, RunContext, Step
-from ragsmith.runs.search_loop import ProposalBatch, batches, warm_start
+from ragsmith.runs.search_loop import ProposalBatch, run_batches, warm_start
 from ragsmith.store.store import ProposalRow
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Genome, Pruned, SteppedSearch
@@ -121,7 +121,7 @@ def _race(
     proposed: list[RaceResult] = []
     costs = partial(costs_of, settings, context.latency_of) if settings.weighs and not control else None
     try:
-        for batch in batches(strategy, _make_races(context), context.space.candidate, known, context.seen, costs):
+        for batch in run_batches(strategy, _make_races(context), context.space.candidate, known, context.seen, costs):
             if not control:
                 _store_proposals(context, len(proposed), batch)
             proposed += batch.raced

@@ -1,7 +1,8 @@
 """The warm start of a search, and the loop that races the proposals of a strategy.
 
-The warm start is the baselines, the recommended pipeline, and every option alone; the strategy observes all of it, and
-any of it may win. All scores of a run are on common terms: a question that failed for every pipeline is excluded.
+The warm start is the baselines, the recommended pipeline, and every option alone; the strategy observes
+all of them, and any of them may win. All scores of a run are on common terms: a question that failed for every pipeline
+is excluded.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:  # the evaluator decides nothing, and is in no fingerprint
 CostsOf: TypeAlias = "Callable[[Evaluation], Costs | None]"
 """Returns the costs of a pipeline by objective; None if they are not known."""
 
-FEWEST_TO_COMPARE = 10
-"""Search questions below which pipelines with equal results do not count as repeats: others may tell them apart."""
+MIN_QUESTIONS_FOR_REPEATS = 10
+"""The least number of search questions for which pipelines with equal results count as repeats."""
 
 
 class SeenCandidates:
@@ -48,7 +49,7 @@ class SeenCandidates:
         return self.terms_of(self.evaluations)
 
     def terms_of(self, evaluations: Sequence[Evaluation]) -> Terms:
-        """The terms on which some evaluations are compared."""
+        """Return the terms on which ``evaluations`` are compared."""
         return Terms.of(evaluations, *self._rules)
 
     def add(self, raced: Sequence[RaceResult]) -> None:
@@ -59,7 +60,7 @@ class SeenCandidates:
         self.dropped = {key: one for key, one in dropped.items() if key not in self._finished}
 
     def observe(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Told]:
-        """The observations of candidates for a strategy, on the current terms."""
+        """Return the observations of candidates for a strategy, on the current terms."""
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
 
@@ -74,36 +75,38 @@ class ProposalBatch:
     observations: Sequence[Told]
 
 
-def batches(
+def run_batches(
     strategy: SteppedSearch,
     races: Races,
     candidate_of: Callable[[Genome], Candidate],
     known: Mapping[Genome, RaceResult],
-    met: SeenCandidates,
+    seen: SeenCandidates,
     costs_of: CostsOf | None = None,
 ) -> Iterator[ProposalBatch]:
-    """Race the proposals of ``strategy``, batch by batch, until it is done; it observes the ``known`` ones first.
+    """Race the proposals of ``strategy``, batch by batch, until it is done; it observes the ``known`` candidates first.
 
     With several objectives, ``costs_of`` gives the costs of a pipeline that finished any question.
 
     Raises:
-        BudgetExhausted: in the middle of a batch, which the strategy then does not observe.
+        BudgetExhausted: in the middle of a batch, which the strategy does not observe.
     """
-    races.add_finished(finishers(known.values()))
-    _tell(strategy, met.observe(known), (), known, costs_of)
+    races.add_finished(finished_evaluations(known.values()))
+    _observe(strategy, seen.observe(known), (), known, costs_of)
     behaviours = {one.behaviour for one in known.values()}
     while genomes := strategy.propose():
         step = len(strategy.history)
         raced = races.run([candidate_of(genome) for genome in genomes])
-        met.add(raced)
+        seen.add(raced)
         found = dict(zip(genomes, raced, strict=True))
-        observations = met.observe(found)
-        repeats = _repeats(zip(genomes, raced, strict=True), behaviours)
-        _tell(strategy, observations, repeats if races.questions >= FEWEST_TO_COMPARE else (), found, costs_of)
+        observations = seen.observe(found)
+        repeats = _find_repeats(zip(genomes, raced, strict=True), behaviours)
+        _observe(
+            strategy, observations, repeats if races.questions >= MIN_QUESTIONS_FOR_REPEATS else (), found, costs_of
+        )
         yield ProposalBatch(step, genomes, raced, list(observations.values()))
 
 
-def _tell(
+def _observe(
     strategy: SteppedSearch,
     observations: Mapping[Genome, Told],
     repeats: Collection[Genome],
@@ -122,8 +125,8 @@ def _tell(
     strategy.tell(weighed, repeats, costs)
 
 
-def _repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -> list[Genome]:
-    """The genomes of ``batch`` whose behaviour is in ``behaviours``; new behaviours are added."""
+def _find_repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -> list[Genome]:
+    """Return the genomes of ``batch`` whose behaviour is in ``behaviours``; new behaviours are added."""
     repeats = []
     for genome, one in batch:
         if one.behaviour in behaviours and (one.dropped or one.evaluation.complete):
@@ -132,8 +135,8 @@ def _repeats(batch: Iterable[tuple[Genome, RaceResult]], behaviours: set[str]) -
     return repeats
 
 
-def finishers(raced: Iterable[RaceResult]) -> list[Evaluation]:
-    """The evaluations of the candidates that were not pruned."""
+def finished_evaluations(raced: Iterable[RaceResult]) -> list[Evaluation]:
+    """Return the evaluations of the candidates that were not pruned."""
     return [one.evaluation for one in raced if not one.dropped]
 
 
@@ -147,7 +150,7 @@ class WarmStart:
     raced: Sequence[tuple[Candidate, RaceResult]]
 
     def within(self, space: Space) -> dict[Genome, RaceResult]:
-        """The race results of candidates in ``space``, by genome."""
+        """Return the race results of candidates in ``space``, by genome."""
         found = ((_genome(candidate, space), one) for candidate, one in self.raced)
         return {genome: one for genome, one in found if genome is not None}
 
@@ -198,7 +201,7 @@ def _identity(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _genome(candidate: Candidate, space: Space) -> Genome | None:
-    """The genome of ``candidate``; None if the space lacks one of its options, or forbids it."""
+    """Return the genome of ``candidate``, or None if the space lacks one of its options, or forbids it."""
     try:
         genome = space.genome(candidate)
     except SpaceError:

@@ -1,9 +1,9 @@
 """Stubs that replace models which cost something while a plan is rehearsed, and count requests.
 
-The embedded models do the work. They select sentences, so many of their replies are equal and the requests that follow
-coincide, which hardly ever happens with a chat model. So a stub adds to every text a mark that the prompt determines.
+Replies are made by the embedded models. These select sentences, so many replies are equal, and so are the requests that
+depend on them, unlike those of a chat model. So a stub appends a pseudo-word to every text, derived from the prompt.
 The lengths of texts and the frequencies of verdicts are those of the model's replies in the cache; while these are few,
-a verdict that leads to more requests is as likely as the embedded model's, as a plan should rather overestimate.
+a verdict that leads to more requests is as likely as the embedded model's, so that a plan tends to overestimate.
 """
 
 from __future__ import annotations
@@ -35,14 +35,18 @@ T = TypeVar("T")
 Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)
 Embedded = TypeVar("Embedded", ExtractiveModel, Embedder, CrossEncoder)
 
-COLLECTION_TEXTS, QUERIES, RERANKED = "embed texts of the collection", "embed queries", "score a list of passages"
+EMBED_COLLECTION, EMBED_QUERIES, SCORE_PASSAGES = (
+    "embed texts of the collection",
+    "embed queries",
+    "score a list of passages",
+)
 """The requests to models that perform no tasks."""
 
-MOST_QUERIES = 16
+MAX_QUERY_TEXTS = 16
 """The largest number of texts of a request for queries; more are texts of the collection."""
 
-MARK_LETTERS = 8
-RELATED = 8
+PSEUDO_WORD_LETTERS = 8
+RELATED_WORDS = 8
 """Words of the corpus that a rewritten query may use."""
 
 
@@ -50,9 +54,9 @@ RELATED = 8
 class RequestCount:
     """The sums of one kind of request to one model.
 
-    Of the requests, ``needed`` are not in the cache and ``cached`` are. The prompts of the first have ``shown``
-    characters and their replies ``written``, by the embedded models; the prompts of the second have ``cached_shown``
-    characters, or ``cached_tokens``.
+    ``cached`` requests have a reply in the cache, ``needed`` ones have none. ``shown`` are the characters of the
+    prompts of the needed ones, and ``written`` those of their replies by the embedded models; ``cached_shown`` and
+    ``cached_tokens`` are the characters and tokens of the prompts of the cached ones.
     """
 
     needed: int = 0
@@ -71,7 +75,7 @@ RequestCounts = dict[tuple[str, str], RequestCount]
 """Counts by the id of the model and the name of the request."""
 
 
-def added(*several: RequestCounts) -> RequestCounts:
+def add_counts(*several: RequestCounts) -> RequestCounts:
     """Add up counts."""
     total: RequestCounts = {}
     for counts in several:
@@ -91,7 +95,7 @@ class _Stub(Generic[Real, Embedded]):
 
     @property
     def id(self) -> str:
-        """An id of its own, as its replies are not those of the real model."""
+        """The id, which is not that of the real model, as the replies differ."""
         return f"plan of {self.real.id}"
 
     def count(self, request: str) -> RequestCount:
@@ -101,11 +105,11 @@ class _Stub(Generic[Real, Embedded]):
 
 @dataclass(frozen=True, eq=False)
 class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
-    """Replaces a chat model: replies from the cache where it can, and counts the other requests.
+    """Replaces a chat model: replies from the cache if possible, and counts the other requests.
 
     ``once`` names the tasks of the collection, ``searched`` those whose replies are queries, and ``stored`` has replies
-    of the model in the cache by task. If ``raced``, all marks are the embedded judge's, as marks from the cache would
-    separate the answers that are in it from the others.
+    of the model in the cache by task. If ``raced``, all scores are those of the embedded judge, as cached scores
+    would favour or penalise the answers that have them.
     """
 
     once: frozenset[str]
@@ -129,32 +133,32 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
                 if known.calls == 1:  # the prompt of a second request is longer
                     count.cached_shown += len(prompt)
                     count.cached_tokens += known.input_tokens
-                return self.embedded.run(task, sample=sample, **inputs) if self._marks(task) else reply
-        result = self._in_own_words(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
+                return self.embedded.run(task, sample=sample, **inputs) if self._is_race_score(task) else reply
+        result = self._vary(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
         count.needed += 1
         count.shown += len(prompt)
         count.written += len(str(result))
         return result
 
-    def _marks(self, task: Task[T]) -> bool:
-        """Whether the result of ``task`` is a mark in a race."""
+    def _is_race_score(self, task: Task[T]) -> bool:
+        """Whether the result of ``task`` is a judge's score in a race."""
         return self.raced and task.name == JUDGE.name
 
-    def _in_own_words(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
-        """``result`` as a chat model might write it, and different for every prompt."""
+    def _vary(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
+        """Make ``result`` different for every prompt, as the replies of a chat model are."""
         if task.name in self.once:
-            return result  # names in it have to be found again
-        mark = _mark(prompt, sample)
+            return result  # names of entities must stay the same
+        mark = _pseudo_word(prompt, sample)
         if task.name not in self.searched or isinstance(result, bool | float):
-            decided = self._as_decided(task, result, mark)
-            return cast(T, _marked(self._as_long_as_before(task, decided, mark, inputs), [mark]))
-        # a query has to find something else, too: BM25 ignores a word that is in no document
-        related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED)
+            decided = self._draw_verdict(task, result, mark)
+            return cast(T, _append_words(self._fit_reply_length(task, decided, mark, inputs), [mark]))
+        # different queries must retrieve different chunks: BM25 ignores a pseudo-word, which is in no document
+        related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED_WORDS)
         first = sum(map(ord, mark))
         words = [related[(first + i) % len(related)] for i in range(len(related))] or [""]
-        return cast(T, _marked(_as_many_as_asked(task, result, inputs), [f"{word} {mark}".strip() for word in words]))
+        return cast(T, _append_words(_pad_queries(task, result, inputs), [f"{word} {mark}".strip() for word in words]))
 
-    def _as_decided(self, task: Task[T], result: T, mark: str) -> T:
+    def _draw_verdict(self, task: Task[T], result: T, mark: str) -> T:
         """Draw a verdict from the cached replies, as further requests depend on it.
 
         The ``result`` of the embedded model and the verdict that leads to most requests are added to the cached
@@ -162,21 +166,21 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
         """
         if task.name == JUDGE.name or not _is_verdict(result):
             return result
-        drawn = _drawn([*self.stored.get(task.name, ()), _EMBEDDED, _DEAREST], mark)
+        drawn = _draw([*self.stored.get(task.name, ()), _EMBEDDED, _COSTLIEST], mark)
         if drawn is _EMBEDDED:
             return result
-        if drawn is _DEAREST:
+        if drawn is _COSTLIEST:
             return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (mark,))
         try:
             return task.parse(drawn)
         except ValueError:  # the reply to a task of that name with other inputs
             return result
 
-    def _as_long_as_before(self, task: Task[T], result: T, mark: str, inputs: Mapping[str, Input]) -> T:
+    def _fit_reply_length(self, task: Task[T], result: T, mark: str, inputs: Mapping[str, Input]) -> T:
         """Cut or repeat a text, or an answer with its sources, to the length of a cached reply.
 
-        Without one, a text with a limit of words has at most half of them: the embedded model uses up the limit, and
-        other models write between nothing and that.
+        Without a cached reply, a text with a limit of words is cut to half of it: the embedded model uses up the limit,
+        other models write any number of words up to it.
         """
         known = self.stored.get(task.name)
         if not known:
@@ -184,25 +188,25 @@ class _ChatStub(_Stub[ChatModel, ExtractiveModel], LanguageModel):
             if isinstance(result, str) and isinstance(most, int):
                 return cast(T, " ".join(result.split()[: most // 2]))
             return result
-        length = len(str(_drawn(known, mark)))
+        length = len(str(_draw(known, mark)))
         if isinstance(result, str):
-            return cast(T, _of_length(result, length))
+            return cast(T, _fit_length(result, length))
         if isinstance(result, tuple) and result and isinstance(result[0], str) and not _is_verdict(result):
-            return cast(T, (_of_length(result[0], length), *result[1:]))
+            return cast(T, (_fit_length(result[0], length), *result[1:]))
         return result
 
 
-_EMBEDDED, _DEAREST = object(), object()
+_EMBEDDED, _COSTLIEST = object(), object()
 """Placeholders for the verdict of the embedded model, and for the one that leads to most requests."""
 
 
-def _drawn(pool: Sequence[T], mark: str) -> T:
-    """An element of ``pool``, determined by ``mark``."""
+def _draw(pool: Sequence[T], mark: str) -> T:
+    """Return an element of ``pool``, determined by ``mark``."""
     return pool[sum(map(ord, mark)) % len(pool)]
 
 
-def _of_length(text: str, length: int) -> str:
-    """``text``, cut or repeated to ``length`` characters."""
+def _fit_length(text: str, length: int) -> str:
+    """Cut or repeat ``text`` to ``length`` characters."""
     return " ".join([text] * math.ceil(length / len(text)))[:length] if text else text
 
 
@@ -213,23 +217,23 @@ def _is_verdict(result: object) -> bool:
     )
 
 
-def _mark(prompt: str, sample: int) -> str:
-    """A word that is in no document, different for every prompt."""
-    digest = blake2b(f"{sample} {prompt}".encode(errors="surrogatepass"), digest_size=MARK_LETTERS).digest()
+def _pseudo_word(prompt: str, sample: int) -> str:
+    """Return a pseudo-word that is in no document, different for every prompt."""
+    digest = blake2b(f"{sample} {prompt}".encode(errors="surrogatepass"), digest_size=PSEUDO_WORD_LETTERS).digest()
     return "".join(chr(ord("a") + byte % 26) for byte in digest)
 
 
-def _marked(result: Any, marks: Sequence[str]) -> Any:
-    """``result`` with a mark after every text in it; numbers and verdicts are unchanged."""
+def _append_words(result: Any, marks: Sequence[str]) -> Any:
+    """Append a pseudo-word to every text in ``result``; numbers and verdicts are unchanged."""
     if isinstance(result, str):
         return f"{result} {marks[0]}" if result else result
     if isinstance(result, tuple):
-        return tuple(_marked(item, [marks[i % len(marks)]]) for i, item in enumerate(result))
+        return tuple(_append_words(item, [marks[i % len(marks)]]) for i, item in enumerate(result))
     return result
 
 
-def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input]) -> Any:
-    """As many queries as the task requires: a chat model writes them, classical methods often find fewer."""
+def _pad_queries(task: Task[Any], result: Any, inputs: Mapping[str, Input]) -> Any:
+    """Repeat queries up to the number that the task requests, as classical methods often return fewer."""
     wanted = inputs.get("n")
     if not isinstance(result, tuple) or not isinstance(wanted, int):
         return result
@@ -242,12 +246,12 @@ class _EmbedderStub(_Stub[Embedder, Embedder]):
     """Replaces an embedder that costs something."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed by the embedded model, and count the requests of the largest size for uncached texts."""
+        """Embed by the embedded model, and count the batches of uncached texts."""
         kinds = ("text", "query") if hasattr(self.real, "embed_queries") else ("text",)
         keys = {text: [result_key("embedder", self.real.id, text, kind) for kind in kinds] for text in texts}
         known = self.store.get_calls([key for each in keys.values() for key in each])
         missing = [text for text in texts if not any(key in known for key in keys[text])]
-        count = self.count(COLLECTION_TEXTS if len(texts) > MOST_QUERIES else QUERIES)
+        count = self.count(EMBED_COLLECTION if len(texts) > MAX_QUERY_TEXTS else EMBED_QUERIES)
         count.cached += not missing
         count.needed += math.ceil(len(missing) / BATCH_TEXTS)
         count.shown += sum(map(len, missing))
@@ -261,7 +265,7 @@ class _RerankerStub(_Stub[CrossEncoder, CrossEncoder]):
         """Score by the embedded model, and count the requests for uncached texts."""
         keys = [result_key("cross_encoder", self.real.id, text, query) for text in texts]
         known = self.store.get_calls(keys)
-        count = self.count(RERANKED)
+        count = self.count(SCORE_PASSAGES)
         missing = [text for text, key in zip(texts, keys, strict=True) if key not in known]
         count.cached += not missing
         count.needed += bool(missing)
@@ -288,7 +292,7 @@ def stub_models(
     embedded = ExtractiveModel(texts, embedder, languages)
     reranker = LateInteractionScorer(embedder, texts)
 
-    named = collection_requests(), _tasks_where(lambda family: family.name == "query_expansion")
+    task_names = collection_requests(), _task_names(lambda family: family.name == "query_expansion")
 
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
         if not is_chat_model(model):
@@ -296,7 +300,7 @@ def stub_models(
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
             by_task.setdefault(call.task, []).append(call.value)
-        return _ChatStub(model, embedded, store, counts, *named, by_task, raced)
+        return _ChatStub(model, embedded, store, counts, *task_names, by_task, raced)
 
     return Models(
         language_model=language_model(real.language_model),
@@ -310,11 +314,11 @@ def stub_models(
 
 
 def collection_requests() -> frozenset[str]:
-    """The names of the requests that are made once for a collection, whatever the number of questions."""
-    return frozenset([EXTRACT_RELATIONS.name, COLLECTION_TEXTS, *_tasks_where(lambda f: f.tier == "collection")])
+    """Return the names of the requests that are made once for a collection, whatever the number of questions."""
+    return frozenset([EXTRACT_RELATIONS.name, EMBED_COLLECTION, *_task_names(lambda f: f.tier == "collection")])
 
 
-def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:
-    """The names of the tasks of the techniques of some families."""
-    techniques = (technique for family in FAMILIES if is_meant(family) for technique in family.techniques.values())
+def _task_names(includes: Callable[[Family[Any]], bool]) -> frozenset[str]:
+    """Return the names of the tasks of the techniques in the families that ``includes`` selects."""
+    techniques = (technique for family in FAMILIES if includes(family) for technique in family.techniques.values())
     return frozenset(task.name for technique in techniques for task in find_tasks(technique))

@@ -13,12 +13,12 @@ from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import AVERAGE_CHARACTERS_PER_TOKEN, Usage
 from ragsmith.runs.stub_models import RequestCount
 
-LATENCY = 1.0
+ASSUMED_LATENCY = 1.0
 """The assumed seconds of a request."""
 
-VERDICTS = (
-    "verdicts on evidence and drafts as often as it gave them in the cache, with two more counted for each task: the "
-    "embedded model's, and one after which more is asked, so the plan is rather too high while there are few"
+VERDICT_NOTE = (
+    "verdicts on evidence and drafts with their frequencies in the cache, plus two for each task: the embedded "
+    "model's, and one that leads to more requests, so the plan tends to be too high while there are few"
 )
 
 
@@ -67,7 +67,7 @@ class TokenEstimate:
         return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
 
 
-def token_estimate(
+def estimate_tokens(
     model: Any,
     stored: Iterable[StoredCall],
     counts: Mapping[str, RequestCount],
@@ -93,14 +93,16 @@ def token_estimate(
     seconds = replies.seconds / replies.timed if replies.timed else None
     provider = getattr(model, "provider", None)
     found = TokenEstimate(
-        latency or seconds or LATENCY,
+        latency or seconds or ASSUMED_LATENCY,
         in_flight or (provider.policy if provider else Policy()).in_flight,
         characters,
         thinking,
         replies,
         by_task,
     )
-    notes = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
+    notes = [
+        f"at {found.latency:.3g} s a request{_describe_source(latency, seconds, replies)} and {found.in_flight} at once"
+    ]
     read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
     notes.append(f"{characters:.3g} characters to a token of a prompt ({read})")
     if is_chat_model(model):
@@ -108,15 +110,15 @@ def token_estimate(
         if unknown := sorted(request for request, count in counts.items() if count.needed and request not in by_task):
             notes.append(
                 f"no reply to {', '.join(unknown)} is in the cache: `ragsmith models check` with this space and "
-                "--cache asks for each once, and a plan after it is nearer"
+                "--cache requests each once, which makes a later plan more accurate"
             )
     return found, tuple(notes)
 
 
-def _source(given: float | None, measured: float | None, replies: CachedReplies) -> str:
+def _describe_source(given: float | None, measured: float | None, replies: CachedReplies) -> str:
     if given is not None:
         return ""
-    return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: --latency says otherwise)"
+    return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: set it with --latency)"
 
 
 def _describe_replies(
@@ -127,10 +129,10 @@ def _describe_replies(
         again = replies.requests / replies.replies - 1
         return (
             f"replies to {', '.join(sorted(by_task))} as long as {replies.replies:,} in the cache are, "
-            f"{100 * again:.1f} % of them asked for once more; {VERDICTS}"
+            f"{100 * again:.1f} % of them requested twice; {VERDICT_NOTE}"
         )
-    thought = f", and {allowance:,} tokens to think, the most it may use" if allowance else ""
+    thought = f", and {allowance:,} reasoning tokens, the maximum" if allowance else ""
     return (
         "replies as long as the embedded model's, of half the words that a prompt allows at most"
-        f"{thought} (assumed: no reply is in the cache); {VERDICTS}"
+        f"{thought} (assumed: no reply is in the cache); {VERDICT_NOTE}"
     )

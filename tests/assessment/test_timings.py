@@ -156,5 +156,5 @@ def test_money_is_not_told_where_it_is_not_known(tiny_folder: Path, pipeline: Bu
     embedded = Pipeline(pipeline(), setup_of(tiny_folder))
     money = evaluate(embedded, store, at_home=False, prices=Prices({})).money
     assert money is not None
-    assert (money.per_1000, money.why) == (None, "no chat model is asked, so nothing costs any")
+    assert (money.per_1000, money.why) == (None, "no chat model is used, so there is no cost")
     assert evaluate(embedded, store, at_home=False).money is None

@@ -295,9 +295,9 @@ def test_more_questions_and_another_split_leave_the_kept_scores_comparable(home:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("document", "the documents are others now"),
-        ("question", "its questions are others now"),
-        ("gone", "1 of its 18 questions are gone, q00 the first of them"),
+        ("document", "the documents have changed"),
+        ("question", "its questions have changed"),
+        ("gone", "1 of its 18 questions no longer exist, q00 the first of them"),
         ("embedder", "the embedder that marks"),
     ],
 )

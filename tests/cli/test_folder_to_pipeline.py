@@ -324,7 +324,7 @@ def test_the_documents_are_asked_though_evidence_is_stale(ragsmith: Command, sta
     shown = ragsmith("ask", "winner.yaml", BUILT)
     assert shown.code == 2
     last = shown.err.splitlines()[-1]
-    assert last == 'error: asking needs no questions:  ragsmith ask winner.yaml "..." --documents set'
+    assert last == 'error: `ragsmith ask` needs no questions:  ragsmith ask winner.yaml "..." --documents set'
     for question, answer in ((BUILT, "1742"), (RUNG, "copper bell")):
         asked = ragsmith("ask", "winner.yaml", question, "--documents", "set")
         assert asked.code == 0
@@ -335,7 +335,9 @@ def test_after_the_repair_the_documents_as_they_are_can_be_asked(ragsmith: Comma
     ragsmith("dataset", "anchor", "--repair", stale)
     shown = ragsmith("ask", "winner.yaml", BUILT)
     assert shown.code == 2
-    assert shown.err.rstrip().endswith('ask the documents as they are:  ragsmith ask winner.yaml "..." --documents set')
+    assert shown.err.rstrip().endswith(
+        'ask about the documents as they are:  ragsmith ask winner.yaml "..." --documents set'
+    )
     assert ragsmith("ask", "winner.yaml", BUILT, "--documents", "set").code == 0
 
 

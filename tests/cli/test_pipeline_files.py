@@ -48,7 +48,9 @@ def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, fol
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
     verified = ragsmith("verify", file)
     assert verified.code == 2
-    assert "a pipeline that was recommended has none; its techniques, models and documents are at hand" in verified.err
+    assert (
+        "a pipeline that was recommended has none; its techniques, models and documents are available" in verified.err
+    )
     file.write_text(file.read_text().replace("embedder: wordllama:", "embedder: before:"))
     assert "recommended has none; its models are others: embedder wordllama:" in ragsmith("verify", file).err
     ragsmith("recommend", folder, "-o", file, "--calls", 1)
@@ -235,7 +237,7 @@ def test_what_is_wrong_is_said(home: Path) -> None:
     with pytest.raises(DatasetError, match="has no 'bells': did you mean") as wrong:
         collection.remove(["bells", "bell", "ferry"])
     assert len(wrong.value.mistakes) == 2
-    with pytest.raises(UsageError, match="all documents that the index holds"):
+    with pytest.raises(UsageError, match="all documents of the index"):
         collection.remove(list(TEXTS))
     (home / "picture.png").write_bytes(b"\x89PNG")
     with pytest.raises(DatasetError) as unread:
@@ -250,7 +252,7 @@ def test_a_damaged_collection_is_not_believed(home: Path) -> None:
     file = next(home.glob("cache.sqlite.indexes/collections/*.jsonl"))
     file.write_text(file.read_text().replace("1402", "1403"))
     for attempt in (collection.read, lambda: collection.start(load_documents("documents").documents)):
-        with pytest.raises(UsageError, match=r"is damaged: put a copy of the file there, or .* --replace$"):
+        with pytest.raises(UsageError, match=r"is damaged: restore a copy of the file, or .* --replace$"):
             attempt()
     collection.start(load_documents("documents").documents, replace=True)
     assert len(collection.read().documents) == 3
@@ -262,7 +264,7 @@ def test_documents_that_were_added_are_not_given_up_by_building_again(home: Path
     said("index", "add", "winner.yaml", "new")
     refused = CliRunner().invoke(load(), ["index", "build", "winner.yaml"])
     assert isinstance(refused.exception, UsageError)
-    assert "holds what is not among these documents, 1 in all (ferry)" in str(refused.exception)
+    assert "holds documents that are not among these, 1 in all (ferry)" in str(refused.exception)
     assert said("index", "status", "winner.yaml")["index"]["documents"] == 4
     write(home / "documents", {"ferry": "The ferry of Dunmere carries goats."})
     assert said("index", "build", "winner.yaml", "--documents", "documents")["documents"] == 4, "none is given up"

@@ -88,10 +88,10 @@ def test_a_time_limit_is_said(
     monkeypatch.chdir(tmp_path)
     paused = ragsmith(*search_arguments("--workers", 1, "--time-limit", 0.000001))
     assert paused.code == 0
-    assert "the same command goes on" in paused.err
+    assert "the same command resumes the search" in paused.err
     whole = ragsmith(*search_arguments("--workers", 1))
     assert whole.code == 0
-    assert "the same command goes on" not in whole.err
+    assert "the same command resumes the search" not in whole.err
 
 
 def test_a_search_without_a_winner_fails_with_a_report_that_says_why(

@@ -170,7 +170,7 @@ def test_whatever_byte_of_the_file_changed_it_is_said_to_be_damaged(bits: int, p
     content = bytearray(file.read_bytes())
     content[place] ^= bits
     file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"\.jsonl is damaged: put a copy of the file there, or give up what"):
+    with pytest.raises(UsageError, match=r"\.jsonl is damaged: restore a copy of the file, or replace"):
         collection.read()
 
 
@@ -191,5 +191,5 @@ def test_documents_of_another_version_are_one_sentence(change: Callable[[Content
     change(fields)
     line = json.dumps(fields).encode()
     file.write_bytes(line + b"\n" + blake2b(line, digest_size=16).hexdigest().encode() + b"\n")
-    with pytest.raises(UsageError, match="that this version cannot read: put a copy of the file there, or give up"):
+    with pytest.raises(UsageError, match="that this version cannot read: restore a copy of the file, or replace"):
         collection.read()

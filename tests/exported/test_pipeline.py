@@ -354,7 +354,7 @@ def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
     key = Run(tiny_setup, space, store, settings).go().key
     [row] = store.runs()
     record = replace(RunRecord.from_dict(row.value), winner=None)
-    gone = "was stopped after 3 pipelines and has no winner yet: the same search command goes on where it stopped, and "
+    gone = "was stopped after 3 pipelines and has no winner yet: the same search command resumes it, and "
     states: tuple[tuple[RunState, str], ...] = (
         ("interrupted", gone),
         ("running", "is still running and has no winner yet: wait until it "),

@@ -133,7 +133,7 @@ def test_options_that_are_not_for_so_many_chunks_are_refused_all_at_once() -> No
         refuse_too_large(genes, 300_001)
     assert str(refused.value) == (
         "the collection has 300,001 chunks, and retrieval.graph is for at most 300,000 and retrieval.graph_ppr is for "
-        "at most 300,000, as what is built for it grows with them: leave the options out, give larger chunks, or take "
+        "at most 300,000, as time and memory grow with them: leave the options out, give larger chunks, or take "
         "a part of the documents"
     )
 

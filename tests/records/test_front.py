@@ -23,7 +23,7 @@ from ragsmith.exported.writing import write_winner
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.records.front import Point, by_calls, cheapest, knee, pareto_front, points
+from ragsmith.records.front import Point, cheapest, knee, pareto_front, quality_and_calls, ranked_points
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.runs.run import Run
@@ -50,13 +50,13 @@ def flat(key: str, value: float, calls: float) -> Evaluation:
 
 
 def found(*evaluations: Evaluation) -> list[Point]:
-    return points(evaluations, Terms.of(evaluations, FITNESS))
+    return ranked_points(evaluations, Terms.of(evaluations, FITNESS))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
 def test_the_front_has_the_pipelines_that_no_other_dominates(drawn: list[tuple[int, int]]) -> None:
     everyone = [flat(f"{n}", fitness / 10, calls) for n, (fitness, calls) in enumerate(drawn)]
-    along = pareto_front(found(*everyone), by_calls)
+    along = pareto_front(found(*everyone), quality_and_calls)
     reached = {(point.fitness, point.calls) for point in along}
     for fitness, calls in drawn:
         beaten = any(f / 10 >= fitness / 10 and c <= calls and (f, c) != (fitness, calls) for f, c in drawn)
@@ -66,13 +66,16 @@ def test_the_front_has_the_pipelines_that_no_other_dominates(drawn: list[tuple[i
 
 def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
     everyone = flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)
-    along = pareto_front(found(*everyone), by_calls)
+    along = pareto_front(found(*everyone), quality_and_calls)
     assert knee(along).evaluation.key == "b"
     assert knee(along[:1]).evaluation.key == "d"
 
 
 def test_where_no_pipeline_is_above_the_line_the_knee_asks_the_fewest_calls() -> None:
-    assert knee(pareto_front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), by_calls)).evaluation.key == "few"
+    assert (
+        knee(pareto_front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), quality_and_calls)).evaluation.key
+        == "few"
+    )
 
 
 def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
@@ -114,7 +117,7 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
         assert written["expected"]["search"]["retrieval"] > 0
     last = write_winner(store, key, tiny_setup, tmp_path / "p.yaml", str(len(domain.ranking)))
     assert yaml.safe_load(last.read_text())["expected"]["search"]["retrieval"] == 0
-    with pytest.raises(UsageError, match=r"asks 1\.0 calls a question, but for those that find nothing"):
+    with pytest.raises(UsageError, match=r"makes 1\.0 calls a question, except those that find nothing"):
         write_winner(store, key, tiny_setup, tmp_path / "p.yaml", "calls<=0")
     with pytest.raises(UsageError, match="nothing was recommended for this search"):
         write_winner(store, key, tiny_setup, tmp_path / "p.yaml", "recommended")
@@ -151,7 +154,7 @@ def test_what_is_picked_is_written_and_reproduced(
     for pick, said in (
         ("best of all", "names no pipeline: give best, knee,"),
         ("0", "the ranking has the places 1 to"),
-        ("calls<=0", "the cheapest pipeline of this search asks 1.0 calls a question"),
+        ("calls<=0", "the cheapest pipeline of this search makes 1.0 calls a question"),
     ):
         with pytest.raises(UsageError, match=said):
             write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)

@@ -23,7 +23,7 @@ from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.records.front import pick_pipeline
-from ragsmith.records.objectives import costs, priced
+from ragsmith.records.objectives import costs, with_price
 from ragsmith.records.record import RunSettings, check_objective
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.summary import summary_lines
@@ -60,24 +60,24 @@ def test_a_question_costs_its_calls_and_what_these_are_paid_with() -> None:
 
 def test_money_has_the_price_of_the_model_that_is_asked() -> None:
     prices = Prices({"openai:a": Price(1, 2), "openai:b": Price(3, 4), "openai:same": Price(1, 2)})
-    assert priced(PAID, models(chat("openai:a")), prices).price == Price(1, 2)
-    assert priced(PAID, models(chat("openai:a"), chat("openai:same")), prices).price == Price(1, 2)
-    assert priced(SETTINGS, models(chat("openai:a")), prices) == SETTINGS
+    assert with_price(PAID, models(chat("openai:a")), prices).price == Price(1, 2)
+    assert with_price(PAID, models(chat("openai:a"), chat("openai:same")), prices).price == Price(1, 2)
+    assert with_price(SETTINGS, models(chat("openai:a")), prices) == SETTINGS
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (models(SimpleNamespace(id="extractive@1")), "no chat model is asked, so nothing costs any: leave it out"),
+        (models(SimpleNamespace(id="extractive@1")), "no chat model is used, so there is no cost: leave it out"),
         (models(chat("openai:a"), chat("openai:c")), "needs the price of openai:c@1: add it to the prices"),
-        (models(chat("openai:a"), chat("openai:b")), "have two prices"),
-        (models(chat("openai:a"), reranker="rerank:r"), "what rerank:r@1 costs a question is not recorded"),
+        (models(chat("openai:a"), chat("openai:b")), "have different prices"),
+        (models(chat("openai:a"), reranker="rerank:r"), "the cost of rerank:r@1 for a question is not recorded"),
     ],
 )
 def test_money_is_refused_where_it_cannot_be_told(found: Models, said: str) -> None:
     prices = Prices({"openai:a": Price(1, 2), "openai:b": Price(3, 4), "rerank:r": Price(requests=2)})
     with pytest.raises(UsageError, match=said):
-        priced(PAID, found, prices)
+        with_price(PAID, found, prices)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_money_is_refused_where_it_cannot_be_told(found: Models, said: str) -> N
             {"objectives": ("quality", "beauty")},
             "objectives are quality,beauty: give quality, and after it any of calls",
         ),
-        ({"objectives": ("retrieval",)}, "; what tunes retrieval alone is --objective retrieval"),
-        ({"strategy": "tpe"}, "goes by quality alone: with quality,calls give one of exhaustive, nsga2, random"),
-        ({"racing": Racing()}, "race drops what is behind in quality"),
+        ({"objectives": ("retrieval",)}, "; to tune retrieval alone, give --objective retrieval"),
+        ({"strategy": "tpe"}, "optimises quality alone: with quality,calls give one of exhaustive, nsga2, random"),
+        ({"racing": Racing()}, "race prunes by quality alone"),
         ({"objectives": ("quality",)}, "strategy is nsga2, which weighs several objectives"),
         *(
             ({"margin": margin}, f"margin is {margin}: give a difference of fitness above 0 and below 1")
@@ -115,9 +115,9 @@ def test_a_fitness_of_one_s_own_may_have_a_larger_margin() -> None:
     ("name", "said"),
     [
         ("beauty", "is 'beauty': give quality or retrieval$"),
-        ("calls", "; what weighs quality against costs is --objectives quality,calls$"),
-        ("quality,calls", "; what weighs quality against costs is --objectives quality,calls$"),
-        ("money, calls", "; what weighs quality against costs is --objectives quality,calls,money$"),
+        ("calls", "; to weigh quality against costs, give --objectives quality,calls$"),
+        ("quality,calls", "; to weigh quality against costs, give --objectives quality,calls$"),
+        ("money, calls", "; to weigh quality against costs, give --objectives quality,calls,money$"),
     ],
 )
 def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:

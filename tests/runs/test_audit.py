@@ -15,7 +15,7 @@ from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.records.audit import Audit, OptionFinding, PairFinding
 from ragsmith.reporting.audit import audit_markdown
-from ragsmith.runs.audit import audit, sample, trials_of
+from ragsmith.runs.audit import audit, option_pairs, sample_questions
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
@@ -41,7 +41,7 @@ def audited(tiny_setup: Experiment, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("audit")
     (folder / "some.yaml").write_text(SPACE)
     with Store.open(folder / "cache.sqlite") as store:
-        return audit(tiny_setup, load_space(folder / "some.yaml"), store, sample(tiny_setup, 12))
+        return audit(tiny_setup, load_space(folder / "some.yaml"), store, sample_questions(tiny_setup, 12))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_options_that_never_differ_are_named(audited: Audit, pairs: dict[frozens
 def test_two_options_are_compared_where_both_can_stand(tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     path.write_text(SPACE)
-    for trial in trials_of(load_space(path)):
+    for trial in option_pairs(load_space(path)):
         retrieval = {str(pipeline[2]) for pipeline in trial.pipelines}
         if "nr_survival" in trial.names:
             assert retrieval == {"nest"}
@@ -128,13 +128,13 @@ def test_options_that_read_the_gold_are_tried_and_are_not_in_the_family_of_tests
 
 def test_the_sample_is_of_search_questions_and_depends_on_the_seed_alone(tiny_setup: Experiment) -> None:
     search = set(tiny_setup.calibration)
-    drawn = sample(tiny_setup, 5, seed=1)
+    drawn = sample_questions(tiny_setup, 5, seed=1)
     assert len(drawn) == 5
     assert set(drawn) <= search
-    assert sample(tiny_setup, 5, seed=1) == drawn != sample(tiny_setup, 5, seed=2)
-    assert set(sample(tiny_setup, 10_000)) == search
+    assert sample_questions(tiny_setup, 5, seed=1) == drawn != sample_questions(tiny_setup, 5, seed=2)
+    assert set(sample_questions(tiny_setup, 10_000)) == search
     with pytest.raises(UsageError, match="at least 1"):
-        sample(tiny_setup, 0)
+        sample_questions(tiny_setup, 0)
 
 
 def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Experiment, store: Store, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Experiment, sto
     path.write_text(SPACE.replace("reranking: [none]", "reranking: [none, cross_encoder, hybrid]"))
     without = Experiment(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
     with pytest.raises(UsageError) as refusal:
-        audit(without, load_space(path), store, sample(without, 3))
+        audit(without, load_space(path), store, sample_questions(without, 3))
     assert str(refusal.value) == (
         "reranking.cross_encoder and reranking.hybrid need a cross-encoder and this run has none: name a reranker "
         "(--reranker late_interaction is embedded and needs nothing), or leave the options out of the space"
@@ -153,7 +153,7 @@ def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Experiment, sto
 def test_an_option_that_failed_on_a_question_is_compared_on_the_others(
     tiny_setup: Experiment, registered: Callable[..., Technique], store: Store
 ) -> None:
-    questions = sample(tiny_setup, 12)
+    questions = sample_questions(tiny_setup, 12)
     bad = {example.question for example in questions[:2]}
 
     def failing(question: Question, hits: Hits) -> Hits:

@@ -16,7 +16,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import AblationStep
-from ragsmith.runs.choice import choose, simplified
+from ragsmith.runs.choice import choose, simplify
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
@@ -68,7 +68,7 @@ class World:
 
 def left(world: World, leader: Candidate) -> tuple[str, tuple[AblationStep, ...]]:
     whole = world.evaluation(leader)
-    found, removals = simplified(whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.of([whole], FITNESS))
+    found, removals = simplify(whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.of([whole], FITNESS))
     return label(found.candidate), removals
 
 
@@ -150,7 +150,7 @@ def settled(leader: Candidate, matters: set[str], pairs: Callable[[Candidate], f
 
     whole = evaluation(leader)
     space = replace(PARAMETERS, forbidden=({"reranking": frozenset({"none"})},))
-    found, removals = simplified(
+    found, removals = simplify(
         whole, space, lambda some: [evaluation(one) for one in some], alike, lambda: Terms.of([whole], FITNESS)
     )
     return label(found.candidate), [(one.option, one.instead) for one in removals if one.left_out]

@@ -15,8 +15,8 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
-from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, searches
-from ragsmith.records.stored_run import out_of_fold
+from ragsmith.records.record import CROSSFIT, RunRecord, RunSettings, list_searches
+from ragsmith.records.stored_run import out_of_fold_evaluations
 from ragsmith.reporting import load_report
 from ragsmith.reporting.building import read_report
 from ragsmith.reporting.overview import across, scores_table, transfers_table
@@ -75,7 +75,7 @@ def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, RunOutcom
     place, outcome = done
     with Store.open(place) as store:
         record = recorded(store, outcome)
-        found = out_of_fold(store, record)
+        found = out_of_fold_evaluations(store, record)
         for fold in record.folds:
             answers = store.results(fold.entrants["winner"])
             for question in fold.test:
@@ -152,7 +152,7 @@ def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Pa
 def test_it_is_one_search_in_the_cache(done: tuple[Path, RunOutcome]) -> None:
     place, outcome = done
     with Store.open(place) as store:
-        assert [row.key for row in searches(store)] == [outcome.key]
+        assert [row.key for row in list_searches(store)] == [outcome.key]
         assert len(store.runs()) == 1 + FOLDS
 
 

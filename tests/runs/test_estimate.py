@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.runs.choice import shrinkage, shrunk
+from ragsmith.runs.choice import shrink_means, shrinkage
 
 
 def drawn(seed: int, pipelines: int, questions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -20,7 +20,7 @@ def test_two_questions_say_nothing_of_how_noise_goes_together() -> None:
     scores = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.8]])
     _, share = shrinkage(scores)
     assert share == 1.0
-    worth, _ = shrunk(scores, np.zeros(3), np.zeros((3, 3)), 0.01)
+    worth, _ = shrink_means(scores, np.zeros(3), np.zeros((3, 3)), 0.01)
     assert np.ptp(worth) < 0.1 * np.ptp(scores.mean(axis=1))
 
 
@@ -32,15 +32,15 @@ def test_nobody_gains_by_failing(seed: int, pipeline: int, question: int) -> Non
     scores[pipeline, question] = common[pipeline, question]  # what it is taken for where the noise is worked out
     failed = scores.copy()
     failed[pipeline, question] = np.nan
-    with_it, _ = shrunk(scores, expected, covariance, 0.02)
-    without, _ = shrunk(failed, expected, covariance, 0.02, lowest=0.0)
+    with_it, _ = shrink_means(scores, expected, covariance, 0.02)
+    without, _ = shrink_means(failed, expected, covariance, 0.02, lowest=0.0)
     others = np.arange(6) != pipeline
     assert without[pipeline] - without[others].mean() < with_it[pipeline] - with_it[others].mean() + 1e-6
 
 
 def test_where_the_prior_is_certain_it_decides() -> None:
     scores, expected, _ = drawn(1, 5, 30)
-    worth, _ = shrunk(scores, expected, np.zeros((5, 5)), 0.0)
+    worth, _ = shrink_means(scores, expected, np.zeros((5, 5)), 0.0)
     assert worth - worth.mean() == pytest.approx(expected - expected.mean(), abs=1e-9)
 
 
@@ -57,7 +57,7 @@ def test_it_is_the_conditional_mean_of_a_normal_distribution_with_a_vague_level(
     vague = 1e4
     whole = known + noise + vague
     worth = expected + (known + vague) @ np.linalg.solve(whole, means - expected)
-    found, sd = shrunk(scores, expected, covariance, 0.01)
+    found, sd = shrink_means(scores, expected, covariance, 0.01)
     assert found - found.mean() == pytest.approx(worth - worth.mean(), abs=1e-4)
     assert found.mean() == pytest.approx(means.mean())
     assert (sd >= 0).all()
@@ -66,8 +66,8 @@ def test_it_is_the_conditional_mean_of_a_normal_distribution_with_a_vague_level(
 @given(st.integers(0, 10_000), st.floats(-3, 3))
 def test_what_all_pipelines_share_changes_nothing(seed: int, level: float) -> None:
     scores, expected, covariance = drawn(seed, 6, 12)
-    worth, sd = shrunk(scores, expected, covariance, 0.02)
-    shifted, same = shrunk(scores, expected + level, covariance + level**2, 0.02)
+    worth, sd = shrink_means(scores, expected, covariance, 0.02)
+    shifted, same = shrink_means(scores, expected + level, covariance + level**2, 0.02)
     assert shifted == pytest.approx(worth, abs=1e-7)
     assert same == pytest.approx(sd, abs=1e-6)
 

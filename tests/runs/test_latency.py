@@ -32,7 +32,7 @@ from ragsmith.models.names import ModelName, ModelNames, partition_models
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
-from ragsmith.records.objectives import on_this_machine
+from ragsmith.records.objectives import with_machine
 from ragsmith.records.record import RunSettings
 from ragsmith.reporting.building import load_report
 from ragsmith.reporting.report_files import ranking_csv
@@ -41,7 +41,7 @@ from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.plan import plan
 from ragsmith.runs.run import Run, RunOutcome
 from ragsmith.runs.run_context import Latencies
-from ragsmith.runs.token_estimates import token_estimate
+from ragsmith.runs.token_estimates import estimate_tokens
 from ragsmith.store.store import LatencyRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
@@ -384,7 +384,7 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
     def measured(vector_store: str | None = None, **options: Any) -> str:
         embedder = ModelName("hf:any/model", **options)
         setup = Experiment(data, ModelNames(embedder=embedder, vector_store=vector_store), 100)
-        return on_this_machine(replace(SETTINGS, machine=None), [setup]).measured_on
+        return with_machine(replace(SETTINGS, machine=None), [setup]).measured_on
 
     plain = measured()
     assert plain.startswith(f"{this_machine()}, ")
@@ -399,7 +399,7 @@ def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
         served.with_options(in_flight=1),
     )
     keys = [
-        on_this_machine(SETTINGS, [Experiment(data, ModelNames(language_model=name), 100)]).measured_on
+        with_machine(SETTINGS, [Experiment(data, ModelNames(language_model=name), 100)]).measured_on
         for name in (served, moved, faster)
     ]
     assert keys[0] == keys[1] != keys[2]
@@ -436,5 +436,5 @@ def test_a_finished_search_is_brought_up_to_date_by_what_can_be_timed_now(
 
 def test_a_plan_takes_seconds_from_replies_that_say_them() -> None:
     replies = [StoredCall(str(seconds), "chat", "answer", "yes", seconds=seconds) for seconds in (0.0, 2.0, 4.0)]
-    found, _ = token_estimate(Chat(), replies, {}, None, None)
+    found, _ = estimate_tokens(Chat(), replies, {}, None, None)
     assert found.latency == 3.0

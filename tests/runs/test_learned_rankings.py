@@ -23,7 +23,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.fitting import with_general
 from ragsmith.evaluation.general_weights import GeneralWeights, Slope, Taught
 from ragsmith.exported.pipeline import Pipeline
-from ragsmith.exported.requirements import searchable
+from ragsmith.exported.requirements import searchable_space
 from ragsmith.exported.writing import export_yaml
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
@@ -145,7 +145,7 @@ def test_an_option_without_general_weights_is_searched_if_it_can_be_fitted_and_l
 ) -> None:
     space = space_with("mine, mine: {weights: fitted}")
     assert [str(gene) for gene in space.options[2]] == ["vector", "bm25", "mine", "mine(weights=fitted)"]
-    able = searchable(tiny_setup, space, ranks=False)
+    able = searchable_space(tiny_setup, space, ranks=False)
     assert [str(gene) for gene in able.options[2]] == ["vector", "bm25", "mine(weights=fitted)"]
     assert run_key(tiny_setup, able, SETTINGS)
     outcome = Run(tiny_setup, able, store, replace(SETTINGS, warm_start=False, probes=False)).go()

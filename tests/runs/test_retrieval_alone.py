@@ -105,7 +105,7 @@ def test_report_and_winner_say_what_was_not_searched(found: tuple[Result, Store,
     assert "without an LLM" not in report
     winner = next(file for file in result.files if file.suffix == ".yaml")
     text = winner.read_text()
-    assert "what stands behind passage_filter was not searched" in text
+    assert "the stages after passage_filter were not searched" in text
     stands = yaml.safe_load(text)
     assert stands["fitness"] == {"objective": "retrieval"}
     assert "generation" not in stands["expected"]["search"]

@@ -219,7 +219,7 @@ def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Experiment, s
     assert thinking.totals["calls"] == plain.totals["calls"]
     more = thinking.totals["output_tokens"] - plain.totals["output_tokens"]
     assert more == pytest.approx(500 * plain.totals["calls"], rel=0.01)
-    assert any("500 tokens to think" in note for note in thinking.notes["mine"])
+    assert any("500 reasoning tokens" in note for note in thinking.notes["mine"])
 
 
 def test_each_choice_says_what_it_costs_and_how_it_is_left_out(setup: Experiment, dear: Space, store: Store) -> None:
@@ -326,7 +326,7 @@ def test_the_command_prints_it(  # type: ignore[no-untyped-def]
     assert "--judge extractive" in shown.out
     assert "plan with its flag, too" in shown.out, "what is saved is more or less than what is asked for it"
     assert "replies decide where a search goes" not in shown.out, "one rehearsal shows no difference"
-    assert "openai:tiny: at 1 s a request (assumed: --latency says otherwise) and 32 at once" in shown.out.splitlines()
+    assert "openai:tiny: at 1 s a request (assumed: set it with --latency) and 32 at once" in shown.out.splitlines()
     wrong = ragsmith(*command, "--latency", 0)
     assert wrong.code == 2
     assert wrong.err == "error: --latency is 0.0: give a number above 0\n"
