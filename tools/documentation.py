@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that 
 import growth
 import scale
 
-from ragsmith.cli.techniques import described
+from ragsmith.cli.techniques import technique_to_dict
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, NAMED, Fitness
 from ragsmith.measures.registry import Measure, Subject
 from ragsmith.measures.registry import measures as registered_measures
@@ -52,7 +52,7 @@ def techniques() -> Iterator[str]:
 
 
 def _technique(technique: Technique) -> Iterator[str]:
-    about = described(technique)
+    about = technique_to_dict(technique)
     yield f"**[`{technique.name}`](../ragsmith/techniques/{technique.family}/{technique.name}.py)**"
     yield _text(" ".join(filter(None, (about["summary"], about["helps"], about["costs"]))))
     yield f"- {_text(about['method'])}{_paper(technique.paper)}"

@@ -1,5 +1,5 @@
-"""What the command line does, from Python: the commands parse their flags, call these functions and print.
+"""The public functions; the commands of the command line parse their options, call these functions and print.
 
-Names, paths and objects are taken alike: a data set or space by bundled name, by path or as loaded; models by name, as
-a mapping by role, as a file or as objects; prices as a mapping or a file; a cache as a file, a URL or an open store.
+Arguments may be names, paths or objects: a data set or space is a bundled name, a path or a loaded object; models are a
+mapping by role or a file; prices are a mapping or a file; a cache is a file, a URL or an open store.
 """

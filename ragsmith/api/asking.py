@@ -104,7 +104,7 @@ def indexed_documents(
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
         raise UsageError("--indexed asks the documents that `ragsmith index` holds for a file: give no others with it")
-    return Collection(existing(pipeline), resources.shelf).read()
+    return Collection(existing(pipeline), resources.artifacts).read()
 
 
 def is_large(pipeline: Pipeline) -> bool:
@@ -116,14 +116,14 @@ def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = Fal
     """Open the index of a pipeline next to the cache, and build what is not there; see `open_with_index`."""
     from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
 
-    open_with_index(pipeline, resources.shelf, complete=complete)
+    open_with_index(pipeline, resources.artifacts, complete=complete)
 
 
 def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resources) -> DocumentChanges | None:
     """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
     from ragsmith.exported.index import changed_documents  # noqa: PLC0415  as above
 
-    return None if isinstance(file, Pipeline) else changed_documents(loaded, file, resources.shelf)
+    return None if isinstance(file, Pipeline) else changed_documents(loaded, file, resources.artifacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
         UsageError: the file cannot be used, or there is no index of it.
     """
     resources = Resources(cache=cache)
-    shelf = resources.shelf
+    shelf = resources.artifacts
     volumes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for one in shelf.listed():
@@ -249,7 +249,7 @@ def _changed(
 ) -> Indexed:
     """Change what the index of a pipeline holds, and build what is missing of it."""
     resources = Resources(**given)
-    data = change(Collection(existing(pipeline), resources.shelf))
+    data = change(Collection(existing(pipeline), resources.artifacts))
     if loaded is None or loaded.setup.dataset.digest != data.digest:
         loaded = resources.pipeline(pipeline, data)
     with resources.remembering(loaded) as able:

@@ -1,4 +1,4 @@
-"""`evaluate`, `compare` and `gate`: pipelines scored, side by side, and against their earlier scores."""
+"""`evaluate`, `compare` and `gate`: evaluation of pipelines, paired comparison, and regression tests."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ def evaluate(
     prices: PriceSpec = None,
     **given: Unpack[WorkArguments],
 ) -> PipelineScores:
-    """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
+    """Score a pipeline on the questions of its data set, or of another one.
 
-    Timings are by station of the pipeline, and a report on the same cache shows the last ones. With ``prices`` it is
-    said what 1,000 questions cost. With a folder of ``documents``, the pipeline is scored on those that it was found
-    on and on these, ``before`` and ``after``, by the questions whose evidence is still there.
+    With ``latency``, every question is also timed by stage of the pipeline; a report on the same cache shows the latest
+    timings. With ``prices``, the cost of 1,000 questions is returned. With a folder of changed ``documents``, the
+    pipeline is scored on the exported and on the changed documents (``before`` and ``after``), on the questions whose
+    evidence still exists.
 
     >>> scores = ragsmith.evaluate("winner.yaml")
     >>> {part: scored.attempted for part, scored in scores.parts.items()}
@@ -56,10 +57,10 @@ def evaluate(
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline, dataset)
-    own = resources.workers_for(loaded.setup)
+    workers = resources.workers_for(loaded.setup)
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
-            raise UsageError("--documents compares a file's scores before and after: leave out what else is measured")
+            raise UsageError("--documents compares the scores of a file before and after changes: leave out --dataset, --latency and --prices")
         data, now = loaded.setup.dataset, load_documents_option(documents).documents
         carried = make_dataset(
             {"name": data.name},
@@ -69,16 +70,16 @@ def evaluate(
         )
         after = resources.pipeline(pipeline, carried)
         with resources.store() as store:
-            return evaluate_changed(loaded, after, store, workers=own)
+            return evaluate_changed(loaded, after, store, workers=workers)
     known = None if prices is None else read_given_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     with resources.store() as store:
-        return score(loaded, store, at_home=at_home, workers=own, latency=latency, prices=known)
+        return score(loaded, store, at_home=at_home, workers=workers, latency=latency, prices=known)
 
 
 RECOMMENDED = "recommended"
 NAMES = {**{name: name for name in BASELINES}, "naive_rag": "naive", RECOMMENDED: RECOMMENDED}
-"""Pipelines that need no file, by what they are called."""
+"""Canonical names of the pipelines without a file, by name."""
 
 
 def compare(
@@ -90,29 +91,30 @@ def compare(
     now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> PairwiseComparison:
-    """Compare two pipelines question by question, on the ``test`` questions of a data set, its ``search``, or ``all``.
+    """Compare two pipelines question by question, on the ``test``, ``search`` or ``all`` questions of a data set.
 
     >>> found = ragsmith.compare("winner.yaml", "naive", dataset="law")
     >>> found.fitness.difference.mean_difference > 0
     True
     >>> found.lost(1)[0].second.answer  # doctest: +SKIP
 
-    Each is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``: those run on what the other runs on.
-    The data set is that of the first file unless given. Differences are first minus second. On test questions, or all,
-    it is a look at them, which is counted: p is adjusted for those before, and ``now`` gives its day.
+    Each pipeline is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``; the named ones use the data
+    set and models of the other pipeline. The default data set is that of the first file. Differences are first minus
+    second. A comparison on test questions counts as a use of the test set: its p-value is adjusted for earlier uses,
+    and ``now`` is the clock for its date.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or there are no such questions.
-        NotComparable: the two are on other data, or are not scored alike.
+        NotComparable: the two have different data, or are scored differently.
     """
     resources = Resources(**given)
     check_choice("split", split, dict.fromkeys(PARTS))
-    ours, theirs = _Named(dataset, resources).pair(first, second)
-    names = _called(first, "first"), _called(second, "second")
-    own = resources.workers_for(ours.setup, theirs.setup)
+    ours, theirs = _PipelineLoader(dataset, resources).load_pair(first, second)
+    names = _display_name(first, "first"), _display_name(second, "second")
+    workers = resources.workers_for(ours.setup, theirs.setup)
     with resources.store() as store:
         return side_by_side(
-            (names[0], ours), (names[1], theirs), store, part=split, workers=own, day=timestamp(now())[:10]
+            (names[0], ours), (names[1], theirs), store, part=split, workers=workers, day=timestamp(now())[:10]
         )
 
 
@@ -127,35 +129,35 @@ def gate(
     now: Callable[[], float] = time.time,
     **given: Unpack[WorkArguments],
 ) -> GateResult:
-    """Say whether a pipeline is still as good as it was: it fails if it is shown to be worse, by more than that.
+    """Test a pipeline for a regression: it fails if it is significantly worse, by more than ``min_effect``.
 
     >>> ragsmith.gate("winner.yaml", dataset="law", min_effect=0.02).passed
     True
 
-    What it was is the scores of single test questions that its file keeps; or, where there is one to run ``against``,
-    that pipeline on the questions of ``split``. ``min_effect`` is a difference of fitness. ``junit`` names a file for
-    the result as JUnit XML, which has an error and why, where nothing could be compared.
+    The reference is the scores by test question that its file stores; or, if given, the pipeline ``against`` on the
+    questions of ``split``. ``min_effect`` is a difference of fitness. ``junit`` is a file for the result as JUnit XML,
+    which has an error with the reason if there is no comparison.
 
     Raises:
-        UsageError: a file, its documents or a model cannot be used, or the file keeps no scores.
-        NotComparable: the documents, the questions, or what makes scores are others than they were.
+        UsageError: a file, its documents or a model cannot be used, or the file has no scores.
+        NotComparable: the documents, the questions or the scoring have changed.
     """
     began = now()
     try:
         resources = Resources(**given)
         check_choice("split", split, dict.fromkeys(PARTS))
-        known = _Named(dataset, resources)
+        loader = _PipelineLoader(dataset, resources)
         named = (pipeline,) if against is None else (pipeline, against)
-        found = known.pair(*named) if len(named) > 1 else [known.one(pipeline)]
-        rivals = [(_called(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
-        own = resources.workers_for(*(one.setup for one in found))
+        found = loader.load_pair(*named) if len(named) > 1 else [loader.load(pipeline)]
+        rivals = [(_display_name(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
+        workers = resources.workers_for(*(one.setup for one in found))
         with resources.store() as store:
             base = rivals[1] if len(rivals) > 1 else None
-            result = gated(rivals[0], base, store, min_effect=min_effect, part=split, workers=own)
+            result = gated(rivals[0], base, store, min_effect=min_effect, part=split, workers=workers)
     except RagsmithError as error:
         if junit is not None:
             write_file(
-                junit_error(_called(pipeline, "the pipeline"), str(error), seconds=now() - began, now=began),
+                junit_error(_display_name(pipeline, "the pipeline"), str(error), seconds=now() - began, now=began),
                 Path(junit),
             )
         raise
@@ -164,40 +166,40 @@ def gate(
     return result
 
 
-class _Named:
-    """Pipelines that were named, on one data set and with the models given."""
+class _PipelineLoader:
+    """Loader of pipelines by name or file, on one data set and with given models."""
 
     def __init__(self, dataset: Dataset | str | Path | None, resources: Resources) -> None:
         self._given = self._dataset = dataset
         self._resources = resources
 
-    def pair(self, first: Pipeline | str | Path, second: Pipeline | str | Path) -> list[Pipeline]:
-        """Both of two, on the data set given, or else on that of the first that names one."""
+    def load_pair(self, first: Pipeline | str | Path, second: Pipeline | str | Path) -> list[Pipeline]:
+        """Return both pipelines, on the given data set or else on that of the first file."""
         loaded: list[Pipeline | None] = [None, None]
         for place, named in enumerate((first, second)):
-            if _baseline(named) is None:
-                loaded[place] = self.one(named)
+            if _baseline_name(named) is None:
+                loaded[place] = self.load(named)
                 self._dataset = self._dataset or loaded[place].setup.dataset  # type: ignore[union-attr]
         other = next(filter(None, loaded), None)
-        return [found or self._named(str(named), other) for named, found in zip((first, second), loaded, strict=True)]
+        return [found or self._load_baseline(str(named), other) for named, found in zip((first, second), loaded, strict=True)]
 
-    def one(self, named: Pipeline | str | Path) -> Pipeline:
-        """The pipeline of a file, on its data set as it is now unless another is given."""
+    def load(self, named: Pipeline | str | Path) -> Pipeline:
+        """Return the pipeline of a file, on the current state of its data set or on the given one."""
         if isinstance(named, Pipeline):
             return self._resources.pipeline(named, self._given)
-        if _baseline(named) is not None:
+        if _baseline_name(named) is not None:
             raise UsageError(
-                f"{str(named)!r} has no file that keeps what it scored: name the file of a pipeline (winner.yaml), or "
-                "what it is held against (--against)"
+                f"{str(named)!r} has no file with its scores: name the file of a pipeline (winner.yaml), or the "
+                "pipeline to compare with (--against)"
             )
         if not Path(named).is_file():
             near = did_you_mean(str(named), NAMES)
             raise UsageError(f"there is no file {str(named)!r}, nor a pipeline of that name: {near}")
-        own = self._dataset is None
-        return self._resources.pipeline(named, ExportedFile(Path(named)).named_dataset() if own else self._dataset)
+        dataset = ExportedFile(Path(named)).named_dataset() if self._dataset is None else self._dataset
+        return self._resources.pipeline(named, dataset)
 
-    def _named(self, name: str, other: Pipeline | None) -> Pipeline:
-        """A pipeline that needs no file, on what the other runs on; on the data set and models given, without one."""
+    def _load_baseline(self, name: str, other: Pipeline | None) -> Pipeline:
+        """Return a pipeline without a file, on the experiment of ``other``, or else on the given data set and models."""
         load_techniques()
         if other is None:
             if self._dataset is None:
@@ -211,10 +213,10 @@ class _Named:
         return Pipeline(candidate, setup, fitness=fitness)
 
 
-def _baseline(named: Pipeline | str | Path) -> str | None:
-    """What a pipeline that needs no file is called; None for a file, or one that is loaded."""
+def _baseline_name(named: Pipeline | str | Path) -> str | None:
+    """Return the canonical name of a pipeline without a file; None for a file or a loaded pipeline."""
     return NAMES.get(str(named)) if isinstance(named, str | Path) and not Path(named).is_file() else None
 
 
-def _called(named: Pipeline | str | Path, otherwise: str) -> str:
+def _display_name(named: Pipeline | str | Path, otherwise: str) -> str:
     return otherwise if isinstance(named, Pipeline) else str(named)

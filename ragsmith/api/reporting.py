@@ -1,4 +1,4 @@
-"""`search_each`, `report` and `export`: searches on several data sets, and what searches left in a cache."""
+"""`search_each`, `report` and `export`: searches on several data sets, reports, and export of pipelines."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ from ragsmith.types import Dataset
 
 @dataclass(frozen=True)
 class Searched:
-    """What `search_each` found of several data sets, each by its name.
+    """The results of `search_each` by name of data set.
 
-    ``found`` has what a search of each found, finished or paused. ``failed`` says why a search ended without anything
-    to hand out, and ``waiting`` why one was not begun, or has come to nothing yet: what bounds all of them together was
-    reached before, and the same call goes on there.
-    ``across`` is what the reports say together, of two data sets or more, and ``files`` are those written of it.
+    ``found`` has the results of finished and paused searches. ``failed`` has the reasons of failed searches, and
+    ``waiting`` of those that were not started or have no results because a common limit was reached; the same call
+    resumes them. ``across`` is the comparison of two or more data sets, and ``files`` are the files written for it.
     """
 
     found: Mapping[str, Result]
@@ -63,7 +62,7 @@ def search_each(
     on_end: Callable[[str, Result | RagsmithError], None] | None = None,
     **arguments: Unpack[EachArguments],
 ) -> Searched:
-    """Search each of several data sets in turn, with one cache, and say what they say together.
+    """Search each of several data sets in turn, with one cache, and compare the results.
 
     >>> both = ragsmith.search_each(["law", "workshop"], space="quick", max_evaluations=8, probes=False, seed=1)
     >>> {name: found.state for name, found in both.found.items()}
@@ -71,17 +70,17 @@ def search_each(
     >>> [f"{one.against}: {one.pooled.datasets} data sets" for one in both.across.tested][:2]
     ['naive RAG: 2 data sets', 'BM25: 2 data sets']
 
-    ``"all"`` is every bundled domain. Each search goes as `search` would with the same ``arguments``, so that
-    ``max_evaluations`` and the seed are those of each; what one has found is in ``cache`` and ``reports`` when the next
-    begins, and the same call goes on where it stopped. ``limits`` and ``time_limit`` bound all of them together: what
-    one leaves is what the next may spend.
+    ``"all"`` stands for all bundled domains. Each search runs as `search` with the same ``arguments``, so that
+    ``max_evaluations`` and the seed apply to each. The results of a search are in ``cache`` and ``reports`` when the
+    next one begins, and the same call resumes. ``limits`` and ``time_limit`` apply to all searches together.
 
-    All data sets are read before anything is searched. A search that fails is in ``failed``, and the others go on.
-    ``reports`` names a folder for the report of each and the page across them. ``on_dataset`` gets the place of a
-    data set, their number and its name before its search, and ``on_end`` its result or error.
+    All data sets are read before the first search. A failed search is in ``failed``, and the others continue.
+    ``reports`` is a folder for the report of each data set and the page across them. ``on_dataset`` is called with the
+    position of a data set, the number of data sets and its name before its search, and ``on_end`` with its result or
+    error.
 
     Raises:
-        UsageError: a data set or an argument cannot be used, or two data sets have one name; or no search could begin.
+        UsageError: a data set or an argument cannot be used, or two data sets have the same name; or all searches failed alike.
     """
     refuse_wrong(arguments)
     cache = arguments.get("cache", CACHE)
@@ -94,7 +93,7 @@ def search_each(
     failed: dict[str, RagsmithError] = {}
     waiting: dict[str, str] = {}
     for place, data in enumerate(chosen, 1):
-        bounds, exhausted = _left(limits or Limits(), spent)
+        bounds, exhausted = _remaining_limits(limits or Limits(), spent)
         left = seconds
         if seconds is not None and place > 1:
             left = seconds - (time.monotonic() - began)
@@ -129,41 +128,41 @@ def search_each(
             on_end(data.name, ended)
     if not found and not waiting and len({str(error) for error in failed.values()}) == 1:
         raise next(iter(failed.values()))
-    files, together = _together(cache, list(found.values()), reports)
+    files, together = _compare_datasets(cache, list(found.values()), reports)
     return Searched(found, {name: str(error) for name, error in failed.items()}, waiting, together, files)
 
 
 def _read(given: str | Sequence[Dataset | str | Path]) -> list[Dataset]:
-    """The data sets, all read and checked, so that none is found to be wrong after the others were searched.
+    """Return all data sets, loaded and checked before the first search.
 
     Raises:
-        UsageError: there is none, or one is no data set, or two have one name, or would report to one folder.
+        UsageError: there is none, or one is invalid, or two have the same name or folder of reports.
     """
     listed = [given] if isinstance(given, str) else list(given)
     names = [one for each in listed for one in (domains() if each == ALL and not Path(ALL).is_dir() else [each])]
     if not names:
-        raise WrongOption("dataset", "names no data set: give one at least")
-    read: dict[str | Path, Dataset] = {}
+        raise WrongOption("dataset", "names no data set: give at least one")
+    loaded: dict[str | Path, Dataset] = {}
     mistakes: list[str] = []
     each_once = [one for at, one in enumerate(names) if isinstance(one, Dataset) or one not in names[:at]]
     for one in each_once:
         if isinstance(one, Dataset):
             continue
         try:
-            read[one] = load_dataset(one)
+            loaded[one] = load_dataset(one)
         except DatasetError as error:
             mistakes += (f"{one}: {mistake}" for mistake in error.mistakes)
     if mistakes:
         raise DatasetError(mistakes)
-    chosen = [one if isinstance(one, Dataset) else read[one] for one in each_once]
+    chosen = [one if isinstance(one, Dataset) else loaded[one] for one in each_once]
     folders = [folder_of(data.name) for data in chosen]
     if twice := [data.name for data, folder in zip(chosen, folders, strict=True) if folders.count(folder) > 1]:
         raise WrongOption("dataset", f"names several data sets called {twice[0]}: rename one in its dataset.yaml")
     return chosen
 
 
-def _left(limits: Limits, spent: Spent) -> tuple[Limits, str]:
-    """What is left of ``limits``; or why there is nothing."""
+def _remaining_limits(limits: Limits, spent: Spent) -> tuple[Limits, str]:
+    """Return the remaining ``limits``, and the reason if one is exhausted, else ""."""
     rest = {
         name: None if (most := getattr(limits, name)) is None else most - getattr(spent, name)
         for name in ("calls", "tokens", "cost")
@@ -174,25 +173,25 @@ def _left(limits: Limits, spent: Spent) -> tuple[Limits, str]:
     return replace(limits, **rest), ""
 
 
-def _together(
+def _compare_datasets(
     cache: Store | str | Path, found: Sequence[Result], reports: str | Path | None
 ) -> tuple[tuple[Path, ...], Across | None]:
-    """The page across what was ``found``, where that is of two data sets or more."""
+    """Write the page across the results and return its files and content, for two or more data sets."""
     if len(found) < 2:
         return (), None
-    read = [one.run_report for one in found]
+    run_reports = [one.run_report for one in found]
     with open_store(cache, read_only=True) as store:
-        together = across(read, kept_transfers(store, [domain.about.run for domain in read]))
-    return (() if reports is None else write_across(Path(reports), read, together)), together
+        together = across(run_reports, kept_transfers(store, [domain.about.run for domain in run_reports]))
+    return (() if reports is None else write_across(Path(reports), run_reports, together)), together
 
 
 def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> WrittenReports:
-    """Write the report of the searches in ``cache``, of one data set (by name or folder) or of all and compared.
+    """Write the report of the searches in ``cache``, of one data set or of all with a comparison.
 
     Raises:
         UsageError: there is no such cache or search.
     """
-    if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
+    if dataset is not None and Path(dataset).is_dir():  # as given to the search
         dataset = load_dataset(dataset).name
     with open_store(cache, read_only=True) as store:
         return write_report(store, Path(folder), None if dataset is None else str(dataset))
@@ -207,16 +206,15 @@ def export(
     pick: str | int = "best",
     imports: Sequence[str | Path] = (),
 ) -> Exported:
-    """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
+    """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key starts with ``run``.
 
-    ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
-    ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
-    naive RAG; ``recommended``, what other data sets name for these documents; a place in the ranking; ``"calls<=2"``,
-    the best with so few calls a question; or ``"latency<=0.5"``, the best within so many seconds, where the search
-    weighed latency.
-    Without an ``output`` the winner goes to ``winner.yaml``, and another to a file that is named after ``pick``, such
-    as ``cheapest.yaml``, ``place-3.yaml`` or ``calls-2.yaml``. What is returned says which pipeline it is; where
-    ``output`` was a file with something else in it, a `Notice` does.
+    ``pick`` selects another evaluated pipeline: ``knee``, the knee of the Pareto front of quality and model calls;
+    ``cheapest``, the cheapest that is not worse than the winner by 0.02 of fitness; ``single``, the best with a single
+    option besides naive RAG; ``recommended``, the recommendation of other data sets for these documents; a rank;
+    ``"calls<=2"``, the best with at most that many calls per question; or ``"latency<=0.5"``, the best with at most
+    that many seconds, if latency was an objective. The default ``output`` of the winner is ``winner.yaml``, and of
+    others a file named after ``pick``, such as ``cheapest.yaml``, ``place-3.yaml`` or ``calls-2.yaml``. The result
+    describes the pipeline; a `Notice` warns if another content of ``output`` is replaced.
 
     Raises:
         UsageError: there is no such cache, search or pipeline.

@@ -1,4 +1,4 @@
-"""What arguments of the public functions may be, and the data sets, models and spaces that are made of them."""
+"""Types of the arguments of the public functions, and loading of pipelines, models and spaces."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
 CACHE = "cache.sqlite"
+"""Default file of the cache."""
 
 ModelSpec = ModelNames | Mapping[str, Any] | str | Path | None
-"""Models as `ragsmith.search` takes them."""
+"""Type of ``models`` of `ragsmith.search`."""
 
 FitnessSpec = Fitness | Weights | str | Callable[..., float] | None
-"""A fitness as `ragsmith.search` takes it: a name, weights, ``FILE.py:function``, or the function of a file."""
+"""Type of ``fitness`` of `ragsmith.search`: a name, weights, ``FILE.py:function``, or a function of a file."""
 
 PriceSpec = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
-"""Prices as `ragsmith.search` takes them."""
+"""Type of ``prices`` of `ragsmith.search`."""
 
 
 def by_role(models: ModelSpec) -> Mapping[str, Any]:
-    """The models that are named, by role."""
+    """Return the given models by role."""
     if isinstance(models, str | Path):
         return read_models(Path(models))
     return (
@@ -51,9 +52,9 @@ def by_role(models: ModelSpec) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Resources:
-    """The models, files of one's own, workers and cache of a call: see `ragsmith.api.arguments`.
+    """The models, imported files, workers and cache of a call: see `ragsmith.api.arguments`.
 
-    Files are imported as soon as it is made.
+    Files are imported on creation.
     """
 
     models: ModelSpec = None
@@ -70,11 +71,11 @@ class Resources:
 
     @classmethod
     def taken_from(cls, arguments: dict[str, Any]) -> Resources:
-        """Those of ``arguments``, which are taken out of it."""
+        """Return the resources in ``arguments``, which are removed from it."""
         return cls(**{field.name: arguments.pop(field.name) for field in fields(cls) if field.name in arguments})
 
     def named(self) -> tuple[ModelNames, Mapping[str, Any]]:
-        """The models by name, checked, and those that are objects."""
+        """Return the models given by name, checked, and the models given as objects."""
         named, given = partition_models(by_role(self.models))
         names = self.models if isinstance(self.models, ModelNames) else ModelNames()
         chosen = names.overridden(named, self.base_url, self.vector_store)
@@ -84,12 +85,11 @@ class Resources:
     def setup(
         self, dataset: Dataset | str | Path, chunk_size: int | None = None, faithfulness: bool | None = None
     ) -> Experiment:
-        """Data set and models, loaded and checked."""
+        """Return the experiment on a data set with the models, loaded and checked."""
         chosen, given = self.named()
         if self.base_url is not None and not chosen.self_hosted:
             raise UsageError(
-                "--base-url is where openai: and rerank: models are asked, and there is none: name one (--llm "
-                "openai:NAME)"
+                "--base-url is the server of openai: and rerank: models, and none is given: name one (--llm openai:NAME)"
             )
         size = CHUNK_SIZE if chunk_size is None else chunk_size
         return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
@@ -100,7 +100,7 @@ class Resources:
         dataset: Dataset | str | Path | None = None,
         documents: str | Path | None = None,
     ) -> Pipeline:
-        """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
+        """Return the pipeline of a file, or a loaded pipeline, which keeps its data set and models."""
         if not isinstance(pipeline, Pipeline):
             return Pipeline.load(
                 existing(pipeline),
@@ -116,12 +116,12 @@ class Resources:
         return pipeline
 
     def workers_for(self, *setups: Experiment) -> int:
-        """How many workers there are: as many as were asked for, or as suit the models."""
+        """Return the given number of workers, or the default for the models."""
         return self.workers or max(setup.models.workers() for setup in setups)
 
     @contextmanager
     def store(self, *, read_only: bool = False) -> Iterator[Store]:
-        """The cache, open."""
+        """Open the cache."""
         from ragsmith.store.store import open_store  # noqa: PLC0415  what is not paid for needs no database
 
         with open_store(self.cache, read_only=read_only) as store:
@@ -129,15 +129,15 @@ class Resources:
 
     @contextmanager
     def remembering(self, pipeline: Pipeline) -> Iterator[Pipeline]:
-        """``pipeline``, whose paid replies are stored in the cache."""
+        """Store paid replies of ``pipeline`` in the cache."""
         if not pipeline.setup.loaded_models.waits:
             yield pipeline
             return
-        with self.store() as store, pipeline.remembering(store) as able:
-            yield able
+        with self.store() as store, pipeline.remembering(store) as cached:
+            yield cached
 
     @property
-    def shelf(self) -> ArtifactCache:
+    def artifacts(self) -> ArtifactCache:
         """The artifact cache with the indexes, next to the cache."""
         from ragsmith.exported.index import artifact_cache_for  # noqa: PLC0415  a small collection needs none of it
 
@@ -145,7 +145,7 @@ class Resources:
 
 
 def existing(pipeline: str | Path) -> Path:
-    """The file of a pipeline. Raises ``UsageError`` if there is none."""
+    """Return the file of a pipeline; raise UsageError if it does not exist."""
     if not Path(pipeline).exists():
         raise UsageError(
             f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "
@@ -155,29 +155,30 @@ def existing(pipeline: str | Path) -> Path:
 
 
 def read_given_prices(prices: PriceSpec) -> Prices:
-    """Prices, of whatever form they were given in."""
+    """Return the prices as `Prices`."""
     return prices if isinstance(prices, Prices) else read_prices(prices or {})
 
 
-_KNOWN = {WORDLLAMA: frozenset({ENGLISH})}
-"""Languages of the embedded embedder, by its name: texts of others have vectors, too, and they mean little. It does not
-say so itself, since its code is part of its id, by which vectors are stored."""
+_EMBEDDER_LANGUAGES = {WORDLLAMA: frozenset({ENGLISH})}
+"""Supported languages of the embedded embedder; vectors of texts in other languages carry little information.
+
+It is not an attribute of the embedder, whose code is part of the key of stored vectors."""
 
 
 def warn_unsupported_languages(setup: Experiment) -> None:
-    """Say with a `Notice` which languages of the documents an embedder does not know, where it says what it knows.
+    """Warn with a `Notice` of languages of the documents that an embedder does not support.
 
-    An embedder of one's own does so with ``languages``, a set of codes.
+    User-defined embedders declare their languages with the attribute ``languages``, a set of codes.
     """
     found = Counter(document.language for document in setup.dataset.documents)
     for name, variant in {variant.models.for_role("embedder").name: variant for variant in setup.variants}.items():
-        known = getattr(variant.loaded_models.embedder, "languages", _KNOWN.get(name))
+        known = getattr(variant.loaded_models.embedder, "languages", _EMBEDDER_LANGUAGES.get(name))
         if known is None or found.keys() <= set(known):
             continue
         foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in found.most_common() if code not in known)
         warnings.warn(
-            f"of {found.total():,} documents {foreign}: the embedder {name} knows {_listed(known)} alone, so that what "
-            "goes by vectors finds little in them; BM25 reads their words, and --embedder names one that knows them",
+            f"of {found.total():,} documents {foreign}: the embedder {name} supports {_listed(known)} only, so that vector "
+            "search finds little in them; use BM25, or name an embedder for these languages with --embedder",
             Notice,
             stacklevel=3,
         )
@@ -188,14 +189,14 @@ def _listed(languages: Iterable[str]) -> str:
 
 
 def resolve_space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
-    """A space as it was given; unless it was, that of the preset; and without what ``without`` names."""
+    """Return the given space, or else that of the preset, without the options in ``without``."""
     if not isinstance(space, Space):
         space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
     return space.leaving_out(without or ())
 
 
 def reject_fixed_dimensions(space: Space, chunk_size: int | None, models: ModelSpec) -> None:
-    """Raise UsageError where the space searches over what is given."""
+    """Raise UsageError if the space searches over a given argument."""
     given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
     if isinstance(models, ModelNames):
         given = {role for role in given if role not in ROLES or models.for_role(role) != ModelNames().for_role(role)}

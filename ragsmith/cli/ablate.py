@@ -1,4 +1,4 @@
-"""``ragsmith ablate | audit | transfer``: what parts, options and winners are worth."""
+"""``ragsmith ablate | audit | transfer``: estimate the effects of parts and options, and evaluate winners elsewhere."""
 
 from __future__ import annotations
 
@@ -42,28 +42,34 @@ def ablate(
     dataset: OtherDataset = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", help="Where other options are taken from. [default: the space it was found in]"),
+        typer.Option("--space", help="Search space of the other options. [default: the space of its search]"),
     ] = None,
-    swaps: Annotated[bool, typer.Option("--swaps", help="Also put each other option of the space in turn.")] = False,
+    swaps: Annotated[
+        bool, typer.Option("--swaps", help="Also replace each part by each other option of the space.")
+    ] = False,
     signals: Annotated[
         bool, typer.Option("--signals", help="Also leave out each signal of a learned ranking in turn.")
     ] = False,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Also evaluate each two parts alone in naive RAG.")] = False,
-    latency: Annotated[bool, typer.Option("--latency", help="Also time everything, on five questions.")] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Also evaluate each pair of parts alone in naive RAG.")
+    ] = False,
+    latency: Annotated[
+        bool, typer.Option("--latency", help="Also measure the latency of all pipelines, on five questions.")
+    ] = False,
     part: Annotated[
-        str, typer.Option("--part", help="On which questions: search, or test or all, which looks at the test.")
+        str, typer.Option("--part", help="Questions: search, test or all; the last two use the test questions.")
     ] = "search",
-    plan: Annotated[bool, typer.Option("--plan", help="Only say how much there is to evaluate.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print how much there is to evaluate.")] = False,
     models: ModelFlags,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others."""
-    said: list[AblationPlan] = []
+    """Estimate the effect of each part of a pipeline: without it, replaced by others, and alone."""
+    plans: list[AblationPlan] = []
 
-    def planned(found: AblationPlan) -> bool:
-        said.append(found)
+    def confirm(found: AblationPlan) -> bool:
+        plans.append(found)
         note(_planned(found))
         return not plan
 
@@ -79,12 +85,12 @@ def ablate(
         **models.arguments(),
         workers=workers,
         cache=cache,
-        on_plan=planned,
+        on_plan=confirm,
     )
     plain = asdict(found) if found else {}
-    plain = {"plan": {**asdict(said[0]), "answers": said[0].answers}, **plain}
+    plain = {"plan": {**asdict(plans[0]), "answers": plans[0].answers}, **plain}
     show_result(
-        as_json, plain, lambda: _say_ablation(found, chosen=said[0].searched, signals=signals) if found else None
+        as_json, plain, lambda: _say_ablation(found, chosen=plans[0].searched, signals=signals) if found else None
     )
 
 
@@ -93,7 +99,7 @@ def _say_ablation(found: Ablation, *, chosen: bool, signals: bool) -> None:
 
     say_folded(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
     if not found.outs:
-        say("it is naive RAG: there is no part to take out")
+        say("this is naive RAG: there is no part to remove")
         return
     say_folded(wording.parts_explained(found, "this pipeline", chosen=chosen))
     _say_captioned(run_tables.parts(found))
@@ -107,7 +113,7 @@ def _say_ablation(found: Ablation, *, chosen: bool, signals: bool) -> None:
         _say_captioned(run_tables.signals(found))
     elif signals:
         say_folded(
-            "no signal was left out: the pipeline has no learned ranking, or one that was fitted on another data set"
+            "no signal was removed: the pipeline has no learned ranking, or one that was fitted on another data set"
         )
 
 
@@ -115,7 +121,7 @@ def _planned(found: AblationPlan) -> str:
     questions = f"{found.questions} {'' if found.part == 'all' else f'{found.part} '}questions of {found.dataset}"
     return (
         f"{found.pipelines} pipelines on {questions}, with options of the space {found.space!r}: {found.known} are in "
-        f"the cache, and {found.answers:,} answers are to be made, at most"
+        f"the cache, and at most {found.answers:,} answers are to be computed"
     )
 
 
@@ -132,7 +138,7 @@ def audit(
         list[str], typer.Option(help="A bundled data set by name, or a folder; may be given several times.")
     ],
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
-    sample: Annotated[int, typer.Option(help="Search questions to try the options on, at most.")] = 50,
+    sample: Annotated[int, typer.Option(help="Maximum number of search questions.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     models: ModelFlags,
     fitness: FitnessOption = None,
@@ -140,14 +146,14 @@ def audit(
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write it to a file, too: a page (.html), or Markdown.")
+        Path | None, typer.Option("--output", "-o", help="Also write a file: an HTML page (.html), or Markdown.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Switch every option of a space on alone: what it changes, costs and gains.
+    """Evaluate every option of a space alone in naive RAG: its effects, costs and gains.
 
-    Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
-    pairs says on which they do.
+    Options without an effect are listed, and pairs of options that never differ; with several data sets, a table shows
+    the data sets on which the pairs differ.
     """
     found = ragsmith.audits(
         dataset,
@@ -181,26 +187,25 @@ def _audit_json(audit: Audit) -> dict[str, Any]:
 @app.command()
 def transfer(
     datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET...", help="Bundled names or folders, as they were searched.")
+        list[str],
+        typer.Argument(metavar="DATASET...", help="Bundled names or folders of data sets that were searched."),
     ],
-    part: Annotated[
-        str, typer.Option("--part", help="On which questions: search, or test, which are looked at then.")
-    ] = "search",
-    plan: Annotated[bool, typer.Option("--plan", help="Only say how much there is to evaluate.")] = False,
+    part: Annotated[str, typer.Option("--part", help="Questions: search or test.")] = "search",
+    plan: Annotated[bool, typer.Option("--plan", help="Only print how much there is to evaluate.")] = False,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Evaluate the winner of the latest search on each data set on the others, for the report across them."""
+    """Evaluate the winner of the latest search on each data set on all other data sets."""
     plain: dict[str, Any] = {}
 
-    def planned(pairs: int, answers: int) -> bool:
+    def confirm(pairs: int, answers: int) -> bool:
         plain.update(pairs=pairs, answers=answers)
-        note(f"{pairs} pairs of a winner and another data set: {answers:,} answers are to be made, at most")
+        note(f"{pairs} pairs of a winner and another data set: at most {answers:,} answers are to be computed")
         return not plan
 
-    found = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=planned)
+    found = ragsmith.transfer(datasets, part=part, workers=workers, cache=cache, on_plan=confirm)
     plain["transfers"] = [asdict(one) for one in found]
     show_result(as_json, plain, lambda: _say_transfers(found, part) if found else None)
 
@@ -216,6 +221,4 @@ def _say_transfers(found: Sequence[TransferEstimate], part: str) -> None:
     table(rows, head, frozenset({2, 3, 4, 5}), fold=True)
     say()
     if part == "search":
-        say_folded(
-            "search questions chose the winner that is at home there: what it is ahead by looks larger than it is"
-        )
+        say_folded("the winner of each data set was selected on its search questions: its lead is biased upwards")

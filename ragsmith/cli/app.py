@@ -1,7 +1,7 @@
-"""The Typer application: every command by name, and the file that adds it.
+"""The Typer application, and the file of each command.
 
-A command line imports the file of its own command only, and the list of commands none of them: describing all forty to
-Typer takes longer than a small pipeline takes to answer.
+Only the file of the command that is run is imported, and none for the list of commands: declaring all forty commands
+to Typer takes longer than an answer of a small pipeline.
 """
 
 from __future__ import annotations
@@ -21,87 +21,87 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "audit": ("ablate", "Switch every option of a space on alone: what it changes, costs and gains."),
+    "audit": ("ablate", "Evaluate every option of a space alone in naive RAG: its effects, costs and gains."),
     "techniques": ("techniques", "List the techniques of each family, or explain one."),
-    "measures": ("techniques", "List the measures that records hold and a fitness may use, or explain one."),
+    "measures": ("techniques", "List the measures that a fitness may use, or explain one."),
     "space": ("techniques", "Show a search space: its options and its size."),
     "recommend": (
         "recommend",
-        "Name a pipeline for documents without any question, by what was learned on other data sets.",
+        "Recommend a pipeline for documents without questions, from the effects learned on other data sets.",
     ),
     "plan": (
         "search",
-        "Say what a search would take, how much of it is in the cache, and what each choice that it has costs.",
+        "Estimate the requests, tokens, money and time of a search, and the cost of each of its options.",
     ),
-    "report": ("results", "Write the report of each data set in the cache, and how they compare."),
+    "report": ("results", "Write the report of each data set in the cache, and a comparison of all."),
     "export": ("results", "Write the winner of a search as YAML, or another of its pipelines."),
     "runs": ("results", "List the searches in the cache."),
-    "cache": ("results", "Say what the cache holds; with --verify, exit code 1 if a row is damaged."),
-    "search": ("search", "Search for the best pipeline; the same command again goes on where it stopped."),
-    "ask": ("ask", "Answer a question, with the passages the answer rests on."),
-    "evaluate": ("ask", "Score a pipeline on the questions of its data set, or of another."),
-    "verify": ("ask", "Run a pipeline again and compare with the scores it was exported with."),
+    "cache": ("results", "Show the content of the cache; with --verify, exit code 1 if a row is damaged."),
+    "search": ("search", "Search for the best pipeline; the same command resumes an interrupted search."),
+    "ask": ("ask", "Answer a question, with the passages that the answer cites."),
+    "evaluate": ("ask", "Score a pipeline on the questions of its data set, or of another one."),
+    "verify": ("ask", "Run a pipeline again and compare its scores with the exported ones."),
     "serve": (
         "serve",
-        "Answer questions over HTTP: OpenAI's chat completions, a page, passages and places, metrics; or as MCP tools.",
+        "Answer questions over HTTP: OpenAI's chat completions, a web page, passages, metrics; or as MCP tools.",
     ),
     "deploy": (
         "serve",
-        "Write a starter kit that stands alone: documents, server, container files, tests, a gate, a Python script.",
+        "Write a self-contained starter kit: documents, server, container files, tests, a gate, a Python script.",
     ),
     "explain": (
         "explain",
-        "Follow a question through a pipeline: what each stage made of it, where gold was lost, and the answer.",
+        "Trace a question through a pipeline: the output of each stage, where gold was lost, and the answer.",
     ),
     "ablate": (
         "ablate",
-        "Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others.",
+        "Estimate the effect of each part of a pipeline: without it, replaced by others, and alone.",
     ),
     "compare": (
         "compare",
-        "Compare two pipelines question by question: what each scores, who answers what, and what that shows.",
+        "Compare the scores and answers of two pipelines question by question.",
     ),
     "gate": (
         "compare",
-        "Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 or 4 if unknown.",
+        "Test a pipeline for a regression: exit code 1 if it is worse by more than --min-effect; 3 or 4 if unknown.",
     ),
     "transfer": (
         "ablate",
-        "Evaluate the winner of the latest search on each data set on the others, for the report across them.",
+        "Evaluate the winner of the latest search on each data set on all other data sets.",
     ),
     "dataset": ("dataset", "Data sets: documents and questions with evidence."),
-    "models": ("models", "Models: what writes, asks, judges, embeds and reranks."),
-    "effects": ("recommend", "What options of pipelines are worth, learned on data sets."),
-    "index": ("ask", "The index of an exported pipeline, kept as its documents change."),
+    "models": ("models", "Models: generators, controllers, judges, embedders and rerankers."),
+    "effects": ("recommend", "Effects of the options of pipelines, learned on data sets."),
+    "index": ("ask", "The index of an exported pipeline: build it and update its documents."),
 }
-"""Commands and groups in the order of ``--help``: the file, and the first sentence of what it says of itself."""
+"""Commands and groups in the order of ``--help``: the file, and the first paragraph of the help."""
 
 
 class Commands(TyperGroup):
-    """The commands, of which those are whole whose files were imported."""
+    """The group of all commands; only commands whose files were imported have parameters."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all names, as ``--help`` lists them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; where its file was not imported, what the list says of it."""
+        """Return a command; if its file was not imported, a stub with its help."""
         known = super().get_command(ctx, cmd_name)
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if known is None and cmd_name in COMMANDS else known
 
 
 def registered_strategies() -> Iterable[RegisteredStrategy]:
-    """The strategies of a search; importing them waits until the help is shown."""
+    """Return the strategies of a search, which are imported when the help is shown."""
     from ragsmith.strategies import STRATEGIES
 
     return STRATEGIES
 
 
 def listing(title: str, registered: Callable[[], Iterable[Extension]]) -> type[TyperCommand]:
-    """A class of commands whose help ends with a list of ``registered`` under ``title``."""
+    """Return a class of commands whose help ends with a list of ``registered`` under ``title``."""
 
     class ListingCommand(TyperCommand):
-        """A command with such a help."""
+        """A command whose help ends with the list."""
 
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
             with formatter.section(title):
@@ -121,8 +121,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         from ragsmith import __version__
 
         say(f"ragsmith {__version__}")
@@ -132,7 +132,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Find the best Retrieval-Augmented Generation pipeline for your documents."""
@@ -142,11 +142,11 @@ def main(
 
 
 LISTED = (["-h"], ["--help"])
-"""What asks for nothing but the list of commands."""
+"""Arguments that only print the list of commands."""
 
 
 def load(arguments: Sequence[str] = ()) -> typer.Typer:
-    """Return `app` with the command that ``arguments`` begin with; with all, if they begin with none."""
+    """Return `app` with the first command of ``arguments`` imported, or all commands if it is unknown."""
     named = [COMMANDS[name][0] for name in arguments[:1] if name in COMMANDS]
     if list(arguments) not in LISTED:
         for file in named or dict.fromkeys(file for file, _ in COMMANDS.values()):

@@ -10,6 +10,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.interrupts import NO_RESULT, interrupted_with
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_lines, show_result, table
 from ragsmith.text import numbers
@@ -46,10 +47,11 @@ def ask(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a question, with the passages the answer rests on."""
-    reply = ragsmith.ask(
-        pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.arguments(), cache=cache
-    )
+    """Answer a question, with the passages that the answer cites."""
+    with interrupted_with(NO_RESULT):
+        reply = ragsmith.ask(
+            pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.arguments(), cache=cache
+        )
     if documents is not None or indexed:
         _note_changes(reply.changes)
     show_result(as_json, asdict(reply), lambda: _say_reply(reply))
@@ -99,7 +101,7 @@ def evaluate(
     prices: PricesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a pipeline on the questions of its data set, or of another."""
+    """Score a pipeline on the questions of its data set, or of another one."""
     found = ragsmith.evaluate(
         pipeline,
         dataset=dataset,
@@ -158,7 +160,7 @@ def verify(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a pipeline again and compare with the scores it was exported with."""
+    """Run a pipeline again and compare its scores with the exported ones."""
     found = ragsmith.verify(pipeline, **models.arguments(), cache=cache)
     for role, (then, now) in found.changed_models.items():
         note(f"the {role.replace('_', ' ')} has changed since the export: from {then} to {now}")
@@ -180,7 +182,9 @@ def _say_verified(found: Verified) -> None:
 
 
 commands = typer.Typer(
-    help="The index of an exported pipeline, kept as its documents change.", no_args_is_help=True, rich_markup_mode=None
+    help="The index of an exported pipeline: build it and update its documents.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(commands, name="index")
 
@@ -249,7 +253,7 @@ def _say_status(found: IndexStatus) -> None:
     if found.index:
         _say_index(found.index)
     say(f"stored in {found.folder} for all pipelines")
-    rows = [[kept.kind, str(kept.volumes), f"{kept.size / 2**20:,.1f}"] for kept in found.kept]
+    rows = [[total.kind, str(total.volumes), f"{total.size / 2**20:,.1f}"] for total in found.kept]
     table(rows or [["nothing", "0", "0.0"]], ["what", "volumes", "MiB"], frozenset({1, 2}))
 
 

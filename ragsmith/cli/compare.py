@@ -1,4 +1,4 @@
-"""``ragsmith compare | gate``: two pipelines question by question, and whether one is still as good as it was."""
+"""``ragsmith compare | gate``: compare two pipelines by question, and test a pipeline for a regression."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from ragsmith.assessment.pairwise import ComparedAnswer, PairwiseComparison, QuestionPair
 
 WIDTH = 80
-"""Characters of a line; --json and --csv have questions and answers whole."""
+"""Maximum number of characters of a line; --json and --csv do not shorten questions and answers."""
 
 COUNTED = 100
-"""From here on a mean is one of counts, such as characters, and has no digits behind the point."""
+"""Minimum mean that is printed without decimals, as means of counts are."""
 
 EQUAL = 1e-12
-"""Scores that differ by less are the same."""
+"""Maximum difference of equal scores."""
 
 SHUT = 1
-"""Exit code of a gate that a pipeline does not pass."""
+"""Exit code of a gate that the pipeline did not pass."""
 
 NAMED = "A pipeline's file (winner.yaml), or naive, bm25 or recommended."
 
@@ -47,14 +47,16 @@ def compare(
     second: Annotated[str, typer.Argument(help=NAMED)],
     dataset: OtherDataset = None,
     split: SplitOption = "test",
-    top: Annotated[int, typer.Option("--top", help="Questions gained, and lost, that are printed.")] = 5,
-    csv: Annotated[Path | None, typer.Option("--csv", help="File for all questions, one a line.")] = None,
+    top: Annotated[
+        int, typer.Option("--top", help="Number of printed questions with the largest gains, and losses.")
+    ] = 5,
+    csv: Annotated[Path | None, typer.Option("--csv", help="CSV file for all questions, one per line.")] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
+    """Compare the scores and answers of two pipelines question by question."""
     from ragsmith.assessment.pairwise import pairwise_csv
     from ragsmith.text.writing import write_file
 
@@ -76,10 +78,12 @@ def gate(
     dataset: OtherDataset = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", help="The pipeline that it was: a file. [default: the scores that the file keeps]"),
+        typer.Option(
+            "--against", help="File of the earlier pipeline. [default: the scores stored in the pipeline's own file]"
+        ),
     ] = None,
     min_effect: Annotated[
-        float, typer.Option("--min-effect", help="Loss of fitness up to which it passes, even if it is shown.")
+        float, typer.Option("--min-effect", help="Largest loss of fitness with which it passes, even if significant.")
     ] = 0.02,
     split: SplitOption = "test",
     junit: Annotated[Path | None, typer.Option("--junit", help="File for the result as JUnit XML.")] = None,
@@ -88,7 +92,7 @@ def gate(
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 or 4 if unknown."""
+    """Test a pipeline for a regression: exit code 1 if it is worse by more than --min-effect; 3 or 4 if unknown."""
     found = ragsmith.gate(
         pipeline,
         dataset=dataset,
@@ -106,14 +110,14 @@ def gate(
 
 
 def _say_compared(found: PairwiseComparison, top: int, csv: Path | None) -> None:
-    _say_both(found)
+    _say_scores(found)
     _say_questions("gained most", found.gained(top))
     _say_questions("lost most", found.lost(top))
     if csv is not None:
         say_lines("", f"{csv}: all {len(found.questions):,} questions")
 
 
-def _say_both(found: PairwiseComparison) -> None:
+def _say_scores(found: PairwiseComparison) -> None:
     from ragsmith.reporting.wording import sentence
 
     sides = {"A": found.first, "B": found.second}
@@ -139,13 +143,15 @@ def _say_both(found: PairwiseComparison) -> None:
     ]
     table(rows, ["", "n", "A", "B", "A − B", "95 % interval", "p"], frozenset({1, 2, 3, 4, 5, 6}))
     same = [one.measure for one in found.measures[1:] if not one.difference.nonzero]
-    alike = f"; the same for both: {', '.join(same)}" if same else ""
-    say_folded(f"(p of the fitness decides; those of measures, and of types, are adjusted among them{alike})")
+    equal = f"; equal for both: {', '.join(same)}" if same else ""
+    say_folded(
+        f"(the p-value of the fitness decides; those of measures and of types are adjusted for multiple tests{equal})"
+    )
     drafted = found.comparison.of != "fitness"
-    say_lines("", "In retrieval alone, as a machine drafted questions:" if drafted else None)
+    say_lines("", "Retrieval alone, as questions were drafted by a model:" if drafted else None)
     say_folded(f"A: {sentence(found.comparison, asked='questions')}")
     ahead, behind = (sum(sign * row.gain > EQUAL for row in found.questions) for sign in (1, -1))
-    say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are alike.")
+    say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are equal.")
     failed = ((question, place, why) for place, side in sides.items() for question, why in side.failures.items())
     say_folded(*(f"{question} failed in {place}, {why}" for question, place, why in failed))
 
@@ -166,7 +172,7 @@ def _scores(answered: ComparedAnswer) -> str:
 
 
 def _cut(before: str, text: str) -> str:
-    """A line that begins with ``before``, and has as many whole words of a text as fit."""
+    """Return a line of ``before`` and as many whole words of ``text`` as fit."""
     return shortened(before + " ".join(text.split()), WIDTH)
 
 

@@ -1,4 +1,4 @@
-"""``ragsmith explain``: the way of one question through an exported pipeline."""
+"""``ragsmith explain``: trace a question through an exported pipeline."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ if TYPE_CHECKING:
     from ragsmith.diagnosis.interventions import Ceiling
 
 WIDTH = 80
+"""Maximum number of characters of a line."""
 LABEL = 17
-"""Characters of the column that names stages."""
+"""Number of characters of the column of stage names."""
 SHORTEST = 12
-"""Characters of a hit's text for which there has to be room behind its name."""
+"""Minimum number of characters of the text of a hit; less is not printed."""
 BEST = 3
-"""Hits of a ranking that are shown; those with gold are shown wherever they stand."""
+"""Number of printed hits of a ranking; hits with gold are printed at any rank."""
 SIGNALS = 6
-"""Signals of a learned ranking that are named for a hit."""
+"""Maximum number of signals of a learned ranking that are printed for a hit."""
 NEGLIGIBLE = 0.005
-"""Of a score: what rounds to nothing is not named."""
+"""Minimum contribution to a score that is printed; smaller ones round to 0."""
 SIGNALS_MEAN = (
-    "a learned ranking adds up signals, each as far as it stands out among the candidates of this question times its "
-    "weight; `ragsmith techniques listnet` says what they are"
+    "the score of a learned ranking is the weighted sum of its signals, each standardised among the candidates of this "
+    "question; `ragsmith techniques listnet` describes them"
 )
 GOLD_BEGINS, GOLD_ENDS = "«", "»"
 MARKS = (
-    f"gold 1: 100 % is how much of it is there, *gold 1* a hit that has some, and {GOLD_BEGINS} and {GOLD_ENDS} stand "
-    "around it in what was read"
+    f"gold 1: 100 % is the share of it that is present, *gold 1* marks a hit with a part of it, and {GOLD_BEGINS} and "
+    f"{GOLD_ENDS} enclose it in the passages that were read"
 )
 _PERCENT = re.compile(r"(gold \d+:|\d) (?=\d+ %|%)")
-"""Where a share would be torn from its gold passage or its sign at the end of a line."""
+"""Spaces of a share at which no line is broken."""
 
 
 @app.command()
@@ -54,47 +55,56 @@ def explain(
         str | None, typer.Argument(help="The id of a question of the data set, or any text.", show_default=False)
     ] = None,
     dataset: OtherDataset = None,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Also print all that the generator was shown.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Also print the whole prompt of the generator.")] = False,
     interventions: Annotated[
         bool,
-        typer.Option("--interventions", help="Without a question: all again, with gold put in and noise taken out."),
+        typer.Option(
+            "--interventions",
+            help="Without a question: evaluate all questions with gold passages added and irrelevant ones removed.",
+        ),
     ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="With --interventions: only say what they ask for.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="With --interventions: only print the number of answers.")
+    ] = False,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a question through a pipeline: what each stage made of it, where gold was lost, and the answer.
+    """Trace a question through a pipeline: the output of each stage, where gold was lost, and the answer.
 
-    `gold 1: 100 %` is how much of a gold passage is there, `*gold 1*` marks a hit that has some of it, and « and »
-    stand around it in what was read.
+    `gold 1: 100 %` is the share of a gold passage that is present, `*gold 1*` marks a hit with a part of it, and « and »
+    enclose it in the passages that were read.
     """
-    if (question is None) != interventions:
-        raise UsageError("give a question, by its id or its text, or --interventions, which is about all of them")
+    if question is None and not interventions:
+        raise UsageError("give a question by its id or text, or --interventions for all questions")
+    if question is not None and interventions:
+        raise UsageError("both a question and --interventions were given: leave one out")
     if question is None:
         given = {"dataset": dataset, **models.arguments(), "workers": workers, "cache": cache}
-        found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _planned(answers, only=plan))
+        found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _confirm(answers, only=plan))
         plain = {name: [asdict(one) for one in means] for name, means in found.items()}
         show_result(as_json, plain, lambda: _say_interventions(found))
         return
-    way = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
-    if way.note:
-        note(way.note)
-    show_result(as_json, asdict(way), lambda: _say_way(way, prompt=prompt))
+    explanation = ragsmith.explain(pipeline, question, dataset=dataset, **models.arguments(), cache=cache)
+    if explanation.note:
+        note(explanation.note)
+    show_result(as_json, asdict(explanation), lambda: _say_explanation(explanation, prompt=prompt))
 
 
-def _say_way(way: QuestionExplanation, *, prompt: bool) -> None:
-    _say_question(way)
+def _say_explanation(explanation: QuestionExplanation, *, prompt: bool) -> None:
+    _say_question(explanation)
     say()
-    for station in way.stations:
-        _say_station(station, way.question)
-    say_lines("", *_read_lines(way, prompt=prompt), "")
-    _say_end(way)
+    for stage in explanation.stations:
+        _say_stage(stage, explanation.question)
+    say_lines("", *_read_lines(explanation, prompt=prompt), "")
+    _say_end(explanation)
 
 
-def _planned(answers: int, *, only: bool) -> bool:
-    note(f"{answers:,} answers at most, besides those of the pipelines as they are; what was asked before is not again")
+def _confirm(answers: int, *, only: bool) -> bool:
+    note(
+        f"{answers:,} answers at most, besides those of the pipelines themselves; cached answers are not computed again"
+    )
     return not only
 
 
@@ -110,55 +120,55 @@ def _say_interventions(found: dict[str, tuple[Ceiling, ...]]) -> None:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """A text in lines of so many characters at most, no word torn, unless one alone is longer."""
+    """Return ``text`` in lines of at most ``width`` characters; only longer words exceed it."""
     whole = _PERCENT.sub(lambda found: found[0].replace(" ", "\u00a0"), " ".join(text.split()))
     lines = textwrap.wrap(whole, width, break_on_hyphens=False, break_long_words=False)
     return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
 def _say(label: str, text: str) -> None:
-    """Print a label and its text, which is folded into the column after it."""
+    """Print a label and its text, which is wrapped in the column next to it."""
     first, *others = _lines(text, WIDTH - LABEL)
     say_lines(f"{label:<{LABEL}}{first}".rstrip(), *(f"{'':<{LABEL}}{line}".rstrip() for line in others))
 
 
-def _say_question(way: QuestionExplanation) -> None:
-    _say(way.id or "question", way.question)
-    if way.reference:
-        _say("reference", way.reference)
-    for number, gold in enumerate(way.gold, 1):
+def _say_question(explanation: QuestionExplanation) -> None:
+    _say(explanation.id or "question", explanation.question)
+    if explanation.reference:
+        _say("reference", explanation.reference)
+    for number, gold in enumerate(explanation.gold, 1):
         lost = f" ({gold.lost})" if gold.lost else ""
         _say(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
-    if way.gold:
+    if explanation.gold:
         _say("marks", MARKS)
-    if any(hit.signals for station in way.stations for hit in station.hits):
+    if any(hit.signals for stage in explanation.stations for hit in stage.hits):
         _say("signals", SIGNALS_MEAN)
 
 
-def _say_station(station: StageExplanation, asked: str) -> None:
-    calls = f", {station.calls} model {'call' if station.calls == 1 else 'calls'}" if station.calls else ""
-    if station.said == "as before":
-        _say(station.family, f"{station.option}: as before{calls}")
+def _say_stage(stage: StageExplanation, asked: str) -> None:
+    calls = f", {stage.calls} model {'call' if stage.calls == 1 else 'calls'}" if stage.calls else ""
+    if stage.said == "as before":
+        _say(stage.family, f"{stage.option}: as before{calls}")
         return
-    held = "".join(f", gold {number}: {100 * share:.0f} %" for number, share in enumerate(station.held, 1))
-    _say(station.family, f"{station.option}: {station.said}{calls}{held}")
-    for query in station.queries if station.queries != (asked,) else ():
+    held = "".join(f", gold {number}: {100 * share:.0f} %" for number, share in enumerate(stage.held, 1))
+    _say(stage.family, f"{stage.option}: {stage.said}{calls}{held}")
+    for query in stage.queries if stage.queries != (asked,) else ():
         _say("", f'searched with "{query}"')
-    shown = [hit for hit in station.hits if hit.place <= BEST or hit.gold]
+    shown = [hit for hit in stage.hits if hit.place <= BEST or hit.gold]
     if any(hit.place != hit.before or hit.signals for hit in shown):  # an unchanged ranking is not printed again
         for hit in shown:
             explained = hit.signals and (hit.place == 1 or hit.gold)
-            say_lines(_hit(hit), *(_signal_lines(hit, station.hits[0]) if explained else ()))
-        more = len(station.hits) - len(shown)
+            say_lines(_hit(hit), *(_signal_lines(hit, stage.hits[0]) if explained else ()))
+        more = len(stage.hits) - len(shown)
         say_lines(f"  and {more} more without gold" if more else None)
-    if station.dropped:
-        gone = ", ".join(_ranges([hit.place for hit in station.dropped]))
-        lost = (_hit(hit) for hit in station.dropped if hit.gold)
-        say_lines(shortened(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH), *lost)
+    if stage.dropped:
+        gone = ", ".join(_ranges([hit.place for hit in stage.dropped]))
+        lost = (_hit(hit) for hit in stage.dropped if hit.gold)
+        say_lines(shortened(f"  dropped: {len(stage.dropped)}, at {gone}", WIDTH), *lost)
 
 
 def _hit(hit: RankedChunk) -> str:
-    """A line: place, place before, score, chunk, the gold that it has, and its beginning."""
+    """Return the line of a hit: rank, previous rank, score, chunk, gold passages, and the start of its text."""
     moved = f" (was {hit.before})" if hit.before not in (None, hit.place) else ""
     gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
     line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}"
@@ -167,22 +177,22 @@ def _hit(hit: RankedChunk) -> str:
 
 
 def _signal_lines(hit: RankedChunk, best: RankedChunk) -> list[str]:
-    """What makes the score of the best hit, and what sets another one apart from it."""
-    said, parts = "score, by what stands out among the candidates", dict(hit.signals)
+    """Return the contributions to the score of the best hit, or to the difference between another hit and the best."""
+    heading, parts = "contributions to the score", dict(hit.signals)
     if hit.place != 1:
-        said, at_best = f"{best.score - hit.score:.3f} behind place 1, by", dict(best.signals)
+        heading, at_best = f"{best.score - hit.score:.3f} behind place 1, by", dict(best.signals)
         parts = {name: value - at_best.get(name, 0.0) for name, value in parts.items()}
     largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:SIGNALS]
     named = [(name, value) for name, value in largest if abs(value) >= NEGLIGIBLE]
     listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in named)
     others = sum(parts.values()) - sum(value for _, value in named)
     listed += f", all others {others:+.2f}" if abs(others) >= NEGLIGIBLE else ""
-    first, *more = _lines(f"{said}: {listed}", WIDTH - 8)
+    first, *more = _lines(f"{heading}: {listed}", WIDTH - 8)
     return [f"      = {first}", *(f"        {line}" for line in more)]
 
 
 def _ranges(places: list[int]) -> list[str]:
-    """Places as they are said: ``3``, ``5-9``."""
+    """Return ranks as text, with consecutive ones as ranges: ``3``, ``5-9``."""
     found: list[list[int]] = []
     for place in places:
         if found and place == found[-1][-1] + 1:
@@ -192,12 +202,12 @@ def _ranges(places: list[int]) -> list[str]:
     return ["-".join(map(str, one)) for one in found]
 
 
-def _read_lines(way: QuestionExplanation, *, prompt: bool) -> list[str]:
-    """The passages that the generator read; with ``prompt`` all that it read."""
+def _read_lines(explanation: QuestionExplanation, *, prompt: bool) -> list[str]:
+    """Return the lines of the passages that the generator read, or of its whole ``prompt``."""
     if prompt:
-        return ["prompt", *(f"  | {line}" for line in way.prompt.splitlines())]
-    passages = [line for passage in way.passages for line in _passage_lines(passage)]
-    return ["read", *passages, *([f"  and {way.further} more without gold"] if way.further else [])]
+        return ["prompt", *(f"  | {line}" for line in explanation.prompt.splitlines())]
+    passages = [line for passage in explanation.passages for line in _passage_lines(passage)]
+    return ["read", *passages, *([f"  and {explanation.further} more without gold"] if explanation.further else [])]
 
 
 def _passage_lines(passage: ReadPassage) -> list[str]:
@@ -208,14 +218,14 @@ def _passage_lines(passage: ReadPassage) -> list[str]:
     return [place, *(f"      {line}" for line in _lines(text, WIDTH - 6))]
 
 
-def _say_end(way: QuestionExplanation) -> None:
+def _say_end(explanation: QuestionExplanation) -> None:
     names = {"fitness": "F", "retrieval": "R", "generation": "G", "judge": "judge"}
     ends = {
-        "draft": way.draft if way.draft != way.answer else None,
-        "answer": way.answer,
-        "scores": "  ".join(f"{names[name]} {value:.3f}" for name, value in way.scores.items()) or None,
-        "cause": f"{way.cause}: {way.meaning}" if way.cause else None,
-        "try": way.remedy or None,
+        "draft": explanation.draft if explanation.draft != explanation.answer else None,
+        "answer": explanation.answer,
+        "scores": "  ".join(f"{names[name]} {value:.3f}" for name, value in explanation.scores.items()) or None,
+        "cause": f"{explanation.cause}: {explanation.meaning}" if explanation.cause else None,
+        "try": explanation.remedy or None,
     }
     for name, text in ends.items():
         if text is not None:

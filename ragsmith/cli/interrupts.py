@@ -1,9 +1,9 @@
-"""Ctrl-C at any moment of a command: it ends with one sentence and exit code 130, and goes on when it is run again.
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: a command ends with one message and exit code 130.
 
-The handler raises an exception, so that resources are closed: replies that are on their way are stored, the state of
-the run is written. Python drops an exception that is raised in a finaliser; it is raised again soon after. A library
-may swallow one, too; so a second thread ends the process if it is still there a little later. Nothing is lost then
-either: whatever was paid or computed was durable before.
+The handler raises an exception, so that resources are closed: pending replies are stored, and the state of the run is
+written. Python drops an exception that is raised in a finaliser, so it is raised again soon after. A library may also
+swallow it, so a second thread ends the process after a grace period. No data is lost then: paid and computed results
+are written to disk as they arrive.
 """
 
 from __future__ import annotations
@@ -20,39 +20,40 @@ from types import FrameType
 from ragsmith.evaluation.signals import SIGNALS, ignore_signals
 
 INTERRUPTED = 130
-"""Exit code of a command that was asked to end, by Ctrl-C, SIGTERM or SIGHUP; the same command goes on."""
+"""Exit code of a command that was interrupted by Ctrl-C, SIGTERM or SIGHUP, or paused."""
 
 SENTENCE = "interrupted; everything finished is kept. Go on with the same command."
-NOTHING_WRITTEN = "interrupted; nothing was written, and the same command begins anew."
+NO_RESULT = "interrupted; there is no result. Run the command again: replies in the cache are reused."
+NOTHING_WRITTEN = "interrupted; nothing was written. Run the command again: it starts over."
 NOT_YET_WRITTEN = "interrupted; no question was written yet, but replies are in the cache. Go on with the same command."
 GRACE_SECONDS = 4.5
-"""How long a command may take to close what is open."""
+"""Seconds until a command that was interrupted is ended."""
 WRITING_SECONDS = 15.5
-"""How much longer it may take while replies that were paid for, or what they cost, are being written."""
+"""Maximum number of further seconds to write paid replies and their costs."""
 AGAIN_SECONDS = 0.05
+"""Seconds between two checks, and until an exception that was dropped is raised again."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A request to end.
+    """The exception for an interruption.
 
-    Where a plain KeyboardInterrupt leaves code that was compiled from a string, as that of dataclasses, Python notes it
-    for good: even if it is caught, the process ends by SIGINT instead of with its exit code.
+    After a plain KeyboardInterrupt in code that was compiled from a string, such as the methods of dataclasses, the
+    process ends by SIGINT instead of with its exit code, even if the exception is caught.
     """
 
 
 class Interrupts:
-    """Turns the first request to end into an `Interrupted`, and ignores those that follow.
+    """Signal handler that raises `Interrupted` on the first signal and ignores the following ones.
 
-    ``heard`` says whether one came, and ``sentence`` is what is said of it: commands that keep nothing on the way name
-    another with `interrupted_with`. A signal that is ignored already stays so: a shell that starts a command in the
-    background wants that.
+    ``heard`` is whether there was a signal. ``sentence`` is the message, which `interrupted_with` replaces for commands
+    that cannot be resumed. Signals that are already ignored stay ignored, as shells expect of background commands.
     """
 
     sentence = SENTENCE
 
     def __init__(self) -> None:
         self.heard = False
-        sys.unraisablehook = _tell_or_raise_again
+        sys.unraisablehook = _report_or_raise_again
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._hear)
@@ -61,13 +62,13 @@ class Interrupts:
         self.heard = True
         ignore_signals()  # launchers pass Ctrl-C on, so that it comes twice; a second one must not disturb the closing
         # a `threading.Thread` would take a lock that the main thread may be holding at this moment
-        _thread.start_new_thread(_end_in_time, ())
+        _thread.start_new_thread(_exit_after_grace, ())
         raise Interrupted
 
 
 @contextmanager
 def interrupted_with(sentence: str) -> Iterator[None]:
-    """Have ``sentence`` said if what is done here is interrupted."""
+    """Use ``sentence`` as the message if the block is interrupted."""
     Interrupts.sentence = sentence
     interrupted = False
     try:
@@ -80,13 +81,13 @@ def interrupted_with(sentence: str) -> Iterator[None]:
             Interrupts.sentence = SENTENCE
 
 
-def _tell_or_raise_again(lost: sys.UnraisableHookArgs) -> None:
-    """What Python could not raise: it is said, as usual, but an `Interrupted` is raised again a moment later."""
+def _report_or_raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """Report an exception that Python could not raise, but raise an `Interrupted` again a moment later."""
     if lost.exc_type is not Interrupted:
         sys.__unraisablehook__(lost)
         return
     signal.signal(signal.SIGINT, _raise_again)
-    _thread.start_new_thread(_press_again, ())
+    _thread.start_new_thread(_send_sigint, ())
 
 
 def _raise_again(number: int, frame: FrameType | None) -> None:
@@ -94,18 +95,18 @@ def _raise_again(number: int, frame: FrameType | None) -> None:
     raise Interrupted
 
 
-def _press_again() -> None:
+def _send_sigint() -> None:
     time.sleep(AGAIN_SECONDS)  # until the finaliser has ended
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _end_in_time() -> None:
+def _exit_after_grace() -> None:
     time.sleep(GRACE_SECONDS)
-    last = time.monotonic() + WRITING_SECONDS
-    claims = sys.modules.get("ragsmith.gateway.claims")  # where nothing was asked it is not there, and not wanted
+    deadline = time.monotonic() + WRITING_SECONDS
+    claims = sys.modules.get("ragsmith.gateway.claims")  # not imported if no model was called
     if claims is not None:
         _thread.start_new_thread(claims.settle_all, ())  # it may have to wait for another process
-    while claims is not None and not claims.all_replies_written() and time.monotonic() < last:
+    while claims is not None and not claims.all_replies_written() and time.monotonic() < deadline:
         time.sleep(AGAIN_SECONDS)
     os.write(2, f"{Interrupts.sentence}\n".encode())
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""``ragsmith models list | check``: which models there are, and do they answer?"""
+"""``ragsmith models list | check``: list the supported models, and check that models answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from ragsmith.runs.check import ModelCheck
 
 commands = typer.Typer(
-    help="Models: what writes, asks, judges, embeds and reranks.", no_args_is_help=True, rich_markup_mode=None
+    help="Models: generators, controllers, judges, embedders and rerankers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(commands, name="models")
 
 
 @commands.callback()
 def models() -> None:
-    """Models: what writes, asks, judges, embeds and reranks."""
+    """Models: generators, controllers, judges, embedders and rerankers."""
 
 
 @commands.command("list")
 def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -> None:
-    """List the models that each role may be given, their options, and the variables with their keys."""
+    """List the supported models of each role, their options, and the environment variables of their keys."""
     from ragsmith.models.registry import ROLE_LABELS, ROLES, providers
 
     every = [declared for role in dict.fromkeys(ROLES.values()) for declared in providers(role).values()]
@@ -61,23 +63,24 @@ def check(
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
     faithfulness: FaithfulnessOption = None,
     cache: Annotated[
-        str | None, typer.Option("--cache", help="Keep what is learnt here, so that a search begins with it.")
+        str | None,
+        typer.Option("--cache", help="Cache that stores what is learned about the models, for later searches."),
     ] = None,
     judge_cases: Annotated[
         bool,
-        typer.Option("--judge-cases/--no-judge-cases", help="Have the judge mark 180 answers whose order is known."),
+        typer.Option("--judge-cases/--no-judge-cases", help="Have the judge score 180 answers with a known order."),
     ] = True,
     calibration: Annotated[
         list[str] | None,
         typer.Option(
             "--calibration",
-            help="Have the judge mark right and wrong answers to the questions of an annotated data set, by name or "
-            "folder, or of all such domains; may be given several times.",
+            help="Have the judge score right and wrong answers to the questions of an annotated data set, by name or "
+            "folder, or of all annotated domains; may be repeated.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask every model once for each task that a search would ask it for, and say what works and what was learnt."""
+    """Send every model one request per task of a search, and report which work and what was learned about them."""
     found = ragsmith.check_models(
         models.by_role(),
         space=space,
@@ -102,12 +105,12 @@ def _say_checks(found: Sequence[ModelCheck]) -> None:
     called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
     _say_table(called, found)
     for name, checked in zip(called, found, strict=True):
-        say_lines(*_problem_lines(name, checked), *([] if checked.problem else _learnt_lines(checked)))
+        say_lines(*_problem_lines(name, checked), *([] if checked.problem else _capability_lines(checked)))
         _say_calibrated(checked)
 
 
 def _say_calibrated(checked: ModelCheck) -> None:
-    """A line for each data set: how often right and wrong answers were taken for what they are, and put in order."""
+    """Print the accuracy of the judge on each data set: the classification and the order of right and wrong answers."""
     from ragsmith.measures.judge_calibration import pooled
 
     each = checked.calibrated
@@ -116,7 +119,7 @@ def _say_calibrated(checked: ModelCheck) -> None:
     say()
     rows = []
     for one in (*each, *([pooled(each)] if len(each) > 1 else [])):
-        for name, shares in (("taken for what it is", one.accuracy), ("below the right one", one.ordered)):
+        for name, shares in (("classified correctly", one.accuracy), ("scored below the right one", one.ordered)):
             cells = []
             for kind in one.accuracy:
                 its = shares.get(kind)
@@ -127,24 +130,22 @@ def _say_calibrated(checked: ModelCheck) -> None:
     counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pooled(each).accuracy.items())
     table(rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy))))
     unread = sum(one.unread for one in each)
-    missing = f"; {unread:,} verdicts could not be had" if unread else ""
-    say_folded(f"(95 % intervals; above the middle of the scale counts as taken for right; {counts}{missing})")
+    missing = f"; {unread:,} verdicts are missing" if unread else ""
+    say_folded(f"(95 % intervals; scores above the middle of the scale count as right; {counts}{missing})")
 
 
 def _say_requests(requests: int) -> None:
     if requests:
-        note(
-            f"sending up to {requests} requests, and one more for each reply that is cut and parameter that is refused"
-        )
+        note(f"sending up to {requests} requests, and one more for each truncated reply and each refused parameter")
 
 
 def _known_as(checked: ModelCheck) -> str:
-    """Its identifier; the name of an embedded model, whose identifier is of a corpus, and there is none here."""
+    """Return the identifier of a model; the name of an embedded one, whose identifier depends on a corpus."""
     return checked.id if checked.id and ":" in checked.name else checked.name
 
 
 def _say_table(called: Sequence[str], found: Sequence[ModelCheck]) -> None:
-    """A line for each language task, and for each other model; ``called`` says of whom."""
+    """Print a row for each language task, and for each other model; ``called`` has the names of the models."""
     rows = []
     for name, checked in zip(called, found, strict=True):
         for task in checked.tasks:
@@ -160,7 +161,7 @@ def _say_table(called: Sequence[str], found: Sequence[ModelCheck]) -> None:
 
 
 def _problem_lines(called: str, checked: ModelCheck) -> list[str]:
-    """Each problem once, with the tasks that have it."""
+    """Return a line for each distinct problem, with its tasks."""
     by_problem: dict[str, list[str]] = {}
     for task in checked.tasks:
         if task.problem:
@@ -169,8 +170,8 @@ def _problem_lines(called: str, checked: ModelCheck) -> list[str]:
     return [*whole, *(f"{called}, {', '.join(tasks)}: {problem}" for problem, tasks in by_problem.items())]
 
 
-def _learnt_lines(checked: ModelCheck) -> list[str]:
-    """What is known of a model now, with the line of a file of models that says it."""
+def _capability_lines(checked: ModelCheck) -> list[str]:
+    """Return the lines about the capabilities of a model, with the entry for a file of models."""
     from ragsmith.models.served.openai_chat import REFUSABLE
 
     thinking = checked.thinking_tokens
@@ -179,7 +180,7 @@ def _learnt_lines(checked: ModelCheck) -> list[str]:
         _known_as(checked),
         *([] if checked.dimensions is None else [f"{checked.dimensions} dimensions"]),
         *(f"takes {instead} for {name}" if instead else f"refuses {name}" for name, instead in refused.items()),
-        *([f"needs {thinking:,} tokens to think, as a search finds out; in a file of models:"] if thinking else []),
+        *([f"needs {thinking:,} tokens to think, which a search learns; in a file of models:"] if thinking else []),
     ]
     return [
         f"{checked.role}: {'; '.join(learnt)}",

@@ -1,4 +1,4 @@
-"""``ragsmith recommend | effects show``: what was learned on data sets, and the pipeline it suggests for documents."""
+"""``ragsmith recommend | effects show``: recommend pipelines from learned effects, and show the effects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 import ragsmith
 from ragsmith.cli.app import app
+from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
 from ragsmith.cli.options import JsonOption, ModelFlags, merged
 from ragsmith.cli.output import say, say_folded, say_lines, show_result, table
 from ragsmith.errors import WrongOption
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 EffectsOption = Annotated[
-    Path | None, typer.Option("--effects", help="A file of learned effects. [default: what ships with ragsmith]")
+    Path | None, typer.Option("--effects", help="File of learned effects. [default: the file bundled with ragsmith]")
 ]
 
 
@@ -34,18 +35,24 @@ def recommend(
     folder: Annotated[str, typer.Argument(help="A folder of documents, or a data set: a folder, or a bundled name.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     calls: Annotated[
-        str, typer.Option(help="Calls of a language model a question, at most, for the file: 1, 2, ... or any.")
+        str,
+        typer.Option(
+            help="Maximum number of language model calls per question of the written pipeline: 1, 2, ... or any."
+        ),
     ] = "any",
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
     effects: EffectsOption = None,
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Name a pipeline for documents without any question, by what was learned on other data sets."""
+    """Recommend a pipeline for documents without questions, from the effects learned on other data sets."""
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
         raise WrongOption("calls", f"is {calls!r}: give a number from 1 on, or any")
     most = None if calls == "any" else int(calls)
-    found = ragsmith.recommend(folder, output=output, calls=most, space=space, effects=effects, **models.arguments())
+    with interrupted_with(NOTHING_WRITTEN):
+        found = ragsmith.recommend(
+            folder, output=output, calls=most, space=space, effects=effects, **models.arguments()
+        )
     show_result(as_json, {**found.to_dict(), "winner": str(output)}, lambda: _say_recommended(found, output, most))
 
 
@@ -55,7 +62,7 @@ def _say_recommended(found: RecommendationResult, output: Path, most: int | None
     corpus = found.corpus
     say(
         f"{corpus.documents:,} documents, {corpus.characters:,} characters: {corpus.kind}, "
-        f"{corpus.language or 'in no language that is recognised'}"
+        f"{corpus.language or 'language not recognised'}"
     )
     own = f", without {', '.join(found.left_out)}, whose documents overlap with these" if found.left_out else ""
     unlike = [f"take care: {reason}" for reason in found.chosen.unlike]
@@ -63,24 +70,24 @@ def _say_recommended(found: RecommendationResult, output: Path, most: int | None
     for one, *more in alike(found.classes):
         say()
         _say_class(one, more)
-    say_lines("", f"{output}: the pipeline of {in_calls(most)}")
+    say_lines("", f"{output}: the pipeline of {describe_calls(most)}")
 
 
-def in_calls(most: int | None) -> str:
-    """A class of costs in words."""
+def describe_calls(most: int | None) -> str:
+    """Return a cost class in words."""
     return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
 
 
 def _say_class(one: Recommendation, more: Sequence[Recommendation]) -> None:
-    """Print what is recommended for ``one`` class of costs, and for ``more`` that allow more calls."""
+    """Print the recommendation for a cost class, and for the classes ``more`` with the same pipeline."""
     from ragsmith.pipelines.genes import label
 
-    too = f", and the same with {in_calls(more[-1].most_calls)}" if more else ""
-    say_folded(f"{in_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")
+    too = f", and the same with {describe_calls(more[-1].most_calls)}" if more else ""
+    say_folded(f"{describe_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")
     say_lines(
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
         f"(95 %: {numbers.interval(one.low, one.high, sign=True)})",
-        "  what it would be expected to lose without each option:" if one.reasons else None,
+        "  expected loss without each option:" if one.reasons else None,
         *(
             f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets"
             for reason in one.reasons
@@ -89,10 +96,10 @@ def _say_class(one: Recommendation, more: Sequence[Recommendation]) -> None:
 
 
 BAR = 24
-"""Characters of the bar of the largest weight."""
+"""Number of characters of the bar of the largest weight."""
 
 commands = typer.Typer(
-    help="What options of pipelines are worth, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
+    help="Effects of the options of pipelines, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(commands, name="effects")
 
@@ -101,11 +108,15 @@ app.add_typer(commands, name="effects")
 def show_effects(
     effects: EffectsOption = None,
     validate: Annotated[
-        bool, typer.Option("--validate", help="Only what the pipelines gain that the other data sets name for each.")
+        bool,
+        typer.Option(
+            "--validate",
+            help="Only the validation: the gains on each data set of the pipeline that the other data sets recommend.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what options and pairs of them gain, how that differs between data sets, and how it did on data left out."""
+    """Show the gains of options and pairs, their variation between data sets, and the leave-one-out validation."""
     from ragsmith.effects import effects_of, pairs_of, read, weights_of
     from ragsmith.effects.knowledge import in_words
 
@@ -119,7 +130,7 @@ def show_effects(
     def say_text() -> None:
         if parts:
             _say_effects(known, **parts)
-        _say_checked(known)
+        _say_validation(known)
 
     show_result(as_json, {**plain, "checked": checked, "stale": list(known.stale)}, say_text)
 
@@ -146,7 +157,7 @@ def _say_effects(known: Knowledge, effects: Sequence[Any], pairs: Sequence[Any],
         for one in effects
     ]
     table(rows, head, frozenset(range(1, len(head))))
-    say_lines("", "pairs that change each other's gain most surely: in naive RAG, together less each alone")
+    say_lines("", "most certain interactions: the gain of a pair in naive RAG minus the gains of each alone")
     rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
     table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
     _say_weights(weights)
@@ -156,7 +167,7 @@ def _say_effects(known: Knowledge, effects: Sequence[Any], pairs: Sequence[Any],
 
 
 def _say_weights(weights: Sequence[SignalWeight]) -> None:
-    """Print what a learned ranking goes by: a table for each technique, with a bar for each weight."""
+    """Print the weights of learned rankings: a table for each technique, with a bar for each weight."""
     longest = max((abs(one.weight) for one in weights), default=1.0)
     for technique in dict.fromkeys(one.technique for one in weights):
         say()
@@ -174,14 +185,14 @@ def _say_weights(weights: Sequence[SignalWeight]) -> None:
         table(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
 
 
-def _say_checked(known: Knowledge) -> None:
+def _say_validation(known: Knowledge) -> None:
     from ragsmith.effects import pooled
     from ragsmith.effects.knowledge import in_words
 
     if not known.checked:
-        say("nothing was checked: at least three data sets with answers are needed to leave one out")
+        say("no validation: at least three data sets with answers are needed to leave one out")
         return
-    say("what the other data sets name for each, and what it gains over BM25 on the search questions there:")
+    say("the recommendation of the other data sets for each, and its gain over BM25 on the search questions:")
     head = ["data set", "most calls", "expected", "sd", "gain", "95 % interval", "calls", "pipeline"]
     rows = [
         [
@@ -200,4 +211,4 @@ def _say_checked(known: Knowledge) -> None:
     say()
     for most, its in pooled(known.checked).items():
         gains = f"{its.mean:+.4f} {numbers.interval(its.low, its.high, sign=True, digits=4)}"
-        say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")
+        say(f"{describe_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets with answers")

@@ -1,4 +1,4 @@
-"""``ragsmith report | export | runs | cache``: what earlier searches left."""
+"""``ragsmith report | export | runs | cache``: results of earlier searches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def report(
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the report of each data set in the cache, and how they compare."""
+    """Write the report of each data set in the cache, and a comparison of all."""
     from ragsmith.reporting import report_json, summary_lines
 
     written = ragsmith.report(cache, output, dataset)
@@ -49,7 +49,7 @@ def report(
 
 @app.command()
 def export(
-    dataset: Annotated[str, typer.Option("--dataset", help="The data set, as it was given to the search.")],
+    dataset: Annotated[str, typer.Option("--dataset", help="The data set, as given to the search.")],
     cache: CacheOption = str(CACHE),
     output: Annotated[
         Path | None,
@@ -82,7 +82,10 @@ def export(
 def runs(
     cache: CacheOption = str(CACHE),
     mirror: Annotated[
-        bool, typer.Option("--mirror", help="Also write them as Optuna studies to the same database, to be looked at.")
+        bool,
+        typer.Option(
+            "--mirror", help="Also write them to the same database as Optuna studies, for the Optuna dashboard."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -116,10 +119,10 @@ def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
     url = place if "://" in place else f"sqlite:///{place}"
     say_lines(
         "",
-        f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; look at them with",
+        f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; view them with",
         f"  optuna-dashboard {shlex.quote(url)}",
-        f"with the password in the place of {HIDDEN}" if HIDDEN in url else None,
-        "which  pip install 'ragsmith[dashboard]'  installs",
+        f"with the password in place of {HIDDEN}" if HIDDEN in url else None,
+        "install it with  pip install 'ragsmith[dashboard]'",
     )
 
 
@@ -144,12 +147,12 @@ def cache(
     verify: Annotated[bool, typer.Option("--verify", help="Read every row and check it.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what the cache holds; with --verify, exit code 1 if a row is damaged."""
+    """Show the content of the cache; with --verify, exit code 1 if a row is damaged."""
     from ragsmith.store.store import open_store
 
     damage: list[Damage] = []
     with warnings.catch_warnings():
-        if verify:  # what is damaged is said in full
+        if verify:  # all damage is printed below
             warnings.simplefilter("ignore", DamagedRows)
         with open_store(path, read_only=True) as store:
             found: dict[str, Any] = dict(store.statistics())
@@ -162,7 +165,7 @@ def cache(
 
 
 def _say_cache(found: dict[str, Any], damage: list[Damage]) -> None:
-    """Print what a cache has; each damaged row, and what the damage costs by kind of row."""
+    """Print the content of a cache, each damaged row, and the cost of the damage by kind of row."""
     for name, value in found.items():
         if name != "damaged rows" or not damage:
             _say_entry(name, value)

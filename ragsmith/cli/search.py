@@ -40,7 +40,7 @@ DatasetsOption = Annotated[
     list[str],
     typer.Option(
         "--dataset",
-        help="A bundled data set by name, or a folder; several times, or all of the domains, searches each in turn.",
+        help="A bundled data set by name, or a folder; may be repeated; all stands for all bundled domains.",
     ),
 ]
 
@@ -54,34 +54,41 @@ def search(
     models: ModelFlags,
     budget: BudgetFlags,
     workers: Annotated[
-        int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
+        int | None,
+        typer.Option(
+            help="Number of processes (embedded models) or of questions in flight. [default: number of cores, or 64]"
+        ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Where answers are computed: processes (and threads) here, ray (a Ray cluster started here), "
-            "ray://HOST:PORT (a cluster's client server), ray:HOST:PORT or ray:auto (from a node of it); --workers is "
-            "the number of actors there."
+            help="Execution engine: processes (and threads), ray (a Ray cluster started on this machine), "
+            "ray://HOST:PORT (the client server of a cluster), ray:HOST:PORT or ray:auto (from a node of the cluster); "
+            "--workers is then the number of actors."
         ),
     ] = "processes",
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Most memory of all processes together, such as 500M or 2G; results do not depend on it. "
-            "[default: half of what is available, at most 1.5G a process]"
+            help="Maximum memory of all processes together, such as 500M or 2G; results do not depend on it. "
+            "[default: half of the available memory, at most 1.5G per process]"
         ),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what earlier runs were refused or could not read.")
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="Repeat requests that were refused, or whose replies could not be read, in earlier runs.",
+        ),
     ] = False,
     cache: CacheOption = str(CACHE),
-    reports: Annotated[Path, typer.Option(help="Folder for report and winner.")] = REPORTS,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    reports: Annotated[Path, typer.Option(help="Folder for the report and the winner.")] = REPORTS,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Search for the best pipeline; the same command again goes on where it stopped."""
-    voice = Progress.suited(quiet=quiet, as_json=as_json)
-    show_building(voice.building)
+    """Search for the best pipeline; the same command resumes an interrupted search."""
+    progress = Progress.suited(quiet=quiet, as_json=as_json)
+    show_building(progress.building)
     arguments = {
         **run,
         **models.arguments(),
@@ -93,18 +100,18 @@ def search(
         "memory": memory,
         "cache": cache,
         "reports": reports,
-        "on_start": voice.begin,
-        "on_step": voice.step,
-        "on_progress": voice.progress,
+        "on_start": progress.begin,
+        "on_step": progress.step,
+        "on_progress": progress.progress,
     }
     if len(dataset) == 1 and not _is_all(dataset[0]):
-        _search_one(dataset[0], {**arguments, "accept_spent": budget.accept_spent}, voice, models.base_url, as_json)
+        _search_one(dataset[0], {**arguments, "accept_spent": budget.accept_spent}, progress, models.base_url, as_json)
         return
     if budget.accept_spent is not None:
         raise WrongOption(
-            "accept_spent", "is about the search of one data set: name that one alone, and then all again"
+            "accept_spent", "applies to the search of one data set: search that data set alone, then all of them again"
         )
-    _search_each(dataset, arguments, voice, as_json)
+    _search_each(dataset, arguments, progress, as_json)
 
 
 def _is_all(dataset: str) -> bool:
@@ -113,18 +120,20 @@ def _is_all(dataset: str) -> bool:
     return dataset == ALL and not Path(ALL).is_dir()
 
 
-def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_url: str | None, as_json: bool) -> None:
+def _search_one(
+    dataset: str, arguments: dict[str, Any], progress: Progress, base_url: str | None, as_json: bool
+) -> None:
     try:
         found = ragsmith.search(dataset, **arguments)
     except BudgetExhausted as stop:
-        voice.clear()
-        said = f"paused before any pipeline that the search proposed was complete: {redacted(str(stop))}"
-        show_result(as_json, {"state": "interrupted", "why": said}, lambda: None)
-        note(f"{said}.")
+        progress.clear()
+        reason = f"paused before any proposed pipeline was complete: {redacted(str(stop))}"
+        show_result(as_json, {"state": "interrupted", "why": reason}, lambda: None)
+        note(f"{reason}.")
         raise typer.Exit(INTERRUPTED) from None
     finally:
-        voice.clear()
-    show_result(as_json, _result_json(found), lambda: _say_result(found, voice.seconds(), base_url))
+        progress.clear()
+    show_result(as_json, _result_json(found), lambda: _say_result(found, progress.seconds(), base_url))
     if found.state == "interrupted":
         note(f"paused: {redacted(found.why)}.")
     _note_damaged(found)
@@ -132,17 +141,17 @@ def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_u
         raise typer.Exit(INTERRUPTED if found.state == "interrupted" else 1)
 
 
-def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress, as_json: bool) -> None:
-    """Search several data sets: a line for each, and what they say together.
+def _search_each(datasets: list[str], arguments: dict[str, Any], progress: Progress, as_json: bool) -> None:
+    """Search several data sets; print a line for each, and the pooled comparison.
 
-    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one waits, or was paused before
-    it had a winner.
+    The exit code is 1 if a search failed or has no winner, else `INTERRUPTED` if a search is waiting, or was paused
+    before it had a winner.
     """
     from ragsmith.api.result import Result
 
     def ended(name: str, result: Result | Exception) -> None:
-        voice.clear()
-        if isinstance(result, BudgetExhausted):  # it is among those that wait
+        progress.clear()
+        if isinstance(result, BudgetExhausted):  # reported as waiting
             return
         if not isinstance(result, Result):
             note(f"error: {name}: {redacted(str(result))}")
@@ -154,10 +163,10 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
         _note_damaged(result)
 
     try:
-        found = ragsmith.search_each(datasets, **arguments, on_dataset=voice.of_several, on_end=ended)
+        found = ragsmith.search_each(datasets, **arguments, on_dataset=progress.of_several, on_end=ended)
     finally:
-        voice.clear()
-    show_result(as_json, _each_json(found), lambda: _say_each(found, voice.seconds()))
+        progress.clear()
+    show_result(as_json, _each_json(found), lambda: _say_each(found, progress.seconds()))
     for name, why in found.waiting.items():
         note(f"waiting: {name}: {redacted(why)}.")
     if found.failed or any(one.no_winner and one.state != "interrupted" for one in found.found.values()):
@@ -186,7 +195,7 @@ def _each_json(found: Searched) -> dict[str, Any]:
 
 
 def _say_each(found: Searched, seconds: float) -> None:
-    """A line for each data set, and what the winners gain over all of them."""
+    """Print a line for each data set, and the pooled gains of the winners."""
     from ragsmith.reporting.overview import describe_pooled, summary_table
 
     results = found.found.values()
@@ -259,19 +268,21 @@ def plan(
     models: ModelFlags,
     prices: PricesOption = None,
     latency: Annotated[
-        float | None, typer.Option(help="Seconds that a request takes. [default: as measured on the cache, or 1]")
+        float | None, typer.Option(help="Latency of a request in seconds. [default: as measured in the cache, or 1]")
     ] = None,
     in_flight: Annotated[
-        int | None, typer.Option(help="Requests that are answered at once. [default: as many as are sent]")
+        int | None, typer.Option(help="Number of requests that are answered concurrently. [default: all that are sent]")
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(help="Search questions to work the plan out on. [default: 100, or without races 15 and more]"),
+        typer.Option(
+            help="Number of search questions the plan is estimated on. [default: 100; at least 15 without races]"
+        ),
     ] = None,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a search would take, how much of it is in the cache, and what each choice that it has costs."""
+    """Estimate the requests, tokens, money and time of a search, and the cost of each of its options."""
     found = ragsmith.plan(
         dataset,
         **run,
@@ -288,58 +299,58 @@ def plan(
 def _say_plan(found: SearchPlan) -> None:
     if found.searches > 1:
         say(
-            f"{found.searches} searches, one for each fold and one on all questions: at most the numbers below, those "
-            "of one search as many times; what they share is asked once"
+            f"{found.searches} searches, one for each fold and one on all questions: the numbers below are for one "
+            f"search times {found.searches}, an upper bound, as requests that they share are sent once"
         )
     if found.genomes is None:
         counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"
         say_lines(
-            "every model is embedded: nothing is sent, and nothing costs money",
-            f"{counts}, fewer where races are lost or nothing better is found",
+            "all models are embedded: no requests are sent, and the search costs no money",
+            f"{counts}, fewer if candidates lose races or the search converges",
             f"{found.proposed:,} of the pipelines are proposed by the search, which is what --max-evaluations counts; "
-            "the others are the baselines and each option alone. What is recommended, and what simplifies the winner "
-            "and takes it apart, comes on top",
+            "the others are the baselines and each option alone. The recommended pipeline, and the simplification and "
+            "ablation of the winner, are additional",
         )
         return
     say_lines(
-        f"about {found.genomes} pipelines on {found.questions} questions, worked out on {found.sampled} of them with "
-        "the embedded models in the others' place",
+        f"about {found.genomes} pipelines on {found.questions} questions, estimated on {found.sampled} of them with "
+        "embedded models in place of the others",
         f"at most {found.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
-        "others are baselines, each option alone, and what simplifies the winner and takes it apart",
+        "others are baselines, each option alone, and the simplification and ablation of the winner",
         "",
     )
-    head = ["model", "request", "to be made", "in the cache", "tokens in", "tokens out", "money", "seconds"]
+    head = ["model", "request", "to be sent", "in the cache", "tokens in", "tokens out", "money", "seconds"]
     total = found.totals
     rows = [[_name(line.model), line.request, *_amounts(asdict(line))] for line in found.lines]
     table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
     if found.ranges:
-        how = "the rehearsals, each on its own questions, came to"
+        how = "the simulated searches, each on its own questions, took"
         if found.raced:
-            how = (
-                "with all that the rehearsal dropped being dropped a block of questions sooner or later, that would be"
-            )
-        say_lines("", f"replies decide where a search goes: {how} {_between(found)}")
+            how = "if all pruned candidates are pruned one block of questions earlier or later, it takes"
+        say_lines("", f"the course of a search depends on the replies: {how} {_describe_range(found)}")
     if found.timed:
         say_lines(
             "",
-            f"latency: {found.timed:,} questions are asked once more, one by one; replies of chat models are not asked "
-            "for again, but taken from the cache with the seconds they took",
+            f"latency: {found.timed:,} questions are answered once more, one by one; replies of chat models are taken "
+            "from the cache with their measured seconds",
         )
     if found.choices:
         say()
-        head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]
+        head = ["can be left out", "with", "requests", "tokens in", "tokens out", "money"]
         chosen = [[one.what, one.flag, *_amounts(asdict(one))] for one in found.choices]
         table(chosen, head, frozenset(range(2, 6)))
-        say("(what is asked for it alone: without a stage other pipelines are searched, so plan with its flag, too)")
+        say(
+            "(requests of each alone; without a stage other pipelines are searched, so run the plan with its flag, too)"
+        )
     say_lines("", *(f"{_name(model)}: {remark}" for model, remarks in found.notes.items() for remark in remarks))
     if total["cost"] is None:
-        say("money: no price is known for all of these; name a file with --prices")
+        say("money: not all prices are known; give a file with --prices")
 
 
-def _between(found: SearchPlan) -> str:
-    """The least and the most of a plan's rehearsals."""
+def _describe_range(found: SearchPlan) -> str:
+    """Return the minimum and maximum over the simulated searches of a plan."""
     calls, cost = found.ranges["calls"], found.ranges.get("cost")
-    money = "" if cost is None else f", and to {cost[0]:.2f} to {cost[1]:.2f} in money"
+    money = "" if cost is None else f", and {cost[0]:.2f} to {cost[1]:.2f} in money"
     return f"{calls[0]:,.0f} to {calls[1]:,.0f} requests{money}"
 
 
@@ -348,7 +359,7 @@ def _name(model: str) -> str:
 
 
 def _amounts(of: Mapping[str, Any]) -> list[str]:
-    """The numbers of a line, in the order of the head."""
+    """Return the cells of a row, in the order of the header."""
     counts = [f"{of[name]:,.0f}" for name in ("calls", "cached", "input_tokens", "output_tokens") if name in of]
     money = "?" if of["cost"] is None else f"{of['cost']:.2f}"
     return [*counts, money, *([f"{of['seconds']:,.0f}"] if "seconds" in of else [])]

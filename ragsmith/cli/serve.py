@@ -1,4 +1,4 @@
-"""``ragsmith serve | deploy``: an exported pipeline over HTTP or as tools of an agent, and a starter kit of it."""
+"""``ragsmith serve | deploy``: serve an exported pipeline over HTTP or MCP, and write a starter kit."""
 
 from __future__ import annotations
 
@@ -27,39 +27,45 @@ def serve(
     dataset: OtherDataset = None,
     documents: OtherDocuments = None,
     indexed: Annotated[
-        bool, typer.Option("--indexed", help="Ask the documents that `ragsmith index` holds for it instead.")
+        bool, typer.Option("--indexed", help="Answer from the index that `ragsmith index` built for it.")
     ] = False,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; others than this machine need a token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; any other than this machine requires a token.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option("--port", help="Port; 0 for a free one.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", help="A file with the token that requests must bear. [default: the variable RAGSMITH_TOKEN]"
+            "--token-file",
+            help="File with the bearer token that requests must have. [default: the variable RAGSMITH_TOKEN]",
         ),
     ] = None,
     feedback: Annotated[
         Path | None,
-        typer.Option("--feedback", help="A file to keep what people say of answers, as drafted questions (.jsonl)."),
+        typer.Option("--feedback", help="File for feedback on answers, stored as drafted questions (.jsonl)."),
     ] = None,
     mcp: Annotated[
         bool, typer.Option("--mcp", help="Serve tools of the Model Context Protocol on standard input and output.")
     ] = False,
     concurrency: Annotated[
         int | None,
-        typer.Option("--concurrency", help="Questions answered at a time. [default: 2, or 16 with served models]"),
+        typer.Option(
+            "--concurrency",
+            help="Maximum number of questions answered concurrently. [default: 2, or 16 with served models]",
+        ),
     ] = None,
-    queue: Annotated[int, typer.Option("--queue", help="Questions that wait beyond that; others get 503.")] = 64,
-    seconds: Annotated[float, typer.Option("--seconds", help="Longest time that a request may take.")] = 120.0,
+    queue: Annotated[
+        int, typer.Option("--queue", help="Maximum number of waiting questions; further ones get 503.")
+    ] = 64,
+    seconds: Annotated[float, typer.Option("--seconds", help="Maximum number of seconds of a request.")] = 120.0,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer questions over HTTP: OpenAI's chat completions, a page, passages and places, metrics; or as MCP tools.
+    """Answer questions over HTTP: OpenAI's chat completions, a web page, passages, metrics; or as MCP tools.
 
-    It listens on this machine alone unless told otherwise, and stops on Ctrl-C or SIGTERM when what it has accepted is
-    answered. The log goes to standard error, one JSON object a line.
+    The server listens on this machine only by default, and stops on Ctrl-C or SIGTERM after it has answered accepted
+    requests. The log is written to standard error, one JSON object per line.
     """
 
     def started(url: str) -> None:
@@ -87,31 +93,29 @@ def serve(
 @app.command()
 def deploy(
     pipeline: PipelineArgument,
-    folder: Annotated[Path, typer.Option("-o", "--output", help="The folder of the kit, a new one.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", help="New folder for the kit.")],
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Other documents and questions than those it was found on.")
+        str | None, typer.Option("--dataset", help="Another data set than the one it was exported on.")
     ] = None,
     documents: Annotated[
-        Path | None, typer.Option("--documents", help="A folder of documents to answer from, without questions.")
+        Path | None, typer.Option("--documents", help="Folder of documents to answer from, without questions.")
     ] = None,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="Replace an earlier kit there, unless a file of your own, or an edit, would be lost."
-        ),
+        typer.Option("--force", help="Replace an earlier kit, unless files that you added or edited would be lost."),
     ] = False,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a starter kit that stands alone: documents, server, container files, tests, a gate, a Python script."""
+    """Write a self-contained starter kit: documents, server, container files, tests, a gate, a Python script."""
     kit = ragsmith.deploy(pipeline, folder, dataset=dataset, documents=documents, imports=imports or (), force=force)
     show_result(as_json, {**asdict(kit), "folder": str(kit.folder)}, lambda: _say_kit(kit))
 
 
 def _say_kit(kit: Kit) -> None:
     say_lines(
-        f"starter kit  {kit.folder}  ({len(kit.files):,} files; begin with README.md)",
-        f"needs        ragsmith with {', '.join(kit.extras)}, which comes along",
+        f"starter kit  {kit.folder}  ({len(kit.files):,} files; start with README.md)",
+        f"needs        ragsmith with {', '.join(kit.extras)}, which is included",
         f"keys         {', '.join(kit.keys)}: set them where it runs" if kit.keys else None,
         f"can use      {', '.join(kit.services)}" if kit.services else None,
     )

@@ -1,4 +1,4 @@
-"""``ragsmith techniques | measures | space``: what there is to search, and what it is judged by."""
+"""``ragsmith techniques | measures | space``: list the techniques, the measures and the search spaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ragsmith.text.words import sentences
 @app.command()
 def techniques(
     name: Annotated[str | None, typer.Argument(help="One technique, as name or family.name.")] = None,
-    prompts: Annotated[bool, typer.Option("--prompts", help="Show what its language tasks ask a chat model.")] = False,
+    prompts: Annotated[bool, typer.Option("--prompts", help="Show the prompts of its language tasks.")] = False,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,13 +39,11 @@ def techniques(
     if name is not None:
         every = _named(every, name)
     if as_json:
-        say_json([described(technique) for technique in every])
+        say_json([technique_to_dict(technique) for technique in every])
     elif name is not None:
-        say_lines(*(line for technique in every for line in explained(technique, prompts=prompts)))
+        say_lines(*(line for technique in every for line in explain_technique(technique, prompts=prompts)))
     else:
-        table(
-            [[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "what it does"]
-        )
+        table([[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "summary"])
 
 
 def _named(every: list[Technique], name: str) -> list[Technique]:
@@ -63,20 +61,20 @@ def measures(
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the measures that records hold and a fitness may use, or explain one."""
+    """List the measures that a fitness may use, or explain one."""
     from ragsmith.measures.registry import measure_named
-    from ragsmith.measures.registry import measures as known
+    from ragsmith.measures.registry import measures as registered_measures
 
-    every = [measure_named(name)] if name is not None else list(known().values())
+    every = [measure_named(name)] if name is not None else list(registered_measures().values())
     if as_json:
         say_json([measure.plain() for measure in every])
     elif name is None:
         rows = [[measure.subject, measure.name, measure.label, measure.summary] for measure in every]
-        table(rows, ["of the", "measure", "shown as", "what it is"])
+        table(rows, ["of the", "measure", "label", "definition"])
     else:
-        listed = {said: ", ".join(map(str, v)) if isinstance(v, list) else v for said, v in every[0].plain().items()}
+        listed = {field: ", ".join(map(str, v)) if isinstance(v, list) else v for field, v in every[0].plain().items()}
         say_lines(f"{name}: {every[0].heading}", "", *str(inspect.getdoc(every[0].fn)).splitlines(), "")
-        say_lines(*(f"{said:<10} {value}" for said, value in listed.items()))
+        say_lines(*(f"{field:<10} {value}" for field, value in listed.items()))
 
 
 @app.command()
@@ -99,15 +97,15 @@ def space(
 WIDTH = 100
 
 BEGINNINGS: Mapping[str, str] = {"helps": "Helps ", "costs": "Costs ", "against": "Against the "}
-"""Part of a docstring to the words that begin its first sentence."""
+"""The first words of each part of a docstring, by the name of the part."""
 
 LABELS = ("fitted", "gold")
-"""Tools that are no models: gold labels, and what is learned from them."""
+"""Tools that are not models: gold labels, and parameters fitted on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TechniqueDoc:
-    """A docstring in parts; every sentence of it is in exactly one of them."""
+    """The parts of a docstring; every sentence belongs to exactly one part."""
 
     summary: str
     helps: str
@@ -116,22 +114,22 @@ class TechniqueDoc:
     details: str
 
 
-def parts(docstring: str) -> TechniqueDoc:
-    """Sort the sentences of a docstring by how they begin; within a part they keep their order and paragraphs.
+def split_docstring(docstring: str) -> TechniqueDoc:
+    """Return the parts of a docstring, which are recognised by the first words of each sentence.
 
-    ``Helps ...`` and ``Costs ...`` are one sentence each, ``Against the paper: ...`` goes on to the end of its
-    paragraph. Whatever begins otherwise is a detail.
+    ``Helps ...`` and ``Costs ...`` are one sentence each; ``Against the paper: ...`` extends to the end of its
+    paragraph. All other sentences are details.
     """
     summary, _, rest = inspect.cleandoc(docstring).partition("\n\n")
     found: dict[str, list[str]] = {name: [] for name in (*BEGINNINGS, "details")}
     for paragraph in filter(str.strip, rest.split("\n\n")):
-        for name, text in _sorted(paragraph).items():
+        for name, text in _split_paragraph(paragraph).items():
             found[name].append(text)
     return TechniqueDoc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
 
 
-def _sorted(paragraph: str) -> dict[str, str]:
-    """The parts of a paragraph; one with a list or a formula in it is not taken apart."""
+def _split_paragraph(paragraph: str) -> dict[str, str]:
+    """Return the parts of a paragraph; a paragraph with a list or a formula is not split."""
     if any(line.startswith((" ", "- ", "* ")) for line in paragraph.splitlines()):
         return {"details": paragraph}
     flat = " ".join(paragraph.split())
@@ -144,14 +142,14 @@ def _sorted(paragraph: str) -> dict[str, str]:
     return {name: " ".join(texts) for name, texts in found.items()}
 
 
-def described(technique: Technique) -> dict[str, Any]:
-    """Everything that is known of a technique, as plain data."""
+def technique_to_dict(technique: Technique) -> dict[str, Any]:
+    """Return the description of a technique as plain data."""
     return {
         "family": technique.family,
         "name": technique.name,
         "method": _method(technique),
         "paper": technique.paper,
-        **asdict(parts(technique.fn.__doc__ or "")),
+        **asdict(split_docstring(technique.fn.__doc__ or "")),
         "doc": inspect.getdoc(technique.fn),
         "parameters": technique.defaults,
         "ranges": {
@@ -168,10 +166,10 @@ def described(technique: Technique) -> dict[str, Any]:
     }
 
 
-def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
-    """The lines that explain a technique; ``prompts`` adds what its language tasks say to a chat model."""
-    doc = parts(technique.fn.__doc__ or "")
-    asked = find_tasks(technique)
+def explain_technique(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
+    """Yield the lines that explain a technique; ``prompts`` adds the prompts of its language tasks."""
+    doc = split_docstring(technique.fn.__doc__ or "")
+    tasks = find_tasks(technique)
     yield f"{technique.family}.{technique.name}"
     yield from ("", *_wrapped(doc.summary, "  "))
     yield from _listed("Method", [_method(technique), technique.paper])
@@ -184,8 +182,8 @@ def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
         signals = (f"{name.replace('_', ' ')}: {meaning}" for name, meaning in technique.fitting.names.items())
         yield from _listed("Signals, each standardised among the candidates of a question", signals)
     yield from _listed("Needs", _needs(technique))
-    yield from _listed("Asks the language model to", [task.name for task in asked])
-    for task in asked if prompts else ():
+    yield from _listed("Asks the language model to", [task.name for task in tasks])
+    for task in tasks if prompts else ():
         yield from ("", f"  Prompt of {task.name}")
         yield from (f"    | {line}".rstrip() for line in task.prompt.splitlines())
     yield ""
@@ -231,5 +229,5 @@ def _needs(technique: Technique) -> Iterator[str]:
 
 
 def _method(technique: Technique) -> str:
-    """The first line of the technique's file."""
+    """Return the first line of the docstring of the technique's file."""
     return (inspect.getdoc(sys.modules[technique.fn.__module__]) or "").partition("\n")[0]

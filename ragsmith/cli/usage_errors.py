@@ -1,7 +1,7 @@
-"""What Typer finds wrong with a command line, in a sentence like that of any other mistake.
+"""Messages for the usage errors that Typer raises, in the form of the other messages.
 
-Typer does not export the errors that it raises, and words them as it likes from version to version: they are
-distinguished by the names of their classes and by what they hold.
+Typer does not export its errors, and their wording differs between versions: they are distinguished by the names of
+their classes and by their attributes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ EXTRA = re.compile(r"unexpected extra argument\S* \((.+)\)", re.DOTALL)
 UNKNOWN = re.compile(r"No such command (['\"])(.+?)\1", re.DOTALL)
 
 KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
-"""What to give for a parameter, by the name of its type in newer and in older versions of Typer."""
+"""The expected value of a parameter, by the name of its type in newer and older versions of Typer."""
 
 
 def sentence(error: Any, arguments: Sequence[str]) -> str:
-    """Say what is wrong with the command line ``arguments``, of which Typer raised ``error``: where, and what to do."""
+    """Return the message for an ``error`` that Typer raised for ``arguments``: what is wrong, where, and what to do."""
     context: Any = getattr(error, "ctx", None)
     command = context.command_path if context else "ragsmith"
     match type(error).__name__:
@@ -35,15 +35,15 @@ def sentence(error: Any, arguments: Sequence[str]) -> str:
                 return f"{_name(error.param)} is {shown(value)}: give {kind}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
-                return f"{error.option_name} is a switch and takes no value: leave out = and what comes after it"
+                return f"{error.option_name} is a switch and takes no value: leave out = and the text after it"
             return f"{error.option_name} has no value: give one after it"
-    return _too_much(error, context, command)
+    return _describe_extra(error, context, command)
 
 
-def _too_much(error: Any, context: Any, command: str) -> str:
-    """The sentence about an unknown command or an argument too many; else the message of Typer."""
+def _describe_extra(error: Any, context: Any, command: str) -> str:
+    """Return the message for an unknown command or an extra argument; else the message of Typer."""
     if extra := EXTRA.search(error.message):
-        return f"{command} does not take {shown(extra[1])}: `{command} -h` says what it takes"
+        return f"{command} does not take {shown(extra[1])}: `{command} -h` lists its arguments"
     if unknown := UNKNOWN.search(error.message):
         known = sorted(getattr(context.command, "commands", {}))
         near = nearest(unknown[2], known)
@@ -53,8 +53,8 @@ def _too_much(error: Any, context: Any, command: str) -> str:
 
 
 def _near(option: str, context: Any, command: str) -> str:
-    """The option that was most likely meant, or where they are listed."""
-    known = {name.lstrip("-"): name for name in _options(context)}  # dashes would make all of them alike
+    """Return a hint: the most similar option, or the command that lists them."""
+    known = {name.lstrip("-"): name for name in _options(context)}  # common dashes would raise all similarities
     near = nearest(option.lstrip("-"), known)
     return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 
@@ -66,27 +66,27 @@ def _options(context: Any) -> Iterator[str]:
 
 
 def _name(parameter: Any) -> str:
-    """How a parameter is written in the help."""
+    """Return the name of a parameter in the help."""
     if parameter.param_type_name == "option":
         return str(parameter.opts[0])
     return str(parameter.metavar or parameter.name.upper())
 
 
 def _help(parameter: Any) -> str:
-    """What the help says that a parameter is, as the end of a sentence."""
-    said = str(parameter.help).removesuffix(".")
-    return said[:1].lower() + said[1:]
+    """Return the help of a parameter as the end of a sentence."""
+    text = str(parameter.help).removesuffix(".")
+    return text[:1].lower() + text[1:]
 
 
 def _type(parameter: Any) -> str:
-    """The name of the type that the value of a parameter has."""
+    """Return the name of the type of a parameter."""
     if described := getattr(parameter, "type_descriptor", None):
         return getattr(described.annotation, "__name__", "")
     return str(getattr(getattr(parameter, "type", None), "name", ""))
 
 
 def _value(arguments: Sequence[str], names: Sequence[str]) -> str | None:
-    """What comes after the last of the options ``names``; None where none of them is written out."""
+    """Return the value of the last of the options ``names``, or None if none of them is given."""
     given = None
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         option, equals, value = argument.partition("=")

@@ -111,9 +111,9 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
     if not os.path.lexists(dataset / FILE):
         folder = shlex.quote(str(dataset))
         return [], [
-            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} --llm MODEL , find the "
-            "evidence of a list that you have with  ragsmith dataset anchor QUESTIONS "
-            f"--documents {folder} , or write them"
+            f"{FILE}: is missing; draft questions with `ragsmith dataset draft {folder} --llm MODEL`, find the "
+            "evidence of an existing list with `ragsmith dataset anchor QUESTIONS "
+            f"--documents {folder}`, or write them"
         ]
     found = read_json_lines(dataset / FILE, MAX_BYTES)
     lines = [QuestionLine(number, record) for number, record in found.records.items()]

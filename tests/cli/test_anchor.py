@@ -276,14 +276,14 @@ def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Com
     shown = ragsmith("dataset", "anchor", "--repair", edited)
     assert (shown.code, shown.err) == (1, "")
     assert shown.out.splitlines() == [
-        f"{edited}: 23 of 24 pieces of evidence stand (18 unchanged, 4 exact, 1 fuzzy), 1 of them in other words; "
-        "5 questions written anew",
-        "fuzzy: questions.jsonl:4 (ferry-4), evidence 1: a number in it changed: look at its answer",
+        f"{edited}: 23 of 24 pieces of evidence found (18 unchanged, 4 exact, 1 fuzzy), 1 of them with changed words; "
+        "5 questions updated",
+        "fuzzy: questions.jsonl:4 (ferry-4), evidence 1: a number in it changed: check the answer",
         "  before: Captain Ilse Varn has steered the ferry since the winter of 1987.",
         "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
-        f"{edited}/reworded.jsonl: what is in other words; look at it before you search, then remove the file",
-        "left as it is: questions.jsonl:5 (ferry-5), evidence 1: neither the text nor a similar one was found",
-        f"{edited}/unrepaired.jsonl: what was left, with the places that come into question",
+        f"{edited}/reworded.jsonl: the evidence with changed words; review it before you search, then remove the file",
+        "not repaired: questions.jsonl:5 (ferry-5), evidence 1: neither the text nor a similar one was found",
+        f"{edited}/unrepaired.jsonl: the evidence that was not repaired, with candidate positions",
     ]
     [left] = [json.loads(line) for line in (edited / "unrepaired.jsonl").read_text().splitlines()]
     assert (left["id"], left["line"], left["number"], left["candidates"]) == ("ferry-5", 5, 1, [])
@@ -319,7 +319,7 @@ def test_a_data_set_that_was_not_edited_is_said_to_stand(ragsmith: Command, tmp_
     shutil.copytree(tiny_folder, tmp_path / "island")
     shown = ragsmith("dataset", "anchor", "--repair", tmp_path / "island")
     assert shown.code == 0
-    assert "24 of 24 pieces of evidence stand (24 unchanged); 0 questions written anew" in shown.out
+    assert "24 of 24 pieces of evidence found (24 unchanged); 0 questions updated" in shown.out
     assert not (tmp_path / "island" / "unrepaired.jsonl").exists()
 
 
@@ -337,7 +337,7 @@ def test_evidence_that_names_a_place_is_left_to_what_it_names(
     before = (folder / "questions.jsonl").read_bytes()
     shown = ragsmith("dataset", "anchor", "--repair", folder)
     assert shown.code == 1
-    assert "left as it is: questions.jsonl:3 (c), evidence 1: there is no document 'quay'" in shown.out
+    assert "not repaired: questions.jsonl:3 (c), evidence 1: there is no document 'quay'" in shown.out
     assert (folder / "questions.jsonl").read_bytes() == before
 
 
@@ -432,10 +432,10 @@ def test_what_is_listed_as_left_goes_when_nothing_is(ragsmith: Command, copied: 
     assert not (copied / "unrepaired.jsonl").exists()
     text = "Every employee of the house has a right to {} days of paid leave in a calendar year, on full pay."
     assert shown.out.splitlines()[1:] == [
-        "fuzzy: questions.jsonl:1 (q001), evidence 1: a number in it changed: look at its answer",
+        "fuzzy: questions.jsonl:1 (q001), evidence 1: a number in it changed: check the answer",
         f"  before: {text.format(28)}",
         f"  now:    {text.format(30)}",
-        f"{copied}/reworded.jsonl: what is in other words; look at it before you search, then remove the file",
+        f"{copied}/reworded.jsonl: the evidence with changed words; review it before you search, then remove the file",
     ]
 
 
@@ -475,7 +475,7 @@ def test_evidence_that_only_moved_is_not_listed(ragsmith: Command, copied: Path)
     page.write_text(page.read_text().replace("30", "28"))
     shown = ragsmith("dataset", "anchor", "--repair", copied)
     assert (shown.code, len(shown.out.splitlines())) == (0, 1)
-    assert "3 of 3 pieces of evidence stand (3 exact); 3 questions written anew" in shown.out
+    assert "3 of 3 pieces of evidence found (3 exact); 3 questions updated" in shown.out
     assert not (copied / "reworded.jsonl").exists()
 
 
@@ -488,7 +488,7 @@ def test_a_review_of_the_old_words_is_none_of_the_new(ragsmith: Command, copied:
         row["origin"] = {**drafted, "reviewed": "accepted", "reviewer": "Jo"}
     questions.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     shown = ragsmith("dataset", "anchor", "--repair", copied)
-    said = "look at its answer; it was reviewed with the old words, and is to be reviewed again"
+    said = "look at its answer; it was reviewed with the old words: review it again"
     assert shown.out.splitlines()[1].endswith(said)
     assert shown.out.splitlines()[-1] == f"review it again  ragsmith dataset review {copied}"
     after = [json.loads(line)["origin"] for line in questions.read_text().splitlines()]

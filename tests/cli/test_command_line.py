@@ -120,8 +120,8 @@ MISTAKES = [
     (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists its options"),
     (
         ("search",),
-        "ragsmith search needs --dataset: a bundled data set by name, or a folder; several times, or all of the "
-        "domains, searches each in turn",
+        "ragsmith search needs --dataset: a bundled data set by name, or a folder; may be repeated; all stands for "
+        "all bundled domains",
     ),
     (("ask",), "ragsmith ask needs PIPELINE: an exported pipeline (winner.yaml)"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
@@ -129,8 +129,8 @@ MISTAKES = [
     (("search", *DATASET, "--seed", "7", "--seed=1.5"), "--seed is '1.5': give a whole number"),
     (("search", *DATASET, "--margin", "little"), "--margin is 'little': give a number"),
     (("search", "--dataset"), "--dataset has no value: give one after it"),
-    (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and what comes after it"),
-    (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` says what it takes"),
+    (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and the text after it"),
+    (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` lists its arguments"),
     (("effects", "sho"), "ragsmith effects has no command 'sho': did you mean show?"),
     (("effects", "gaze"), "ragsmith effects has no command 'gaze': it has show"),
 ]

@@ -273,7 +273,7 @@ def test_drafted_questions_are_judged_by_what_is_found_alone(
     ]
     assert "mill: retrieval " in (home / "gate.xml").read_text()
     both = ragsmith("compare", winner, mumbling, "--workers", 1)
-    assert "In retrieval alone, as a machine drafted questions:" in both.out
+    assert "Retrieval alone, as questions were drafted by a model:" in both.out
 
     poor = changed("passage_filter", technique="forgets", parameters={"below": 7})
     shut = ragsmith("gate", poor, *asked)

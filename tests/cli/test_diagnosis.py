@@ -141,7 +141,7 @@ def test_naive_rag_has_nothing_to_take_out(
     )
     shown = ragsmith("ablate", plain, "--cache", tmp_path / "c.sqlite", "--workers", 1)
     assert shown.code == 0
-    assert "there is no part to take out" in shown.out
+    assert "there is no part to remove" in shown.out
 
 
 @pytest.fixture(scope="module")
@@ -275,8 +275,8 @@ def test_the_way_of_a_question_fits_80_columns_and_names_every_stage(winner: Pat
         assert f"\n{family} " in ended.out
     marks = " ".join(ended.out.split("\nmarks ")[1].split("\n\n")[0].split())
     assert marks == (
-        "gold 1: 100 % is how much of it is there, *gold 1* a hit that has some, and « and » stand around it in what "
-        "was read"
+        "gold 1: 100 % is the share of it that is present, *gold 1* marks a hit with a part of it, and « and » enclose "
+        "it in the passages that were read"
     )
     stages, read = ended.out.split("\nread\n")
     assert re.search(r"gold 1: \d+ %", stages)
@@ -362,7 +362,7 @@ def test_interventions_ask_for_what_they_say_and_are_kept(winner: Path, ragsmith
 def test_either_a_question_or_interventions(winner: Path, ragsmith: Command, arguments: tuple[str, ...]) -> None:
     ended = ragsmith("explain", winner, *arguments)
     assert ended.code == 2
-    assert "give a question, by its id or its text, or --interventions" in ended.err
+    assert "give a question by its id or text, or --interventions" in ended.err
 
 
 @pytest.mark.parametrize("arguments", [("explain", "naive", "law-046"), ("verify", "nofile.yaml")])

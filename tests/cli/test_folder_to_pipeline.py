@@ -129,7 +129,7 @@ def test_a_document_is_shown_before_there_are_questions(ragsmith: Command, tmp_p
         (["ferry", "--start", "9", "--end", "5"], "[9, 5) is no part of 'ferry': give --start and --end from 0 to"),
         (["ferry", "--end", "999999"], "[0, 999999) is no part of 'ferry'"),
         (["ferry", "--start", "-1"], "[-1, 424) is no part of 'ferry'"),
-        (["--start", "3"], "--start and --end are places in a document: name one after the data set"),
+        (["--start", "3"], "--start and --end are offsets in a document: name one after the data set"),
     ],
 )
 def test_a_place_that_is_not_there_is_refused(
@@ -148,7 +148,7 @@ def test_a_split_of_one_s_own_that_leaks_is_valid_and_warned_of(ragsmith: Comman
     assert checked.code == 0
     assert re.fullmatch(
         r"warning: \d+ of 100 test questions have gold within 900 characters of a search question's, "
-        r"\d+ share a relevant chunk with one: the test is less unseen than it should be\.\n",
+        r"\d+ share a relevant chunk with one: the test questions are not independent of the search questions\.\n",
         checked.err,
     )
     assert "valid" in checked.out

@@ -78,7 +78,7 @@ def test_served_models_are_asked_once_for_each_task_of_the_space(
     assert asked["language_model"] == ["answer", "judge"]
     assert sorted(asked["controller"]) == ["imagine_passage", "write_header"]
     assert len(server.log) == 6
-    assert shown.err.startswith("sending up to 6 requests, and one more for each reply that is cut")
+    assert shown.err.startswith("sending up to 6 requests, and one more for each truncated reply")
 
 
 def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file: Path) -> None:

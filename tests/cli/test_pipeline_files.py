@@ -93,7 +93,7 @@ def test_what_ships_is_shown_with_what_was_checked(ragsmith: Command) -> None:
     shown = ragsmith("effects", "show")
     assert shown.code == 0
     assert "retrieval.bm25" in shown.out
-    assert "what the other data sets name for each" in shown.out
+    assert "the recommendation of the other data sets for each" in shown.out
     checked = json.loads(ragsmith("effects", "show", "--validate", "--json").out)["checked"]
     assert {one["dataset"] for one in checked} >= {"law", "workshop"}
     assert ragsmith("effects", "show", "--validate").out in shown.out

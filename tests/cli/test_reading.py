@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.cli.output import table
-from ragsmith.cli.techniques import explained, parts
+from ragsmith.cli.techniques import explain_technique, split_docstring
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Fitting, Technique, load_techniques
 from ragsmith.techniques.task_lookup import find_tasks
@@ -114,8 +114,8 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_its_pr
     )
     free, takes, counted = shown.out.splitlines()
     assert counted.startswith("10 of the pipelines are proposed by the search")
-    assert (shown.code, free) == (0, "every model is embedded: nothing is sent, and nothing costs money")
-    assert takes == "about 12 pipelines and 1,200 answers, fewer where races are lost or nothing better is found"
+    assert (shown.code, free) == (0, "all models are embedded: no requests are sent, and the search costs no money")
+    assert takes == "about 12 pipelines and 1,200 answers, fewer if candidates lose races or the search converges"
 
 
 def test_every_mistake_of_a_data_set_is_shown(ragsmith: Command, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ EVERY = [technique for family in FAMILIES for technique in family.techniques.val
 
 
 def test_a_docstring_is_sorted_by_how_its_sentences_begin() -> None:
-    doc = parts(
+    doc = split_docstring(
         """Do something with
         ``n`` things.
 
@@ -248,18 +248,18 @@ def test_a_docstring_is_sorted_by_how_its_sentences_begin() -> None:
 
 
 def test_what_is_laid_out_by_hand_is_left_alone() -> None:
-    doc = parts("Do it.\n\nBy this rule:\n    s = a + b\nCosts nothing.\n\nCosts nothing at all.")
+    doc = split_docstring("Do it.\n\nBy this rule:\n    s = a + b\nCosts nothing.\n\nCosts nothing at all.")
     assert doc.details == "By this rule:\n    s = a + b\nCosts nothing."
     assert doc.costs == "Costs nothing at all."
 
 
 @pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
 def test_nothing_of_a_docstring_is_lost(technique: Technique) -> None:
-    shown = " ".join(explained(technique)).split()
+    shown = " ".join(explain_technique(technique)).split()
     written = (inspect.getdoc(technique.fn) or "").replace("``", "`").split()
     assert not Counter(written) - Counter(shown)
     assert all(f"{name} = {default!r}" in " ".join(shown) for name, default in technique.defaults.items())
-    assert all(len(line) <= 120 for line in explained(technique))
+    assert all(len(line) <= 120 for line in explain_technique(technique))
 
 
 @pytest.mark.parametrize("technique", EVERY, ids=lambda t: f"{t.family}.{t.name}")
@@ -303,7 +303,7 @@ def test_what_is_fitted_or_for_analysis_says_so(registered: Callable[..., Techni
         after={"retrieval": ("bm25", "vector")},
     )(by_gold)
     try:
-        shown = "\n".join(explained(passage_filter["by_gold"]))
+        shown = "\n".join(explain_technique(passage_filter["by_gold"]))
     finally:
         del passage_filter.techniques["by_gold"]
     assert "retrieval bm25 or vector before it" in shown

@@ -320,5 +320,5 @@ def test_a_password_is_used_and_not_said(
     shown = ragsmith("runs", "--mirror", "--cache", url)
     assert (shown.code, shown.err) == (0, "")
     assert "ragsmith:***@127.0.0.1" in shown.out
-    assert "with the password in the place of ***" in shown.out
+    assert "with the password in place of ***" in shown.out
     assert "Dw3" not in shown.out

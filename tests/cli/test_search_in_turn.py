@@ -133,7 +133,7 @@ def test_mistakes_of_all_data_sets_are_listed_before_anything_is_computed(
     ("more", "said"),
     [
         (("--space", "no_such_space"), "'no_such_space' is neither a YAML file nor the name of a search space"),
-        (("--accept-spent", "3"), "--accept-spent is about the search of one data set: name that one alone"),
+        (("--accept-spent", "3"), "--accept-spent applies to the search of one data set: search that data set alone"),
         (("--max-evaluations", "0"), "--max-evaluations is 0: give at least 1"),
     ],
 )

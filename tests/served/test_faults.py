@@ -166,7 +166,7 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     found, failed = left(store), failures(store)
     assert {question for _, question in failed} == set(kinds)
     for (_, question), error in failed.items():
-        assert re.search(rf"^Unreadable: .*{SPOILT[api][kinds[question]]}.* \(tried 2 times\)", error), error
+        assert re.search(rf"^Unreadable: .*{SPOILT[api][kinds[question]]}.* \(attempts: 2\)", error), error
     scored = found.results.keys() - failed.keys()
     assert scored
     assert all(found.results[place] == undisturbed.results[place] for place in scored)

@@ -325,7 +325,7 @@ def test_the_command_prints_it(  # type: ignore[no-untyped-def]
     assert "openai:tiny" in shown.out
     assert "--judge extractive" in shown.out
     assert "plan with its flag, too" in shown.out, "what is saved is more or less than what is asked for it"
-    assert "replies decide where a search goes" not in shown.out, "one rehearsal shows no difference"
+    assert "the course of a search depends on the replies" not in shown.out, "one rehearsal shows no difference"
     assert "openai:tiny: at 1 s a request (assumed: set it with --latency) and 32 at once" in shown.out.splitlines()
     wrong = ragsmith(*command, "--latency", 0)
     assert wrong.code == 2

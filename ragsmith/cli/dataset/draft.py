@@ -17,7 +17,7 @@ import typer
 import ragsmith
 from ragsmith.cli.app import listing
 from ragsmith.cli.dataset.app import NameOrFolder, commands
-from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, interrupted_with
+from ragsmith.cli.interrupts import INTERRUPTED, NO_RESULT, NOT_YET_WRITTEN, interrupted_with
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChatFlags:
-    """The chat model that drafts, and how it is asked."""
+    """The chat model that drafts, and its options."""
 
     imports: ImportsOption = None
     models: Annotated[
-        Path | None, typer.Option("--models", help="A YAML file; its language_model drafts. Flags go before it.")
+        Path | None, typer.Option("--models", help="YAML file whose language_model drafts. Flags override it.")
     ] = None
     llm: Annotated[
         str | None,
-        typer.Option("--llm", help="The chat model that drafts and checks, as openai:MODEL; one has to be named."),
+        typer.Option("--llm", help="The chat model that drafts and checks, as openai:MODEL; required."),
     ] = None
     base_url: BaseUrlOption = None
     thinking_tokens: ThinkingOption = None
 
     def by_role(self) -> RoleFlags:
-        """The same as flags of all roles, of which drafting has one."""
+        """Return the flags of all roles, with the drafting model as the language model."""
         return RoleFlags(models=self.models, llm=self.llm, thinking_tokens=self.thinking_tokens)
 
 
@@ -70,25 +70,26 @@ def _methods() -> Iterable[Extension]:
 @merged
 def draft(
     *,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A data set, which need not have questions yet.")],
-    questions: Annotated[int, typer.Option(help="Drafted questions that it shall have.")] = 100,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, with or without questions.")],
+    questions: Annotated[int, typer.Option(help="Target number of drafted questions.")] = 100,
     methods: Annotated[
         list[str] | None,
         typer.Option(
             "--method",
-            help="A method listed below, as NAME or NAME(option=value); several may be given. [default: all]",
+            help="A method listed below, as NAME or NAME(option=value); may be repeated. [default: all]",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the order in which passages are read.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the order of passages.")] = 0,
     chat: ChatFlags,
     budget: BudgetFlags,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what was refused or could not be read.")
+        bool,
+        typer.Option("--retry-failed", help="Repeat requests that were refused, or whose replies could not be read."),
     ] = False,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Have a chat model draft questions with answers and evidence; the same command goes on where it stopped."""
+    """Draft questions with answers and evidence by a chat model; the same command resumes."""
     with interrupted_with(NOT_YET_WRITTEN):
         drafted = ragsmith.draft_questions(
             folder,
@@ -113,8 +114,8 @@ def draft(
 
 def _say_plan(plan: DraftingPlan) -> None:
     note(
-        f"{plan.wanted:,} drafts have to pass, of {plan.passages:,} passages: {plan.least:,} requests if each does, "
-        f"never more than {plan.most:,}, errors of the server apart; what is in the cache is not sent"
+        f"{plan.wanted:,} drafts are needed, from {plan.passages:,} passages: {plan.least:,} requests if all pass, "
+        f"at most {plan.most:,}, not counting server errors; requests in the cache are not sent"
     )
 
 
@@ -147,9 +148,9 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
     kinds: dict[tuple[str, str], list[str]] = {}
     for failure in drafted.failures:
         kinds.setdefault((failure.prompt, failure.kind), []).append(failure.reason)
-    fewer = f"{short} fewer than the {wanted} asked for: no other draft passes; more documents give more"
-    refused = f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}"
-    failed = f"{len(drafted.failures)} requests without a reply of use; --retry-failed asks them again"
+    fewer = f"{short} fewer than the {wanted} requested: no other draft passes; add documents to get more"
+    refused = f"{sum(drafted.refused.values())} refused; the reasons are in {folder / 'rejected.jsonl'}"
+    failed = f"{len(drafted.failures)} requests without a usable reply; --retry-failed repeats them"
     money = f", {spent.cost:.4f} in money" if spent.cost else ""
     quoted = shlex.quote(str(folder))
     say_lines(
@@ -158,10 +159,10 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
         fewer if short > 0 and not drafted.paused else None,
         refused if drafted.refused else None,
         *(f"  {count:>5} {name}" for name, count in drafted.refused.items()),
-        f"{drafted.left} more passed: they are there when more --questions are asked for" if drafted.left else None,
+        f"{drafted.left} more passed, and are added with a higher --questions" if drafted.left else None,
         failed if kinds else None,
         *(f"  {len(its):>5} {prompt}, {kind}: {its[-1]}" for (prompt, kind), its in kinds.items()),
-        f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now",
+        f"{replies.asked:,} replies needed, {replies.stored:,} of them in the cache, {replies.made:,} generated now",
         f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}",
     )
     if drafted.found + len(drafted.added):
@@ -175,13 +176,13 @@ def _say_drafted(drafted: Drafted, wanted: int) -> None:
 def review(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set with drafted questions.")],
     reviewer: Annotated[
-        str | None, typer.Option("--reviewer", help="Who decides. [default: the name you are logged in by]")
+        str | None, typer.Option("--reviewer", help="Name of the reviewer. [default: your login name]")
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port of the page, on this machine alone; 0 for a free one.")] = 0,
+    port: Annotated[int, typer.Option("--port", help="Port of the page, on this machine only; 0 for a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at drafted questions, least certain first: accept, mend or reject each."""
+    """Review drafted questions, least certain first: accept, edit or reject each."""
     from ragsmith.api.datasets import review as opened
     from ragsmith.labelling.reviewing.review import login_name
 
@@ -199,7 +200,7 @@ def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
 
     with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
         note(f"review at  {server.url}")
-        note("end it on the page, or with Ctrl-C; every decision is kept at once")
+        note("end it on the page, or with Ctrl-C; every decision is stored immediately")
         if browser and _has_screen():
             import webbrowser
 
@@ -208,14 +209,14 @@ def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser could show something; without one a browser for terminals would take this one."""
+    """Whether there is a display; without one, a text browser would take over this terminal."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _say_end(found: Review) -> None:
     counts, total = found.counts(), sum(found.counts().values())
-    said = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
-    say(f"{found.folder}: {total - counts['pending']} of {total} reviewed: {said}; {counts['pending']} to go")
+    decided = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
+    say(f"{found.folder}: {total - counts['pending']} of {total} reviewed: {decided}; {counts['pending']} to go")
     if not counts["pending"]:
         say(f"check it  ragsmith dataset check {shlex.quote(str(found.folder))}")
 
@@ -223,39 +224,40 @@ def _say_end(found: Review) -> None:
 @commands.command()
 def check(
     dataset: NameOrFolder,
-    only: Annotated[list[str] | None, typer.Option(help="A gate to ask; may be given several times.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="A gate to leave out; may be given several times.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Gate to run; may be repeated.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Gate to leave out; may be repeated.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="GATE.OPTION=VALUE", help="An option of a gate; see  ragsmith dataset gates."),
     ] = None,
     imports: ImportsOption = None,
-    chunk_size: Annotated[int, typer.Option("--chunk-size", help="Characters in a chunk, at most.")] = 900,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    chunk_size: Annotated[int, typer.Option("--chunk-size", help="Maximum number of characters of a chunk.")] = 900,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="File for the page with plots. [default: reports/NAME/check.html]")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask of a data set whether it can tell good retrieval from bad; exit 1 if a gate fails.
+    """Check whether a data set can tell good retrieval from bad; exit code 1 if a gate fails.
 
-    The gates are listed by  ragsmith dataset gates.
+    `ragsmith dataset gates` lists the gates.
     """
     from ragsmith.labelling.checking.check import check_page, lines
     from ragsmith.text.writing import write_file
 
     data = ragsmith.load_dataset(dataset)
     page = html or REPORTS / data.name / "check.html"
-    found = ragsmith.check_dataset(
-        data,
-        only=only or (),
-        without=without or (),
-        options=_options(settings or ()),
-        chunk_size=chunk_size,
-    )
+    with interrupted_with(NO_RESULT):
+        found = ragsmith.check_dataset(
+            data,
+            only=only or (),
+            without=without or (),
+            options=_options(settings or ()),
+            chunk_size=chunk_size,
+        )
     plain = {**found.plain(), "passed": found.passed(strict=strict), "page": str(page)}
     show_result(as_json, plain, lambda: say_lines(*lines(found)))
-    write_file(check_page(found), page)  # last: where it cannot be written, what was found is said all the same
+    write_file(check_page(found), page)  # last: if it cannot be written, the findings are printed all the same
     if not as_json:
         say(str(page))
     if not found.passed(strict=strict):
@@ -275,7 +277,7 @@ def gates(imports: ImportsOption = None, as_json: JsonOption = False) -> None:
 
 
 def _options(settings: Sequence[str]) -> dict[str, dict[str, object]]:
-    """The options of gates that are set on the command line: numbers and true or false as JSON has them, else text."""
+    """Return the options of gates set on the command line; a value is JSON, such as a number or true, or else text."""
     found: dict[str, dict[str, object]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -37,17 +37,17 @@ def import_dataset(
         typer.Option(
             "--format",
             "--layout",
-            help="A format listed below, as NAME or NAME(option=value); told from the files if not given.",
+            help="A format listed below, as NAME or NAME(option=value); detected from the files by default.",
         ),
     ] = None,
     documents: Annotated[
         Path | None,
-        typer.Option(help="Folder of documents to look for texts in; for list, llama-index and ragas."),
+        typer.Option(help="Folder of documents in which texts are located; for list, llama-index and ragas."),
     ] = None,
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert a published data set; its gold becomes character spans."""
+    """Convert a published data set, with its gold labels as character spans."""
     from ragsmith.datasets.dataset import load_documents, write_dataset
     from ragsmith.datasets.importers import import_dataset as read
 
@@ -78,22 +78,22 @@ def anchor(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="New folder for the data set; left out, the questions join those of --documents."
+            "--output",
+            "-o",
+            help="New folder for the data set. [default: the questions are added to those of --documents]",
         ),
     ] = None,
     question_column: Annotated[str | None, typer.Option(help="Column of the questions.")] = None,
     answer_column: Annotated[str | None, typer.Option(help="Column of the answers.")] = None,
-    evidence_column: Annotated[str | None, typer.Option(help="Column of quotations of the documents.")] = None,
+    evidence_column: Annotated[str | None, typer.Option(help="Column of quotations from the documents.")] = None,
     doc_column: Annotated[str | None, typer.Option(help="Column that names the document.")] = None,
-    at_least: Annotated[
-        float, typer.Option(help="Probability, as estimated, from which the place of an answer is taken.")
-    ] = 0.9,
+    at_least: Annotated[float, typer.Option(help="Minimum estimated probability of the position of an answer.")] = 0.9,
     repair: Annotated[
         bool, typer.Option("--repair", help="Find a data set's evidence again after its documents were edited.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find where the documents answer an existing list of questions, and write both as a data set."""
+    """Locate the evidence of an existing list of questions in documents, and write both as a data set."""
     given = {"question": question_column, "answer": answer_column, "evidence": evidence_column, "doc": doc_column}
     columns = {role: column for role, column in given.items() if column is not None}
     if repair:
@@ -139,33 +139,33 @@ def _repair(folder: Path, as_json: bool) -> None:
 def _say_repaired(found: RepairedFolder, folder: Path, hows: dict[str, int]) -> None:
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, UNREPAIRED
 
-    standing = sum(hows.values())
-    said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
+    n_found = sum(hows.values())
+    counts = f"{n_found} of {n_found + len(found.left)} pieces of evidence found{_counted(hows)}"
     if found.reworded:
-        said += f", {len(found.reworded)} of them in other words"
-    say(f"{folder}: {said}; {found.changed} questions written anew")
+        counts += f", {len(found.reworded)} of them with changed words"
+    say(f"{folder}: {counts}; {found.changed} questions updated")
     for new in found.reworded:
         say_lines(
-            f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_telling(new)}",
+            f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_advise(new)}",
             f"  before: {_one_line(new.before)}",
             f"  now:    {_one_line(' [...] '.join(new.now))}",
         )
-    seen = f"{folder / REWORDED}: what is in other words; look at it before you search, then remove the file"
+    seen = f"{folder / REWORDED}: the evidence with changed words; review it before you search, then remove the file"
     again = any(new.reopened for new in found.reworded)
     say_lines(
         seen if found.reworded else None,
         f"review it again  ragsmith dataset review {shlex.quote(str(folder))}" if again else None,
-        *(f"left as it is: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.why}" for e in found.left),
-        f"{folder / UNREPAIRED}: what was left, with the places that come into question" if found.left else None,
+        *(f"not repaired: questions.jsonl:{e.line} ({e.id}), evidence {e.number}: {e.why}" for e in found.left),
+        f"{folder / UNREPAIRED}: the evidence that was not repaired, with candidate positions" if found.left else None,
     )
 
 
-def _telling(reworded: RewordedEvidence) -> str:
-    """What a person should do about evidence whose words were changed."""
-    again = "; it was reviewed with the old words, and is to be reviewed again" if reworded.reopened else ""
+def _advise(reworded: RewordedEvidence) -> str:
+    """Return the advice on evidence whose words were changed."""
+    again = "; it was reviewed with the old words: review it again" if reworded.reopened else ""
     if reworded.changes_a_number:
-        return f"a number in it changed: look at its answer{again}"
-    return f"its words changed: see that it answers still{again}"
+        return f"a number in it changed: check the answer{again}"
+    return f"its words changed: check that it still supports the answer{again}"
 
 
 def _one_line(text: str) -> str:

@@ -44,7 +44,7 @@ def list_datasets(as_json: JsonOption = False) -> None:
 def validate(
     dataset: NameOrFolder,
     write: Annotated[
-        bool, typer.Option("--write", help="Write where quoted evidence stands into questions.jsonl.")
+        bool, typer.Option("--write", help="Write the offsets of quoted evidence to questions.jsonl.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,18 +65,18 @@ def validate(
         raise typer.Exit(2) from error
     written = write_offsets(folder) if write else 0
     found = leaks(data, divided := split(data))
-    warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
+    warned = [f"{found}: the test questions are not independent of the search questions"] if found.near else []
     warned += dataset_warnings(data)
     if unseen := count_reworded(folder):
         pieces = f"{_counted(unseen, 'piece')} of evidence"
-        warned += [f"{REWORDED} lists {pieces} that a repair found in other words: look at it, then remove the file"]
+        warned += [f"{REWORDED} lists {pieces} that a repair found with changed words: review it, then remove the file"]
     if as_json:
-        said = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
-        say_json({**said, "split": divided.rule, "leaks": asdict(found)})
+        plain = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
+        say_json({**plain, "split": divided.rule, "leaks": asdict(found)})
         return
     for warning in warned:
         warnings.warn(f"{warning}.", Notice, stacklevel=2)
-    answered = any(example.answer for example in data.examples)  # all that can be answered have one, or none
+    answered = any(example.answer for example in data.examples)  # all answerable questions have one, or none has
     alone = "" if answered else " --objective retrieval"
     say_lines(
         f"{dataset}: valid",
@@ -89,26 +89,26 @@ def validate(
 def show(
     dataset: NameOrFolder,
     document: Annotated[
-        str | None, typer.Argument(metavar="[DOC]", help="A document's id: prints the text that evidence points into.")
+        str | None, typer.Argument(metavar="[DOC]", help="Id of a document whose text is printed.")
     ] = None,
-    start: Annotated[int | None, typer.Option(help="First character of the text, from 0.")] = None,
-    end: Annotated[int | None, typer.Option(help="Character to stop before.")] = None,
+    start: Annotated[int | None, typer.Option(help="Offset of the first character, from 0.")] = None,
+    end: Annotated[int | None, typer.Option(help="Offset of the end, exclusive.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Describe a data set: sizes, question types, where its evidence lies, how it is split; or print a document."""
+    """Describe a data set: sizes, question types, positions of evidence, split; or print a document."""
     from ragsmith.datasets.summary import describe
 
     if document is not None:
         _show_document(dataset, document, start, end, as_json)
         return
     if start is not None or end is not None:
-        raise UsageError("--start and --end are places in a document: name one after the data set")
+        raise UsageError("--start and --end are offsets in a document: name one after the data set")
     described = describe(ragsmith.load_dataset(dataset))
     show_result(as_json, described, lambda: say_lines(*_entry_lines(described)))
 
 
 def _show_document(dataset: str, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
-    """Print a document in whatever state the questions are: their evidence is written with this."""
+    """Print a document; invalid questions are ignored, as this command is used to write their evidence."""
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.documents import read_documents
 
@@ -124,7 +124,7 @@ def _show_document(dataset: str, wanted: str, start: int | None, end: int | None
     first, last = start or 0, length if end is None else end
     if not 0 <= first <= last <= length:
         raise UsageError(
-            f"[{first}, {last}) is no part of {wanted!r}: give --start and --end from 0 to {length}, in order"
+            f"[{first}, {last}) is not a range of {wanted!r}: give --start and --end from 0 to {length}, in order"
         )
     text = found.text[first:last]
     about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
@@ -141,10 +141,11 @@ def _entry_lines(described: Mapping[str, Any], pad: str = "") -> Iterator[str]:
             yield f"{pad}{name:<{30 - len(pad)}} {f'{value:.3f}' if isinstance(value, float) else value}"
 
 
-EVERY = 200
-"""Files after which a line says how far it is."""
+FILES_PER_LINE = 200
+"""Number of files between two lines of progress."""
 
-MOST_PAIRS = 10
+MAX_PAIRS = 10
+"""Maximum number of printed near-duplicates."""
 
 
 def _readers() -> Iterable[Extension]:
@@ -155,49 +156,49 @@ def _readers() -> Iterable[Extension]:
 
 @commands.command(cls=listing("Readers", _readers))
 def init(
-    folder: Annotated[Path, typer.Argument(help="A folder of files of any kinds, in folders of any depth.")],
+    folder: Annotated[Path, typer.Argument(help="A folder of files of any type, with subfolders.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the data set: a new one, or one to update.")
     ],
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a data set of a folder of files of any kind, or bring it up to date; questions come later."""
+    """Create or update a data set without questions from a folder of files of any type."""
 
-    def tell(name: str, number: int) -> None:
-        if number and number % EVERY == 0 and not as_json:
+    def report_progress(name: str, number: int) -> None:
+        if number and number % FILES_PER_LINE == 0 and not as_json:
             note(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
     with interrupted_with(NOTHING_WRITTEN):
-        made = ragsmith.init_dataset(folder, output, on_file=tell)
-    show_result(as_json, made.plain(), lambda: _say_intake(made))
+        intake = ragsmith.init_dataset(folder, output, on_file=report_progress)
+    show_result(as_json, intake.plain(), lambda: _say_intake(intake))
 
 
-def _say_intake(made: Intake) -> None:
-    taken, found = made.taken, made.found
+def _say_intake(intake: Intake) -> None:
+    taken, found = intake.taken, intake.found
     _say_files(taken)
-    more = len(taken.near) - MOST_PAIRS
+    more = len(taken.near) - MAX_PAIRS
     sizes = " or ".join(f"{size:,}" for size in found.chunk_sizes)
-    first, *others = made.next_steps
+    first, *others = intake.next_steps
     say_lines(
         "",
         f"{taken.output}: {_counted(found.documents, 'document')}, {found.characters:,} characters, "
         f"{_counted(found.headings, 'heading')}, {_counted(found.tables, 'table')}",
         f"kinds: {_listed(found.kinds)}",
         f"languages: {_listed(found.languages)}" if found.languages else None,
-        f"nearly the same, and both kept: {_counted(len(taken.near), 'pair')}" if taken.near else None,
-        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in taken.near[:MOST_PAIRS]),
+        f"near-duplicates, both kept: {_counted(len(taken.near), 'pair')}" if taken.near else None,
+        *(f"  {100 * pair.similarity:3.0f} %  {pair.first}  {pair.second}" for pair in taken.near[:MAX_PAIRS]),
         f"  and {more} more: --json lists them" if more > 0 else None,
-        f"chunk sizes that suit: {sizes} characters ({_why(made)})" if sizes else None,
-        f"a search of the default space evaluates about {made.pipelines} pipelines, so about {made.pipelines * 100:,} "
-        "answers for 100 questions: with the embedded models nothing is sent and nothing costs money, and for others "
-        "ragsmith plan says what it comes to, once there are questions",
+        f"suitable chunk sizes: {sizes} characters ({_why(intake)})" if sizes else None,
+        f"a search of the default space evaluates about {intake.pipelines} pipelines, so about "
+        f"{intake.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; for others, "
+        "ragsmith plan estimates the costs once there are questions",
         f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}",
     )
 
 
 def _say_files(taken: IngestResult) -> None:
-    """Print a line for every file that is no document now or not as one expects; counts of all."""
+    """Print a line for every file that was refused, changed or has notes, and the counts of all outcomes."""
     from ragsmith.datasets.ingest.ingest import FileOutcome
 
     changed = () if taken.fresh else (FileOutcome.ADDED, FileOutcome.CHANGED, FileOutcome.MOVED)
@@ -210,22 +211,22 @@ def _say_files(taken: IngestResult) -> None:
     for gone in taken.removed:
         what = f"{gone.doc}: {gone.source} is gone from {taken.folder}"
         if gone.kept:
-            say(f"kept: {what}, but evidence of {_counted(gone.questions, 'question')} lies in it")
+            say(f"kept: {what}, but it has evidence of {_counted(gone.questions, 'question')}")
         else:
-            say(f"removed: {what}; its text lies in {taken.output / 'removed'} now")
+            say(f"removed: {what}; its text was moved to {taken.output / 'removed'}")
     for doc, questions in taken.repointed.items():
         say(
-            f"take care: {doc} changed, where evidence of {_counted(questions, 'question')} lies: "
+            f"take care: {doc} changed, which has evidence of {_counted(questions, 'question')}: "
             f"ragsmith dataset anchor --repair {shlex.quote(str(taken.output))}  finds it again"
         )
     counts = [f"{len(those)} {outcome}" for outcome in FileOutcome if (those := taken.with_outcome(outcome))]
     say(f"{_counted(len(taken.files), 'file')}: {', '.join(counts)}")
 
 
-def _why(made: Intake) -> str:
+def _why(intake: Intake) -> str:
     from ragsmith.datasets.ingest.summary import WHOLE_PARAGRAPHS, WHOLE_SECTIONS
 
-    found = made.found
+    found = intake.found
     parts = [
         (f"{100 * WHOLE_PARAGRAPHS:.0f} % of the paragraphs and rows have at most", found.paragraphs),
         (f"{100 * WHOLE_SECTIONS:.0f} % of the sections", found.sections),

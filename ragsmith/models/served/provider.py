@@ -169,7 +169,7 @@ class Provider:
             n_attempts += 1
             failed += not wait
             await self._probe_if_suspected(probe)
-        message = f"{what}: {problem} (tried {n_attempts} times)"
+        message = f"{what}: {problem} (attempts: {n_attempts})"
         if unusable and unusable >= min(policy.replies, failed):
             raise failure(Unreadable, message)
         self._breaker.record_failed_request(time.monotonic())

@@ -192,7 +192,7 @@ def test_the_command_names_every_file_that_is_no_document(
     for name in (*mixed.refused, *mixed.duplicates, *mixed.aside):
         assert [line for line in lines if f": {name.replace(chr(10), chr(92) + 'n')}: " in line], name
     assert "60 files: 43 added, 3 duplicate, 13 refused, 1 left aside" in lines
-    assert any(line.startswith("chunk sizes that suit: ") for line in lines)
+    assert any(line.startswith("suitable chunk sizes: ") for line in lines)
     assert (
         lines[-1]
         == f"next: ragsmith recommend {tmp_path / 'made'}  or  ragsmith dataset draft {tmp_path / 'made'} --llm MODEL"

@@ -146,7 +146,7 @@ def test_questions_whose_evidence_lies_in_a_changed_document_are_counted(
     (files / "rules.md").write_text("# Rules\n\nBeware. The gate is shut at nine.\n")
     ended = ragsmith("dataset", "init", files, "-o", made)
     assert "changed: rules.md" in ended.out
-    assert "take care: rules changed, where evidence of 1 question lies: " in ended.out
+    assert "take care: rules changed, which has evidence of 1 question: " in ended.out
 
 
 def test_a_text_that_a_person_edited_is_left_alone(files: Path, made: Path) -> None:

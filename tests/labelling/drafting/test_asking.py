@@ -245,7 +245,7 @@ def test_the_command_says_what_it_will_take_and_what_came_of_it(
     assert f"{len(sent(server)):,} requests sent so far" in ended.out
     assert set(sent(server).values()) == {1}
     short = ragsmith(*command[:3], "--questions", 100, *command[5:])
-    assert "fewer than the 100 asked for: no other draft passes" in short.out
+    assert "fewer than the 100 requested: no other draft passes" in short.out
     assert f"review it  ragsmith dataset review {folder}" in short.out
 
 

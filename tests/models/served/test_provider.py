@@ -134,7 +134,7 @@ def test_replies_of_no_use_are_asked_for_a_few_times_and_never_make_a_provider_s
     provider = Provider("host", Policy(attempts=5, replies=3, pause=0.0, failures_in_a_row=2))
     attempts = Attempts(*[UnusableReply("no text") for _ in range(30)])
     for _ in range(10):
-        with pytest.raises(Unreadable, match=r"^m: no text \(tried 3 times\)$") as raised:
+        with pytest.raises(Unreadable, match=r"^m: no text \(attempts: 3\)$") as raised:
             provider.send(attempts, what="m", probe=Attempts(TransientFailure("HTTP 503")))
         assert raised.value.calls == 3
     assert len(attempts.sent) == 30

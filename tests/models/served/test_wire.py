@@ -145,7 +145,7 @@ def test_a_reply_of_another_shape_is_an_error_of_the_model(
     client: Callable[..., Any], server: FaultServer, reply: bytes
 ) -> None:
     server.answer = lambda path, body: reply
-    with pytest.raises(ModelError, match=r":tiny\S*: the reply .* \(tried 3 times\)"):
+    with pytest.raises(ModelError, match=r":tiny\S*: the reply .* \(attempts: 3\)"):
         ask(client())
 
 
