@@ -73,7 +73,7 @@ def explain(
 ) -> None:
     """Trace a question through a pipeline: the output of each stage, where gold was lost, and the answer.
 
-    `gold 1: 100 %` is the share of a gold passage that is present, `*gold 1*` marks a hit with a part of it, and « and »
+    `gold 1: 100 %` is the share of a gold passage that is present, `*gold 1*` marks a hit with a part of it, and « »
     enclose it in the passages that were read.
     """
     if question is None and not interventions:

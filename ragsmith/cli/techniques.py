@@ -96,7 +96,11 @@ def space(
 
 WIDTH = 100
 
-BEGINNINGS: Mapping[str, str] = {"helps": "Helps ", "costs": "Costs ", "against": "Against the "}
+BEGINNINGS: Mapping[str, tuple[str, ...]] = {
+    "helps": ("Helps ",),
+    "costs": ("Costs ",),
+    "against": ("Differences from ", "Against the "),
+}
 """The first words of each part of a docstring, by the name of the part."""
 
 LABELS = ("fitted", "gold")
@@ -117,7 +121,7 @@ class TechniqueDoc:
 def split_docstring(docstring: str) -> TechniqueDoc:
     """Return the parts of a docstring, which are recognised by the first words of each sentence.
 
-    ``Helps ...`` and ``Costs ...`` are one sentence each; ``Against the paper: ...`` extends to the end of its
+    ``Helps ...`` and ``Costs ...`` are one sentence each; ``Differences from the paper: ...`` extends to the end of its
     paragraph. All other sentences are details.
     """
     summary, _, rest = inspect.cleandoc(docstring).partition("\n\n")
@@ -175,7 +179,7 @@ def explain_technique(technique: Technique, *, prompts: bool = False) -> Iterato
     yield from _listed("Method", [_method(technique), technique.paper])
     yield from _prose("When it helps", doc.helps)
     yield from _prose("What it costs", doc.costs)
-    yield from _prose("Against the original", doc.against)
+    yield from _prose("Differences from the original", doc.against)
     yield from _prose("More", doc.details)
     yield from _listed("Parameters", _parameters(technique))
     if technique.fitting:

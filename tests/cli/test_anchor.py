@@ -461,7 +461,7 @@ def test_what_is_in_other_words_stays_listed_until_somebody_looked(ragsmith: Com
     assert ragsmith("dataset", "anchor", "--repair", copied).code == 0  # finds nothing more, and forgets nothing
     assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
     assert (first["id"], second["id"]) == ("q001", "q002")
-    said = "reworded.jsonl lists 2 pieces of evidence that a repair found in other words: look at it, then remove"
+    said = "reworded.jsonl lists 2 pieces of evidence that a repair found with changed words: review it, then remove"
     assert said in ragsmith("dataset", "validate", copied).err
     warned = json.loads(ragsmith("dataset", "validate", copied, "--json").out)["warnings"]
     assert sum(said in one for one in warned) == 1
@@ -488,7 +488,7 @@ def test_a_review_of_the_old_words_is_none_of_the_new(ragsmith: Command, copied:
         row["origin"] = {**drafted, "reviewed": "accepted", "reviewer": "Jo"}
     questions.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     shown = ragsmith("dataset", "anchor", "--repair", copied)
-    said = "look at its answer; it was reviewed with the old words: review it again"
+    said = "check the answer; it was reviewed with the old words: review it again"
     assert shown.out.splitlines()[1].endswith(said)
     assert shown.out.splitlines()[-1] == f"review it again  ragsmith dataset review {copied}"
     after = [json.loads(line)["origin"] for line in questions.read_text().splitlines()]

@@ -207,7 +207,7 @@ def test_a_plan_changes_nothing_and_test_questions_are_asked_for_by_name(searche
 
 def test_what_cannot_be_transferred_is_said(searched: Path, tmp_path: Path) -> None:
     cache = searched / "cache.sqlite"
-    with pytest.raises(UsageError, match="name two data sets or more"):
+    with pytest.raises(UsageError, match="give at least two data sets"):
         library.transfer([searched / "island"], cache=cache)
     with pytest.raises(UsageError, match="has no search on 'law'"):
         library.transfer([searched / "island", "law"], cache=cache)
@@ -221,7 +221,7 @@ def test_a_winner_is_not_taken_to_where_it_is_at_home(searched: Path, ragsmith: 
     for named in ((searched / "island", searched / "island"), (searched / "island", searched / "copy")):
         shown = ragsmith("transfer", *named, "--cache", cache, "--workers", 1)
         assert (shown.code, shown.out) == (2, "")
-        assert "that is one data set, 'island', 2 times" in shown.err
+        assert "these are one data set, 'island', 2 times" in shown.err
     twice = (searched / "island", searched / "isle", searched / "island")
     assert json.loads(ragsmith("transfer", *twice, "--cache", cache, "--workers", 1, "--json").out)["pairs"] == 2
 
@@ -238,7 +238,7 @@ def test_questions_that_all_chose_the_winner_test_nobody(
     assert ragsmith("search", "--dataset", "others", *few).code == 0
     shown = ragsmith("transfer", "facts", "others", "--part", "test", "--workers", 1)
     assert (shown.code, shown.out) == (2, "")
-    assert "'facts' has no test questions (its search was a crossfit, and all were used to choose" in shown.err
+    assert "'facts' has no test questions (its search was a crossfit, which selected" in shown.err
     assert ragsmith("transfer", "facts", "others", "--workers", 1).code == 0
 
 
@@ -358,11 +358,19 @@ def test_interventions_ask_for_what_they_say_and_are_kept(winner: Path, ragsmith
     assert {one["split"] for one in told["naive"]} == {"search", "test"}
 
 
-@pytest.mark.parametrize("arguments", [(), ("ferry-1", "--interventions")])
-def test_either_a_question_or_interventions(winner: Path, ragsmith: Command, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give a question by its id or text, or --interventions"),
+        (("ferry-1", "--interventions"), "both a question and --interventions were given"),
+    ],
+)
+def test_either_a_question_or_interventions(
+    winner: Path, ragsmith: Command, arguments: tuple[str, ...], message: str
+) -> None:
     ended = ragsmith("explain", winner, *arguments)
     assert ended.code == 2
-    assert "give a question by its id or text, or --interventions" in ended.err
+    assert message in ended.err
 
 
 @pytest.mark.parametrize("arguments", [("explain", "naive", "law-046"), ("verify", "nofile.yaml")])

@@ -285,7 +285,7 @@ def test_prompts_are_shown_on_request(ragsmith: Command) -> None:
 
 def test_the_parts_stand_under_headings_of_their_own(ragsmith: Command) -> None:
     lines = ragsmith("techniques", "reflection_revising").out.splitlines()
-    headings = ["Method", "When it helps", "What it costs", "Against the original", "Parameters", "Needs"]
+    headings = ["Method", "When it helps", "What it costs", "Differences from the original", "Parameters", "Needs"]
     assert [line.strip() for line in lines if line.startswith("  ") and line.strip() in headings] == headings
     assert lines[lines.index("  What it costs") + 1].startswith("    Costs 1 call when the draft passes")
     assert lines[lines.index("  Needs") + 1] == "    language_model"

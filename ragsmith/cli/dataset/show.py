@@ -191,8 +191,8 @@ def _say_intake(intake: Intake) -> None:
         f"  and {more} more: --json lists them" if more > 0 else None,
         f"suitable chunk sizes: {sizes} characters ({_why(intake)})" if sizes else None,
         f"a search of the default space evaluates about {intake.pipelines} pipelines, so about "
-        f"{intake.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; for others, "
-        "ragsmith plan estimates the costs once there are questions",
+        f"{intake.pipelines * 100:,} answers for 100 questions: embedded models send no requests and cost no money; "
+        "for others, ragsmith plan estimates the costs once there are questions",
         f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}",
     )
 
