@@ -282,7 +282,7 @@ def test_a_search_tells_what_it_does(here: dict[str, Any]) -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"workers": 0}, "workers is 0: give at least 1"),
-    ({"preset": "quick"}, "preset was given beside settings"),
+    ({"preset": "quick"}, "preset was given together with settings"),
     ({"settings": None, "preset": "quik"}, "unknown preset 'quik': did you mean 'quick'"),
     ({"strategy": "genetics"}, "unknown strategy 'genetics': did you mean 'genetic'"),
     ({"poulation": 4}, "unknown setting 'poulation': did you mean 'population'"),

@@ -60,7 +60,10 @@ def evaluate(
     workers = resources.workers_for(loaded.setup)
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
-            raise UsageError("--documents compares the scores of a file before and after changes: leave out --dataset, --latency and --prices")
+            raise UsageError(
+                "--documents compares the scores of a file before and after: leave out --dataset, --latency and "
+                "--prices"
+            )
         data, now = loaded.setup.dataset, load_documents_option(documents).documents
         carried = make_dataset(
             {"name": data.name},
@@ -181,7 +184,10 @@ class _PipelineLoader:
                 loaded[place] = self.load(named)
                 self._dataset = self._dataset or loaded[place].setup.dataset  # type: ignore[union-attr]
         other = next(filter(None, loaded), None)
-        return [found or self._load_baseline(str(named), other) for named, found in zip((first, second), loaded, strict=True)]
+        return [
+            found or self._load_baseline(str(named), other)
+            for named, found in zip((first, second), loaded, strict=True)
+        ]
 
     def load(self, named: Pipeline | str | Path) -> Pipeline:
         """Return the pipeline of a file, on the current state of its data set or on the given one."""
@@ -199,7 +205,7 @@ class _PipelineLoader:
         return self._resources.pipeline(named, dataset)
 
     def _load_baseline(self, name: str, other: Pipeline | None) -> Pipeline:
-        """Return a pipeline without a file, on the experiment of ``other``, or else on the given data set and models."""
+        """Return a pipeline without a file, on the experiment of ``other`` or else on the given data set."""
         load_techniques()
         if other is None:
             if self._dataset is None:

@@ -11,7 +11,7 @@ from typing import Unpack
 
 from ragsmith.api.resources import CACHE
 from ragsmith.api.result import Result
-from ragsmith.api.searching import EachArguments, refuse_wrong, search
+from ragsmith.api.searching import EachArguments, check_arguments, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.estimates import kept_transfers
@@ -80,9 +80,10 @@ def search_each(
     error.
 
     Raises:
-        UsageError: a data set or an argument cannot be used, or two data sets have the same name; or all searches failed alike.
+        UsageError: a data set or an argument cannot be used, two data sets have the same name, or all searches failed
+            alike.
     """
-    refuse_wrong(arguments)
+    check_arguments(arguments)
     cache = arguments.get("cache", CACHE)
     chosen = _read(datasets)
     seconds = arguments.pop("time_limit", None)

@@ -89,7 +89,8 @@ class Resources:
         chosen, given = self.named()
         if self.base_url is not None and not chosen.self_hosted:
             raise UsageError(
-                "--base-url is the server of openai: and rerank: models, and none is given: name one (--llm openai:NAME)"
+                "--base-url is the server of openai: and rerank: models, and there is none: name one (--llm "
+                "openai:NAME)"
             )
         size = CHUNK_SIZE if chunk_size is None else chunk_size
         return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
@@ -177,8 +178,8 @@ def warn_unsupported_languages(setup: Experiment) -> None:
             continue
         foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in found.most_common() if code not in known)
         warnings.warn(
-            f"of {found.total():,} documents {foreign}: the embedder {name} supports {_listed(known)} only, so that vector "
-            "search finds little in them; use BM25, or name an embedder for these languages with --embedder",
+            f"of {found.total():,} documents {foreign}: the embedder {name} supports {_listed(known)} only, so that "
+            "vector search finds little in them; use BM25, or name an embedder for these languages with --embedder",
             Notice,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""`search`, and `plan`, which says what it would ask for."""
+"""`search`, and `plan`, which estimates the costs of a search."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(settings: RunSettings | None, preset: str | None, changes: Mapping[str, Any]) -> RunSettings:
-    """``settings``, or those of ``preset``, with what ``changes`` has a value for.
+    """Return ``settings``, or those of ``preset``, with the ``changes`` that are not None.
 
     Raises:
         UsageError: there is no such preset or setting, or both are given.
@@ -54,12 +54,12 @@ def settings_of(settings: RunSettings | None, preset: str | None, changes: Mappi
         check_choice("preset", preset or "default", PRESETS)
         settings = RunSettings.preset(preset or "default")
     elif preset is not None:
-        raise WrongOption("preset", "was given beside settings, which say the same: leave one of them out")
+        raise WrongOption("preset", "was given together with settings, which replace it: leave one of them out")
     given = {name: value for name, value in changes.items() if value is not None}
     if "folds" in given and given.get("verdict", settings.verdict) != CROSSFIT:
         raise WrongOption("folds", f"is {given['folds']}, and only a {CROSSFIT} has folds: add  --verdict {CROSSFIT}")
     if "objectives" in given:
-        given |= _weighing(settings, given)
+        given |= _objective_settings(settings, given)
     if "race" in given:
         given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
     if "fitness" in given:
@@ -73,32 +73,32 @@ def settings_of(settings: RunSettings | None, preset: str | None, changes: Mappi
     )
     if "strategy" in of_the_run:
         of_the_run["strategy"] = str(STRATEGIES.parse(of_the_run["strategy"]))
-    _check_read(of_the_run.get("strategy", settings.strategy), settings.genetic, genetic)
+    _check_used(of_the_run.get("strategy", settings.strategy), settings.genetic, genetic)
     for unread in given:
         if unread in SettingChanges.__annotations__:
-            raise UsageError(f"the setting {unread!r} is declared and read by nothing: give RunSettings a field for it")
+            raise UsageError(f"the setting {unread!r} is declared, but not used: add a field to RunSettings")
         check_choice("setting", unread, SettingChanges.__annotations__)
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 
-def _check_read(strategy: str, before: GeneticSettings, changes: Mapping[str, Any]) -> None:
-    """Raise WrongOption where the strategy, or the parts of it that are chosen, do not read a setting."""
+def _check_used(strategy: str, before: GeneticSettings, changes: Mapping[str, Any]) -> None:
+    """Raise WrongOption if the strategy, or its selected operators, do not use a changed setting."""
     reads = STRATEGIES.parse(strategy).reads
     selection, mutation = (changes.get(name, getattr(before, name)) for name in ("selection", "mutation"))
     for name, value in changes.items():
         if name not in reads:
             others = " or ".join(known.name for known in STRATEGIES if name in known.reads)
-            raise WrongOption(name, f"is {value}, and the strategy {strategy} does not read it, as {others} would")
+            raise WrongOption(name, f"is {value}, and the strategy {strategy} does not use it; {others} does")
         if name == "tournament" and selection != "tournament":
             raise WrongOption(name, f"is {value}, and parents are selected by {selection}: add  --selection tournament")
         if name in ("mutation_min", "mutation_max") and mutation != "adaptive":
             raise WrongOption(name, f"is {value}, and mutation is {mutation}: add  --mutation adaptive")
 
 
-def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The objectives of ``given``, and what goes with several where nothing else is asked for: NSGA-II and no race."""
-    asked = given["objectives"]
-    names = [name.strip() for name in asked.split(",")] if isinstance(asked, str) else list(asked)
+def _objective_settings(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the objectives and, for several, the defaults that go with them: NSGA-II and no racing."""
+    value = given["objectives"]
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else list(value)
     found: dict[str, Any] = {
         "objectives": tuple(sorted(names, key=lambda name: (*SEARCH_OBJECTIVES, name).index(name)))
     }
@@ -109,7 +109,7 @@ def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 class EachArguments(SearchArguments, total=False):
-    """What `search_each` hands on to `search`."""
+    """The arguments that `search_each` passes to `search`."""
 
     retry_failed: bool
     engine: str
@@ -133,7 +133,7 @@ def search(
     on_progress: Callable[[int, int], None] | None = None,
     **arguments: Unpack[SearchArguments],
 ) -> Result:
-    """Search ``space`` for the best pipeline on ``dataset``; the same search again goes on from what ``cache`` holds.
+    """Search ``space`` for the best pipeline on ``dataset``; the same call resumes an interrupted search from ``cache``.
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
@@ -143,68 +143,65 @@ def search(
     >>> found.winner.ask("When does the limitation period start?").sources[0].title
     'Obligations Code of Ostrevane (Excerpt)'
 
-    ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
-    are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
-    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. With
-    ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
-    answers. With ``objectives="quality,calls"`` the fitness is weighed against calls of models, with
-    ``"quality,calls,latency,money"`` against seconds and money as well, which needs ``prices``: the strategy is NSGA-II
-    then, without races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it,
-    as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
+    The settings are ``settings`` or those of ``preset``: ``default``, ``paper`` or ``quick``. Single settings are changed
+    by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`. ``fitness`` may be
+    `Weights`, ``FILE.py:function``, or a function of an imported file. With ``objective="retrieval"`` retrieval alone is
+    tuned: the fitness is R, no answers are generated, and questions need no reference answers. With
+    ``objectives="quality,calls"`` the search is multi-objective, with ``"quality,calls,latency,money"`` also on seconds
+    and money, which requires ``prices``; the strategy is then NSGA-II, without races. The default ``space`` is that of
+    the preset; ``without`` lists options to exclude, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
 
-    ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
-    the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
-    from ``workers`` threads at once; what they return is kept on disk if they are chat models, or have an attribute
-    ``slow`` that is true. `Pipeline.load` must be handed them again. ``base_url`` is where ``openai:`` models are
-    asked, and ``vector_store`` where vectors lie. ``limits`` bound what may be spent, over all resumes; one on cost
-    needs ``prices``. ``accept_spent`` says what was spent where the cache does not know any more, as `Spent` or as
-    ``"calls=352,tokens=5280,cost=0.0033"``; what is known counts if it is more. ``faithfulness`` checks answers claim
-    by claim: unless given, where the judge costs nothing.
+    ``models`` are a mapping from roles to names or objects. An object is a LlamaIndex ``LLM`` or ``BaseEmbedding``, or
+    implements the protocol of its role in `ragsmith.models`; its ``id`` has to identify everything that its results
+    depend on. Objects are called concurrently from ``workers`` threads. Their results are stored if they are chat models
+    or have a true attribute ``slow``; pass them to `Pipeline.load` again. ``base_url`` is the server of ``openai:``
+    models, and ``vector_store`` the store of vectors. ``limits`` bound the spending over all resumes; a limit on cost
+    requires ``prices``. ``accept_spent`` is the spending so far, as `Spent` or ``"calls=352,tokens=5280,cost=0.0033"``,
+    if its record in the cache is damaged; the larger of it and the remaining record counts. ``faithfulness`` checks
+    answers claim by claim, by default if the judge is embedded.
 
-    ``imports`` are Python files of your own: the techniques, measures and providers of models that they define are
-    known by name, and what is stored counts as long as their code stays the same.
+    ``imports`` are Python files with extensions: the techniques, measures and model providers that they define can be
+    referred to by name, and stored results are valid as long as their code is unchanged.
 
-    What a model refuses, or never answers in a way that can be used, is asked once and kept as failed;
-    ``retry_failed`` asks it again.
+    Requests that a model refuses, or answers with unusable replies, are stored as failed and not repeated;
+    ``retry_failed`` repeats them.
 
-    ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
-    unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
-    ``memory`` is how many bytes all processes may have together, also as ``"500M"``, ``"2G"`` or ``"1.5GiB"``: half of
-    what is available unless given, and at most 1.5 GiB a process. Results do not depend on it; beyond it, what is
-    cheapest to make again is dropped.
+    ``workers`` is the number of questions in flight for served models, and of processes for embedded ones, by default
+    one per core. A script that uses several processes needs the usual ``if __name__ == "__main__":``. ``memory`` is the
+    maximum number of bytes of all processes together, also as ``"500M"``, ``"2G"`` or ``"1.5GiB"``: by default half of
+    the available memory, at most 1.5 GiB per process. Results do not depend on it; cached values that are cheapest to
+    recompute are evicted first.
 
-    With ``engine="ray"`` (extra ``ray``) the workers are actors of a Ray cluster that is started on this machine, and
-    stopped at the end; ``"ray://HOST:PORT"`` is a cluster's client server, and ``"ray:HOST:PORT"``, or ``"ray:auto"``,
-    a cluster that this machine is a node of. ``workers`` are as many as it has cores unless given. What comes out is
-    the same, byte for byte; see `docs/clusters.md`.
+    With ``engine="ray"`` (extra ``ray``) the workers are actors of a Ray cluster that is started on this machine and
+    stopped at the end; ``"ray://HOST:PORT"`` is the client server of a cluster, and ``"ray:HOST:PORT"`` or
+    ``"ray:auto"`` a cluster of which this machine is a node. The default of ``workers`` is then the number of cores of
+    the cluster. Results are identical, byte for byte; see `docs/clusters.md`.
 
-    A candidate may fail on the share ``max_failure_rate`` of the questions; those that fail for every candidate are
-    excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the result says
-    why.
+    ``max_failure_rate`` is the maximum share of failed questions of a candidate; questions that fail for every candidate
+    are excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the result is
+    the reason.
 
-    ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is
-    written without a winner, too, and where a provider is down or the budget spent. A data set that
-    was read from no folder is in the file by name and digest only, and has to be handed to `Pipeline.load` again.
-    ``on_start`` gets what is searched, ``on_step`` the end of each step, and ``on_progress`` how many answers of how
-    many in the step are there; they are called between answers, so they should be quick.
+    ``winner`` is a file for the winning pipeline, and ``reports`` a folder for the report and the winner. The report is
+    also written if there is no winner, a provider is down or a limit is reached. A data set that was not read from a
+    folder is referred to by name and digest in the file; pass it to `Pipeline.load` again. ``on_start`` is called with
+    the content of the search, ``on_step`` at the end of each step, and ``on_progress`` with the number of answers and
+    their total in the step; they are called between answers and should return quickly.
 
     Raises:
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
-        SpendingDamaged: there are limits, the cache does not know any more what was spent, and nothing was accepted.
-        BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same search goes on.
-        ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
+        SpendingDamaged: there are limits, the record of spending is damaged, and ``accept_spent`` is not given.
+        BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same call resumes the search.
+        ModelUnavailable: a provider refuses the key or is down; computed results are stored.
     """
     cluster = read_engine(engine, arguments.get("workers"))
     most = None if memory is None else parse_size(memory)
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
-    resources, found, chosen, setup, known = _prepared(dataset, arguments)
+    resources, found, chosen, setup, known = _prepare(dataset, arguments)
     if limits and limits.by_name and not setup.served:
-        warnings.warn(
-            "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
-        )
+        warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.served)
-    files = _files(setup, winner, reports)
+    files = _winner_files(setup, winner, reports)
     with cluster or nullcontext(), resources.store() as store:
         run = (Crossfit if chosen.verdict == CROSSFIT else Run)(
             setup,
@@ -243,46 +240,47 @@ def plan(
     sample: int | None = None,
     **arguments: Unpack[SearchArguments],
 ) -> SearchPlan:
-    """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
+    """Estimate the requests, tokens, money and seconds of a search with the same arguments; no request is sent.
 
-    It is worked out on up to ``sample`` of the search questions: unless given, on 100 where candidates are raced, else
-    on 15, and on more where there are few pipelines. What requests take is measured on replies in ``cache`` or, as
-    the notes of the plan say, assumed: `check_models` with that cache gets a reply to each task. A request takes
-    ``latency`` seconds, and ``in_flight`` are answered at once: unless given, as measured, or 1 s, and as many as
-    the provider is sent.
+    The search is simulated on up to ``sample`` search questions: by default 100 if candidates are raced, else 15, or
+    more if there are few pipelines. The tokens of requests are measured on replies in ``cache`` or, as the notes of the
+    plan say, assumed; `check_models` with that cache gets a reply to each task. A request takes ``latency`` seconds (by
+    default as measured, else 1), and ``in_flight`` requests are answered concurrently (by default all that are sent).
 
-    Replies decide when candidates leave a race: before searches of 20 to 60 questions, plans said 0.83 to 1.23 times
-    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache.
-    ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
+    Replies decide when candidates are pruned: for searches on 20 to 60 questions, plans estimated 0.83 to 1.23 times the
+    calls that were then sent, and up to 1.42 times the remaining calls once two pipelines were in the cache. ``ranges``
+    of the plan, with all candidates pruned a block earlier or later, held 11 times in 12.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.
     """
-    from ragsmith.runs.plan import plan as work_out  # noqa: PLC0415  a search needs none
+    from ragsmith.runs.plan import plan as estimate_costs  # noqa: PLC0415  not needed by a search
 
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
-    resources, found, chosen, setup, known = _prepared(dataset, arguments)
+    resources, found, chosen, setup, known = _prepare(dataset, arguments)
     with resources.store() as store:
-        return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
+        return estimate_costs(
+            setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample
+        )
 
 
 _Prepared = tuple[Resources, Space, RunSettings, Experiment, Prices]
 
 
-def _prepared(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
-    """What a search or its plan goes by, all loaded and checked."""
-    resources, found, chosen, known, chunk_size, faithfulness = _read(arguments)
+def _prepare(dataset: Dataset | str | Path, arguments: SearchArguments) -> _Prepared:
+    """Return the inputs of a search or its plan, loaded and checked."""
+    resources, found, chosen, known, chunk_size, faithfulness = _read_arguments(arguments)
     setup = resources.setup(dataset, chunk_size, faithfulness).searching(found.settings)
     warn_unsupported_languages(setup)
-    return resources, found, _priced(chosen, setup, known), setup, known
+    return resources, found, _set_prices(chosen, setup, known), setup, known
 
 
-def _read(
+def _read_arguments(
     arguments: SearchArguments,
 ) -> tuple[Resources, Space, RunSettings, Prices, int | None, bool | None]:
-    """What does not depend on the data set."""
+    """Return the inputs that do not depend on the data set."""
     given = dict[str, Any](arguments)
     resources = Resources.taken_from(given)
     preset = given.pop("preset", None)
@@ -295,34 +293,32 @@ def _read(
     return resources, found, chosen, read_given_prices(prices), chunk_size, faithfulness
 
 
-def refuse_wrong(arguments: EachArguments) -> None:
-    """Refuse arguments of `search` that are wrong whatever the data set is.
+def check_arguments(arguments: EachArguments) -> None:
+    """Check the arguments of `search` that do not depend on the data set.
 
     Raises:
-        UsageError: one of them is.
+        UsageError: an argument is invalid.
     """
-    own = ("retry_failed", "engine", "memory", "on_step", "on_progress")
-    rest: Any = {name: value for name, value in arguments.items() if name not in own}
-    resources, *_ = _read(rest)
+    unrelated = ("retry_failed", "engine", "memory", "on_step", "on_progress")
+    rest: Any = {name: value for name, value in arguments.items() if name not in unrelated}
+    resources, *_ = _read_arguments(rest)
     read_engine(arguments.get("engine", PROCESSES))
     resources.named()
     if isinstance(memory := arguments.get("memory"), str):
         parse_size(memory)
 
 
-def _priced(settings: RunSettings, setup: Experiment, prices: Prices) -> RunSettings:
+def _set_prices(settings: RunSettings, setup: Experiment, prices: Prices) -> RunSettings:
     """See `with_price`; one price is reckoned with, whatever is searched over."""
     each = [with_price(settings, variant.loaded_models, prices) for variant in setup.variants]
     if any(one != each[0] for one in each):
-        problem = (
-            "have money, but the language models that are searched over have different prices: weigh calls instead"
-        )
+        problem = "include money, but the language models of the search space have different prices: use calls instead"
         raise WrongOption("objectives", problem)
     return each[0]
 
 
-def _files(setup: Experiment, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
-    """Where the winner is to be written; what could not be is found out before anything is computed."""
+def _winner_files(setup: Experiment, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
+    """Return the files for the winner, after a check that they can be written."""
     files = [] if winner is None else [Path(winner)]
     if winner is not None and files[0].is_dir():
         raise WrongOption("winner", f"{winner} is a folder: name a file in it")
@@ -337,13 +333,13 @@ def _files(setup: Experiment, winner: str | Path | None, reports: str | Path | N
 
 
 def _refuse_another(winner: Path, dataset: Dataset) -> None:
-    """Refuse to write over the report of another data set of the same name that is still where its winner says."""
+    """Raise WrongOption if the folder has the report of another data set of the same name that still exists."""
     if not winner.exists() or not dataset.source:
         return
     try:
         found = ExportedFile(winner)
         source, same = found.source(), found.digest() == dataset.digest
-    except UsageError:  # no file of ours, or of a data set that is in no folder: nothing tells that it is another
+    except UsageError:  # not an exported file, or its data set has no folder
         return
     there = source in names("datasets") or Path(source).is_dir()
     if there and source != dataset.source and not same:

@@ -394,7 +394,7 @@ def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith:
         (("gate", "a.yaml"), "keeps no scores of single questions"),
         (("gate", "a.yaml"), "--against BASE.yaml"),
         (("gate", "a.yaml", "--against", "naive", "--min-effect", -1), "--min-effect is -1.0: give a difference of"),
-        (("gate", "naive", "--dataset", "facts"), "'naive' has no file that keeps what it scored: name the file of a"),
+        (("gate", "naive", "--dataset", "facts"), "'naive' has no file with its scores: name the file of a"),
     ],
 )
 def test_a_wrong_request_is_exit_code_2(home: Path, ragsmith: Command, arguments: tuple[Any, ...], said: str) -> None:
