@@ -336,7 +336,7 @@ def test_a_report_an_export_scores_and_an_audit_are_calls_as_well(here: dict[str
 def test_limits_without_a_model_that_is_asked_at_a_server_are_named(
     tiny_setup: Experiment, tiny_space: Path, tmp_path: Path
 ) -> None:
-    with pytest.warns(Notice, match="limits are about requests to servers"):
+    with pytest.warns(Notice, match="limits apply to requests to servers"):
         ragsmith.search(
             tiny_setup.dataset,
             space=tiny_space,

@@ -133,7 +133,7 @@ def search(
     on_progress: Callable[[int, int], None] | None = None,
     **arguments: Unpack[SearchArguments],
 ) -> Result:
-    """Search ``space`` for the best pipeline on ``dataset``; the same call resumes an interrupted search from ``cache``.
+    """Search ``space`` for the best pipeline on ``dataset``; the same call resumes a search stored in ``cache``.
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
@@ -143,22 +143,22 @@ def search(
     >>> found.winner.ask("When does the limitation period start?").sources[0].title
     'Obligations Code of Ostrevane (Excerpt)'
 
-    The settings are ``settings`` or those of ``preset``: ``default``, ``paper`` or ``quick``. Single settings are changed
-    by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`. ``fitness`` may be
-    `Weights`, ``FILE.py:function``, or a function of an imported file. With ``objective="retrieval"`` retrieval alone is
-    tuned: the fitness is R, no answers are generated, and questions need no reference answers. With
+    The settings are ``settings`` or those of ``preset``: ``default``, ``paper`` or ``quick``. Single settings are
+    changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`. ``fitness``
+    may be `Weights`, ``FILE.py:function``, or a function of an imported file. With ``objective="retrieval"`` retrieval
+    alone is tuned: the fitness is R, no answers are generated, and questions need no reference answers. With
     ``objectives="quality,calls"`` the search is multi-objective, with ``"quality,calls,latency,money"`` also on seconds
     and money, which requires ``prices``; the strategy is then NSGA-II, without races. The default ``space`` is that of
     the preset; ``without`` lists options to exclude, as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are a mapping from roles to names or objects. An object is a LlamaIndex ``LLM`` or ``BaseEmbedding``, or
     implements the protocol of its role in `ragsmith.models`; its ``id`` has to identify everything that its results
-    depend on. Objects are called concurrently from ``workers`` threads. Their results are stored if they are chat models
-    or have a true attribute ``slow``; pass them to `Pipeline.load` again. ``base_url`` is the server of ``openai:``
-    models, and ``vector_store`` the store of vectors. ``limits`` bound the spending over all resumes; a limit on cost
-    requires ``prices``. ``accept_spent`` is the spending so far, as `Spent` or ``"calls=352,tokens=5280,cost=0.0033"``,
-    if its record in the cache is damaged; the larger of it and the remaining record counts. ``faithfulness`` checks
-    answers claim by claim, by default if the judge is embedded.
+    depend on. Objects are called concurrently from ``workers`` threads. Their results are stored if they are chat
+    models or have a true attribute ``slow``; pass them to `Pipeline.load` again. ``base_url`` is the server of
+    ``openai:`` models, and ``vector_store`` the store of vectors. ``limits`` bound the spending over all resumes; a
+    limit on cost requires ``prices``. ``accept_spent`` is the spending so far, as `Spent` or
+    ``"calls=352,tokens=5280,cost=0.0033"``, if its record in the cache is damaged; the larger of it and the remaining
+    record counts. ``faithfulness`` checks answers claim by claim, by default if the judge is embedded.
 
     ``imports`` are Python files with extensions: the techniques, measures and model providers that they define can be
     referred to by name, and stored results are valid as long as their code is unchanged.
@@ -177,9 +177,9 @@ def search(
     ``"ray:auto"`` a cluster of which this machine is a node. The default of ``workers`` is then the number of cores of
     the cluster. Results are identical, byte for byte; see `docs/clusters.md`.
 
-    ``max_failure_rate`` is the maximum share of failed questions of a candidate; questions that fail for every candidate
-    are excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the result is
-    the reason.
+    ``max_failure_rate`` is the maximum share of failed questions of a candidate; questions that fail for every
+    candidate are excluded. If failures leave open which candidate is best, there is no winner, and ``no_winner`` of the
+    result is the reason.
 
     ``winner`` is a file for the winning pipeline, and ``reports`` a folder for the report and the winner. The report is
     also written if there is no winner, a provider is down or a limit is reached. A data set that was not read from a
@@ -247,9 +247,9 @@ def plan(
     plan say, assumed; `check_models` with that cache gets a reply to each task. A request takes ``latency`` seconds (by
     default as measured, else 1), and ``in_flight`` requests are answered concurrently (by default all that are sent).
 
-    Replies decide when candidates are pruned: for searches on 20 to 60 questions, plans estimated 0.83 to 1.23 times the
-    calls that were then sent, and up to 1.42 times the remaining calls once two pipelines were in the cache. ``ranges``
-    of the plan, with all candidates pruned a block earlier or later, held 11 times in 12.
+    Replies decide when candidates are pruned: for searches on 20 to 60 questions, plans estimated 0.83 to 1.23 times
+    the calls that were then sent, and up to 1.42 times the remaining calls once two pipelines were in the cache.
+    ``ranges`` of the plan, with all candidates pruned a block earlier or later, held 11 times in 12.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.

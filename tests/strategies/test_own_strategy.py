@@ -122,7 +122,7 @@ def test_a_strategy_of_a_users_file_searches_is_listed_and_resumes(search: Calla
         (("--strategy", "lacking"), "no-such-package is not installed: run pip install no-such-package"),
         (
             ("--strategy", "backwards", "--crossover", "uniform"),
-            "is uniform, and the strategy backwards does not read it, as genetic or nsga2 would",
+            "is uniform, and the strategy backwards does not use it; genetic or nsga2 does",
         ),
         (("--tournament", "2"), "--tournament is 2, and parents are selected by elite: add --selection tournament"),
     ],
