@@ -37,7 +37,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.racing import PartialScores, RaceState, Racing
 from ragsmith.evaluation.statistics import holm, paired
-from ragsmith.strategies import PRESETS, Genome, Prior, SteppedSearch, Told, make_strategy
+from ragsmith.strategies import PRESETS, Genome, Observation, Prior, SteppedSearch, make_strategy
 
 MARKS = (25, 50, 100, 200)
 BUDGET = 100
@@ -151,7 +151,7 @@ class World:
         self,
         before: tuple[Genome, float] | None,
         batch: Sequence[Genome],
-        results: Mapping[Genome, Told],
+        results: Mapping[Genome, Observation],
         repeats: Sequence[Genome],
     ) -> list[float]:
         scores = [score if isinstance(score := results[genome], float) else 0.0 for genome in batch]
@@ -172,9 +172,9 @@ class Race:
         self._track = RaceState(self._questions, self._racing)
         self._rows = {genome: row for row, genome in enumerate(world.scores)}
 
-    def run(self, batch: Sequence[Genome]) -> tuple[dict[Genome, Told], int]:
+    def run(self, batch: Sequence[Genome]) -> tuple[dict[Genome, Observation], int]:
         """What each came to, and how many answers that took."""
-        told: dict[Genome, Told] = {}
+        told: dict[Genome, Observation] = {}
         asked = 0
         running = {number: self._standing(genome, 0) for number, genome in enumerate(batch)}
         for number in self._track.futile(running):

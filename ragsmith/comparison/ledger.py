@@ -22,13 +22,13 @@ from platformdirs import user_data_path
 from ragsmith.comparison.questions import HoldoutUse
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
-from ragsmith.store.store import TIMEOUT, LookRow, Store
+from ragsmith.store.store import TIMEOUT_SECONDS, LookRow, Store
 
 VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
 FORMAT = 1
-WAIT_SECONDS = 2 * TIMEOUT
+WAIT_SECONDS = 2 * TIMEOUT_SECONDS
 """Seconds to wait for another process that writes, which may itself wait for its cache."""
 
 _TABLES = (

@@ -26,7 +26,7 @@ from ragsmith.models.vector_stores import AUTO, to_relative_address
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
-from ragsmith.strategies.settings import check_choice, check_least
+from ragsmith.strategies.settings import check_choice, check_minimum
 from ragsmith.strategies.strategy import Pruned
 from ragsmith.techniques.user_code import ANYWHERE, Recorded, recorded
 from ragsmith.text.restoring import restore
@@ -99,14 +99,14 @@ class RunSettings:
     """The number of folds of a crossfit, each with its own search."""
 
     def __post_init__(self) -> None:
-        check_least("seed", self.seed, 0)
+        check_minimum("seed", self.seed, 0)
         if self.max_evaluations is not None:
-            check_least("max_evaluations", self.max_evaluations, 1)
+            check_minimum("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
         check_choice("rule to choose by", self.choose, {"estimate": None, "mean": None})
         check_choice("verdict", self.verdict, VERDICTS)
-        check_least("folds", self.folds, 2)
+        check_minimum("folds", self.folds, 2)
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.max_failure_rate < 1:
             raise WrongOption("max_failure_rate", f"is {self.max_failure_rate}: give a share of at least 0 and below 1")

@@ -237,7 +237,7 @@ def plan(
     stored = {}
     for model in filter(is_chat_model, models.values()):
         Gateway(store).language_model(model, Meter())  # restores its capabilities
-        stored[model.id] = store.some_calls(model.id, MAX_CACHED_REPLIES)
+        stored[model.id] = store.sample_calls(model.id, MAX_CACHED_REPLIES)
     if settings.racing:
         samples = _draw_samples(setup, sample or RACED_QUESTIONS, 1)
     else:

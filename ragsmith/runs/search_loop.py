@@ -19,7 +19,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, difference
 from ragsmith.pipelines.space import Space
 from ragsmith.records.record import ProbeRecord
-from ragsmith.strategies.strategy import Costs, Genome, Pruned, SteppedSearch, Told
+from ragsmith.strategies.strategy import Costs, Genome, Observation, Pruned, SteppedSearch
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # the evaluator decides nothing, and is in no fingerprint
@@ -59,7 +59,7 @@ class SeenCandidates:
         dropped = self.dropped | {one.evaluation.key: one.dropped for one in raced if one.dropped}
         self.dropped = {key: one for key, one in dropped.items() if key not in self._finished}
 
-    def observe(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Told]:
+    def observe(self, raced: Mapping[Genome, RaceResult]) -> dict[Genome, Observation]:
         """Return the observations of candidates for a strategy, on the current terms."""
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
@@ -72,7 +72,7 @@ class ProposalBatch:
     step: int
     genomes: Sequence[Genome]
     raced: Sequence[RaceResult]
-    observations: Sequence[Told]
+    observations: Sequence[Observation]
 
 
 def run_batches(
@@ -108,7 +108,7 @@ def run_batches(
 
 def _observe(
     strategy: SteppedSearch,
-    observations: Mapping[Genome, Told],
+    observations: Mapping[Genome, Observation],
     repeats: Collection[Genome],
     found: Mapping[Genome, RaceResult],
     costs_of: CostsOf | None,

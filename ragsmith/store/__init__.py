@@ -1,1 +1,1 @@
-"""The store is what has been paid for and found out, on disk: SQLite or any SQLAlchemy URL."""
+"""The store: paid replies, results and runs in an SQLite file or a PostgreSQL database."""

@@ -1,4 +1,4 @@
-"""Transactions on rows with checksums: short, serialised for writers, with errors in one sentence."""
+"""Transactions on rows with checksums."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from ragsmith.store.rows import Value, add_checksum, batches, row_label, upsert,
 from ragsmith.store.schema import APPLICATION_ID, VALIDATORS, create_tables, refuse_other_format, stored_format
 
 BATCH = 500
-"""Keys in one statement."""
+"""Maximum number of keys in a statement."""
 
 URGENT_SECONDS = 2.0
-"""For which an urgent write waits for other threads, as a server may have no second connection."""
+"""Seconds that an urgent write waits for other threads before it opens a second connection, if the server has one."""
 
 
 class _ThreadConnection(threading.local):
-    """The connection that a thread is using."""
+    """The connection of the current thread."""
 
     connection: Connection | None = None
 
     @contextmanager
     def using(self, connection: Connection) -> Iterator[None]:
-        before, self.connection = self.connection, connection
+        previous, self.connection = self.connection, connection
         try:
             yield
         finally:
-            self.connection = before
+            self.connection = previous
 
 
 class Database:
-    """An open database of ours, called ``name`` in messages.
+    """An open database of the store; messages refer to it by ``name``.
 
-    ``path`` is None for a server; ``damaged`` names every damaged row that was read so far. ``log_is_gone`` is whether
-    the file had not been closed and its log was missing when it was opened.
+    ``path`` is None for a server; ``damaged`` contains the labels of the damaged rows read so far. ``is_log_missing``
+    is whether the file was not closed properly and its log was missing when it was opened.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class Database:
         self.name = name
         self.path = path
         self.read_only = read_only
-        self.log_is_gone = False
+        self.is_log_missing = False
         self.damaged: dict[str, None] = {}
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
-        server = engine.dialect.name != "sqlite"  # where every statement would have a snapshot of its own
+        server = engine.dialect.name != "sqlite"  # its default isolation level takes a snapshot per statement
         self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
         self._lock = threading.Lock()
-        # a server has few connections: all threads of a process take turns at one
+        # connections of a server are limited, so the threads of a process share one
         self._turn = self._lock if server else nullcontext()
         self._current = _ThreadConnection()
         self.closed = False
 
     @classmethod
     def open(cls, location: str | Path | URL, *, read_only: bool, timeout: float) -> Self:
-        """Open or create; ``timeout`` is how many seconds to wait for another writer."""
+        """Open or create a database; ``timeout`` is the time in seconds to wait for another writer."""
         parsed = parse_location(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
@@ -108,17 +108,19 @@ class Database:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
         refuse_foreign(path)
-        log_is_gone = not read_only and lacks_log(path, timeout=timeout)
-        engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
+        is_log_missing = not read_only and lacks_log(path, timeout=timeout)
+        engine = (
+            _read_only_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
+        )
         database = cls(engine, str(path), path=path, read_only=read_only)
-        database.log_is_gone = log_is_gone
+        database.is_log_missing = is_log_missing
         return database
 
     def _prepare_tables(self) -> None:
         with self.reading() as connection:
-            found = stored_format(connection)
-        refuse_other_format(found, self.name)
-        if found:
+            version = stored_format(connection)
+        refuse_other_format(version, self.name)
+        if version:
             return
         if self.read_only:
             raise WrongStore(f"{self.name} holds no cache: run a search first or name another cache")
@@ -128,12 +130,12 @@ class Database:
 
     def _begin_log(self, path: Path, timeout: float) -> None:
         with translate_errors(self.name):
-            if self.log_is_gone:  # unless another process has just begun one
+            if self.is_log_missing:  # unless another process has created one meanwhile
                 self._engine.dispose()
-                self.log_is_gone = is_unused(path)
+                self.is_log_missing = is_unused(path)
             enter_wal(path, timeout=timeout)
         with self.reading() as connection:
-            stored_format(connection)  # begins the log: a file that is in use has one
+            stored_format(connection)  # a read creates the log, which marks the file as in use
 
     @property
     def location(self) -> Path | URL:
@@ -147,7 +149,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view of the database; within a transaction of this thread, the view of that."""
+        """Provide a connection with a consistent snapshot, or that of the transaction of this thread, if any."""
         self._check_open()
         if self._current.connection is not None:
             yield self._current.connection
@@ -162,18 +164,18 @@ class Database:
 
     @contextmanager
     def writing(self, *, urgent: bool = False) -> Iterator[Connection]:
-        """A transaction: durable when this ends, undone if it raises.
+        """Begin a transaction that is committed on exit and rolled back on an exception.
 
-        On a file other writers wait; on a server only transactions of `writing_alone` with the same name do. An
-        ``urgent`` one waits only `URGENT_SECONDS` for other threads of this process; on a server it then opens
-        a second connection, as one within `reading` does.
+        Other writers of a file wait; on a server only transactions of `writing_exclusively` with the same name do. An
+        ``urgent`` transaction waits at most `URGENT_SECONDS` for other threads of this process and then, on a server,
+        opens a second connection, as a transaction within `reading` does.
         """
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
         has_turn = self._current.connection is not None and self._turn is self._lock
         with (
-            nullcontext() if has_turn else self._held(URGENT_SECONDS if urgent else None),
+            nullcontext() if has_turn else self._write_lock(URGENT_SECONDS if urgent else None),
             translate_errors(self.name),
             self._writer.begin() as connection,
             self._current.using(connection),
@@ -181,9 +183,9 @@ class Database:
             yield connection
 
     @contextmanager
-    def _held(self, at_most: float | None) -> Iterator[None]:
-        """Hold the lock on writers, or go on without it after so many seconds."""
-        acquired = self._lock.acquire(timeout=-1 if at_most is None else at_most)
+    def _write_lock(self, timeout: float | None) -> Iterator[None]:
+        """Hold the lock of writers, or continue without it after ``timeout`` seconds."""
+        acquired = self._lock.acquire(timeout=-1 if timeout is None else timeout)
         try:
             yield
         finally:
@@ -191,14 +193,14 @@ class Database:
                 self._lock.release()
 
     @contextmanager
-    def writing_alone(self, *what: str) -> Iterator[Connection]:
-        """A transaction that reads before it writes: of two with the same name, one waits for the other."""
+    def writing_exclusively(self, *what: str) -> Iterator[Connection]:
+        """Begin a transaction that excludes other transactions with the same name."""
         with self.writing() as connection:
             take_advisory_lock(connection, *what)
             yield connection
 
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
-        """The decoded columns of the intact rows; the others are added to ``damaged``."""
+        """Yield the decoded columns of the intact rows and add the labels of the others to ``damaged``."""
         for row in connection.execute(statement).all():
             values = self.intact(table, tuple(row))
             if values is None:
@@ -207,7 +209,7 @@ class Database:
                 yield values
 
     def intact(self, table: Table, row: Sequence[Any]) -> list[Json] | None:
-        """The decoded columns of a row as read; None where its checksum or its form is wrong."""
+        """Return the decoded columns of a row, or None if its checksum or structure is invalid."""
         values = verify_checksum(table, row)
         is_valid = VALIDATORS.get(table.name)
         return values if values is not None and (is_valid is None or is_valid(values)) else None
@@ -215,7 +217,7 @@ class Database:
     def fetch_keyed(
         self, connection: Connection, table: Table, keys: Iterable[str], *, column: str = "key"
     ) -> Iterator[list[Json]]:
-        """`fetch` the rows of ``table`` with one of ``keys`` in that column."""
+        """`fetch` the rows of ``table`` whose ``column`` is in ``keys``."""
         for batch in batches(list(dict.fromkeys(keys)), BATCH):
             yield from self.fetch(connection, table, select(table).where(table.c[column].in_(batch)))
 
@@ -228,10 +230,10 @@ class Database:
         replacing: bool = False,
         final: tuple[str, str] | None = None,
     ) -> int:
-        """Write rows and return how many; a stored row under a key stays or, with ``replacing``, is replaced.
+        """Insert rows and return their number; rows with the key of a stored row replace it only with ``replacing``.
 
-        A stored row with ``final``, a column and its value, stays, and a damaged one is always replaced. Rows are
-        written in the order of their keys, so that two processes that write the same ones cannot deadlock on a server.
+        A stored row whose column ``final[0]`` has the value ``final[1]`` is never replaced, a damaged one always. Rows
+        are written in the order of their keys, so that concurrent writers of the same rows cannot deadlock.
         """
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
@@ -248,13 +250,13 @@ class Database:
         return written
 
     def file_bytes(self) -> int | None:
-        """The size of the file and its log; None for a server."""
+        """Return the size of the file and its log in bytes, or None for a server."""
         if self.path is None:
             return None
         return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
 
     def close(self) -> None:
-        """Close all connections; the last one to close a file moves its log into it."""
+        """Close all connections; the last process to close a file checkpoints its log."""
         with self._lock:
             if self.closed:
                 return
@@ -269,8 +271,8 @@ class Database:
             raise StoreError(f"{self.name} is closed: open it again to use it")
 
 
-def _reading_engine(path: Path, timeout: float) -> Engine:
-    """Read-only connections; in a folder where no log can be created, the file is opened as immutable."""
+def _read_only_engine(path: Path, timeout: float) -> Engine:
+    """Create an engine of read-only connections; in a read-only folder the file is opened as immutable."""
     engine = file_engine(path, timeout=timeout, options="mode=ro")
     try:
         with engine.connect() as connection:
@@ -288,7 +290,7 @@ def _reading_engine(path: Path, timeout: float) -> Engine:
 
 
 def _refuse_foreign_content(connection: Connection, name: str) -> None:
-    """Repeat the check of `refuse_foreign` in a transaction, in which no other process writes."""
+    """Repeat the check of `refuse_foreign` within a write transaction."""
     if connection.dialect.name != "sqlite":
         return
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()

@@ -1,7 +1,7 @@
-"""Connections to the place of the store: an SQLite file of ours, or a PostgreSQL server.
+"""Engines for the databases of the store: SQLite files and PostgreSQL servers.
 
-A file is in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is complete and
-can be read from a read-only disk, and one in WAL mode without its log has lost work.
+A file is in WAL mode while it is open, and the last process to close it leaves WAL mode. A closed file is therefore
+complete and readable on a read-only disk, and a file in WAL mode without its log has lost commits.
 """
 
 from __future__ import annotations
@@ -29,24 +29,33 @@ from ragsmith.text.redaction import redacted, remember_secret
 
 T = TypeVar("T")
 
-PAUSE = 0.01
-"""Seconds between two attempts to change the journal mode of a file, which does not wait by itself."""
+PAUSE_SECONDS = 0.01
+"""Seconds between attempts to change the journal mode of a file, to which the busy timeout does not apply."""
 
-SERVER_TIMES = 10
-"""How many times as long as on a file to wait on a server for a lock or a connection: the queue may be long.
+SERVER_TIMEOUT_FACTOR = 10
+"""Factor of the timeout for locks and connections on a server, whose queues may be long.
 
-None are held for ever: a server ends the transaction of a process that is gone.
+Locks are always released: a server aborts the transaction of a process that has ended.
 """
 
-TELL_SECONDS = 5.0
-"""Of waiting for a connection before a warning."""
+WARN_SECONDS = 5.0
+"""Seconds of waiting for a connection before a warning."""
 
-FULL = ("too many clients", "remaining connection slots", "too many connections", "no more connections")
-"""The errors of a full server (PostgreSQL, PgBouncer); libpq passes no error code on."""
+CONNECTION_LIMIT_ERRORS = (
+    "too many clients",
+    "remaining connection slots",
+    "too many connections",
+    "no more connections",
+)
+"""Messages of servers at their connection limit (PostgreSQL, PgBouncer); libpq does not report the error code."""
 
 
 def parse_location(location: str | Path | URL) -> Path | URL:
-    """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises WrongStore for anything else."""
+    """Return the path or server URL that ``location`` denotes; ``sqlite:///path`` is a path.
+
+    Raises:
+        WrongStore: ``location`` is neither.
+    """
     if isinstance(location, URL):
         return location
     if isinstance(location, Path) or not ("://" in location or location.startswith(("postgresql:", "postgres:"))):
@@ -71,17 +80,18 @@ def parse_location(location: str | Path | URL) -> Path | URL:
 
 
 def shown_url(url: URL) -> str:
-    """A URL without its password, before the host or among the options."""
+    """Return a URL without the password in its authority or query."""
     base = url.set(query={}).render_as_string(hide_password=True)
     return base + redacted(url.render_as_string(hide_password=True).removeprefix(base))
 
 
 def server_engine(url: URL, *, timeout: float) -> Engine:
-    """A connection to PostgreSQL, on which a statement waits `SERVER_TIMES` so many seconds for the locks of others.
+    """Create an engine for PostgreSQL whose lock timeout is `SERVER_TIMEOUT_FACTOR` times ``timeout`` seconds.
 
-    A server has a hundred in all by default: one stays open, and a second one is opened only while it is needed.
+    A server allows 100 connections by default: one stays open, and a second one is opened only while needed.
 
-    Raises MissingExtra when its driver is not installed.
+    Raises:
+        MissingExtra: the driver is not installed.
     """
     try:
         engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_size=1, max_overflow=1)
@@ -93,12 +103,12 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
         refused = dialect.loaded_dbapi.OperationalError
-        patience = SERVER_TIMES * timeout
+        patience = SERVER_TIMEOUT_FACTOR * timeout
         return _connect_when_free(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
-        milliseconds = max(1, round(1000 * SERVER_TIMES * timeout))  # 0 is for ever
+        milliseconds = max(1, round(1000 * SERVER_TIMEOUT_FACTOR * timeout))  # 0 disables the timeout
         connection.execute(f"SET lock_timeout = {milliseconds}")
         connection.commit()
 
@@ -106,7 +116,7 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
 
 
 def _mute_interruptions(engine: Engine) -> None:
-    """Keep the pool from logging a Ctrl-C during the return of a connection, which it raises all the same."""
+    """Keep the pool from logging a KeyboardInterrupt during the return of a connection, which it also raises."""
     pool = type(engine.pool)
     logging.getLogger(f"{pool.__module__}.{pool.__qualname__}").addFilter(_is_error)
 
@@ -117,33 +127,33 @@ def _is_error(record: logging.LogRecord) -> bool:
 
 
 def _connect_when_free(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
-    """Call ``connect``, again for ``patience`` seconds while the server called ``name`` is full; return its result."""
-    began = time.monotonic()
-    pause = PAUSE
+    """Call ``connect`` and retry for up to ``patience`` seconds while the server is at its connection limit."""
+    started = time.monotonic()
+    pause = PAUSE_SECONDS
     warned = False
     while True:
         try:
             return connect()
         except refused as error:
-            waited = time.monotonic() - began
-            if waited > patience or not any(reason in str(error) for reason in FULL):
+            waited = time.monotonic() - started
+            if waited > patience or not any(reason in str(error) for reason in CONNECTION_LIMIT_ERRORS):
                 raise
-        if waited > TELL_SECONDS and not warned:
+        if waited > WARN_SECONDS and not warned:
             warned = True
             warnings.warn(
                 f"{name} has no connection left for this process: trying again for up to {patience:.0f} s.",
                 Notice,
                 stacklevel=2,
             )
-        time.sleep(pause * random.uniform(0.5, 1.0))  # so that not all processes try at once again
+        time.sleep(pause * random.uniform(0.5, 1.0))  # jitter spreads the retries of processes
         pause = min(2 * pause, 2.0)
 
 
 def take_advisory_lock(connection: Connection, *what: str) -> None:
-    """Take the lock named ``what`` until the end of the transaction.
+    """Take the advisory lock named ``what`` until the end of the transaction.
 
-    A lock on a row is not enough on a server: two transactions could both insert the first one. A file has one writer
-    anyway.
+    On a server, row locks would not prevent two transactions from both inserting the first row. A file has a single
+    writer.
     """
     if connection.dialect.name == "postgresql":
         number = int.from_bytes(blake2b("\0".join(what).encode(), digest_size=8).digest(), signed=True)
@@ -151,22 +161,22 @@ def take_advisory_lock(connection: Connection, *what: str) -> None:
 
 
 def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
-    """Connections to an SQLite file that exists; ``options`` are those of an SQLite URI (``mode=rw``).
+    """Create an engine for an existing SQLite file; ``options`` are those of an SQLite URI (``mode=rw``).
 
-    Transactions are begun here: the driver would begin them after the first read.
+    Transactions are begun explicitly, as the driver would begin them after the first read.
     """
 
     def create() -> sqlite3.Connection:
         connection = connect(path, timeout=timeout, options=options)
         connection.execute("PRAGMA synchronous = FULL")  # NORMAL may lose the latest commits when the power fails
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # has an effect on an empty file only
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # only affects an empty file
         return connection
 
     engine = create_engine(
         "sqlite://",
         creator=create,
         poolclass=QueuePool,
-        pool_size=0,  # no limit: as many connections as threads use
+        pool_size=0,  # no limit
         hide_parameters=True,
     )
 
@@ -181,12 +191,12 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
 
 PAGE_BYTES = 16384
-"""A result has 1.4 KB. Tables without row ids have at most a quarter of a page of a row in the tree: on pages of 4 KB
-nearly every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
+"""Page size of files in bytes. Tables without row ids store at most a quarter of a page of a row in the B-tree: with
+pages of 4 KB, most results, of 1.4 KB, would need an overflow page, two thirds empty (99 MB instead of 42 MB)."""
 
 
 def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
-    """One connection in autocommit mode; damaged UTF-8 is replaced, and refused by the checksum of its row."""
+    """Open a connection in autocommit mode; invalid UTF-8 is replaced and then detected by the checksum of its row."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
@@ -199,7 +209,7 @@ def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
 
 
 def create_file(path: Path) -> None:
-    """Create an empty file that only its owner can read, unless it exists."""
+    """Create an empty file that is only readable by its owner, unless it exists."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -211,10 +221,10 @@ def create_file(path: Path) -> None:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise WrongStore when ``path`` is not a cache, without touching it or its folder.
+    """Raise WrongStore if ``path`` is not a cache, without changing the file or its folder.
 
-    The file is read through SQLite, as immutable: opening and closing it directly would release the locks that other
-    connections of this process hold (https://sqlite.org/howtocorrupt.html, section 2.2).
+    The file is read through SQLite as immutable, as opening and closing it directly would release the locks of other
+    connections of this process (https://sqlite.org/howtocorrupt.html, section 2.2).
     """
     if not path.is_file():
         raise WrongStore(f"{path} is not a regular file: name another cache")
@@ -225,7 +235,7 @@ def refuse_foreign(path: Path) -> None:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
-            return  # perhaps only caught while another process was writing: the locked read that follows decides
+            return  # another process may be writing: the locked read that follows decides
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
             raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
         raise WrongStore(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
@@ -234,34 +244,32 @@ def refuse_foreign(path: Path) -> None:
 
 
 def log_of(path: Path) -> Path:
-    """The write-ahead log of a file in WAL mode."""
+    """Return the path of the write-ahead log of a file."""
     return path.with_name(path.name + "-wal")
 
 
 def enter_wal(path: Path, *, timeout: float) -> None:
-    """Switch to WAL mode, waiting for other connections; a file system without it keeps the rollback journal."""
+    """Switch to WAL mode after waiting for other connections; file systems without support use a rollback journal."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
-        for _ in range(int(timeout / PAUSE)):
-            if _unless_busy(connection, "PRAGMA journal_mode = WAL"):
+        for _ in range(int(timeout / PAUSE_SECONDS)):
+            if _execute_unless_busy(connection, "PRAGMA journal_mode = WAL"):
                 return
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_SECONDS)
         connection.execute("PRAGMA journal_mode = WAL")
 
 
 def leave_wal(path: Path) -> None:
-    """Move the log into the file and leave WAL mode; while other processes use it, only move what they permit."""
+    """Checkpoint the log and leave WAL mode; while other processes use the file, checkpoint as much as possible."""
     for _ in range(10):
         with closing(connect(path, timeout=0, options="mode=rw")) as connection:
-            if _unless_busy(connection, "PRAGMA journal_mode = DELETE"):
+            if _execute_unless_busy(connection, "PRAGMA journal_mode = DELETE"):
                 return
-            _unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-        time.sleep(
-            PAUSE
-        )  # a thread may still be reading, or another process, which will close the file in the same way
+            _execute_unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        time.sleep(PAUSE_SECONDS)  # a thread may still be reading, or another process, which leaves WAL mode itself
 
 
 def lacks_log(path: Path, *, timeout: float) -> bool:
-    """Whether a file is in WAL mode without its log; to be called before the file is opened."""
+    """Return whether a file that is not yet open is in WAL mode without its log."""
     if log_of(path).exists():
         return False
     with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
@@ -269,13 +277,13 @@ def lacks_log(path: Path, *, timeout: float) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """Whether a file in WAL mode has no open connection; it then leaves WAL mode."""
+    """Leave WAL mode and return True if a file has no other open connection, otherwise return False."""
     with closing(connect(path, timeout=0, options="mode=rw")) as connection:
-        return _unless_busy(connection, "PRAGMA journal_mode = DELETE")
+        return _execute_unless_busy(connection, "PRAGMA journal_mode = DELETE")
 
 
-def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
-    """Execute a pragma; return False when another connection prevents it."""
+def _execute_unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
+    """Execute a pragma and return True, or return False if the database is busy."""
     try:
         connection.execute(pragma)
     except sqlite3.OperationalError as error:
@@ -287,21 +295,21 @@ def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
 
 @contextmanager
 def translate_errors(name: str) -> Iterator[None]:
-    """Turn the errors of a driver into a StoreError of one sentence about ``name``."""
+    """Convert the errors of drivers into a StoreError about the database ``name``."""
     try:
         yield
     except DBAPIError as error:
         raise StoreError(explain(name, str(error.orig))) from error
-    except NoConnection as error:  # all connections that this process may open are in use
+    except NoConnection as error:  # the pool is exhausted
         raise StoreError(explain(name, "lock timeout")) from error
     except sqlite3.Error as error:
         raise StoreError(explain(name, str(error))) from error
-    except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
+    except UnicodeDecodeError as error:  # raised by the driver for a damaged schema
         raise StoreError(explain(name, "malformed")) from error
 
 
 def explain(name: str, message: str) -> str:
-    """A sentence on what the message of a driver means, and what to do."""
+    """Return a sentence that explains the error message of a driver and its remedy."""
     reasons = {
         "database is locked": "is held by another process: wait for it to end, then run the same command again",
         "lock timeout": "is held by another process: wait for it to end, then run the same command again",
@@ -313,7 +321,7 @@ def explain(name: str, message: str) -> str:
         "unable to open database file": "cannot be opened: check that the file and its folder exist and are writable",
         "malformed": "is damaged: move it away and run the same command again to compute its content anew",
         **dict.fromkeys(
-            FULL,
+            CONNECTION_LIMIT_ERRORS,
             "has had no connection left for a long time: raise its max_connections, or run fewer commands at once, "
             "then run the same command again",
         ),

@@ -1,4 +1,4 @@
-"""Maintenance of the store: its size and its damaged rows."""
+"""Maintenance of the store: table sizes and damaged rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES, 
 
 
 class TableSize(TypedDict):
-    """The size of a table; ``bytes`` of JSON, without keys and indexes."""
+    """The number of rows of a table and the size of its JSON columns in bytes."""
 
     rows: int
     bytes: int
 
 
 class Statistics(TypedDict):
-    """The size of the store; ``file_bytes`` is None for a server, ``damaged`` has the rows read so far."""
+    """The size of the store; ``file_bytes`` is None for a server, ``damaged`` has the damaged rows read so far."""
 
     tables: dict[str, TableSize]
     file_bytes: int | None
@@ -37,7 +37,7 @@ class Statistics(TypedDict):
 
 
 def statistics(database: Database) -> Statistics:
-    """The size of every table, in one consistent view."""
+    """Return the size of every table, in a consistent snapshot."""
     with database.reading() as connection:
         tables = {table.name: _size(connection, table) for table in TABLES}
     return {"tables": tables, "file_bytes": database.file_bytes(), "damaged": list(database.damaged)}
@@ -45,14 +45,14 @@ def statistics(database: Database) -> Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged row: its ``table:key``, ``what`` it was, and the ``cost`` of its loss, both in words."""
+    """A damaged row: its ``table:key``, a description (``what``), and the consequence of its loss (``cost``)."""
 
     row: str
     what: str
     cost: str
 
 
-NAMES = {
+ROW_DESCRIPTIONS = {
     "model_call": "reply of {model} to {task}",
     "dataset": "data set {name}",
     "evaluation": "description of evaluation {key} on data set {dataset}",
@@ -71,9 +71,9 @@ NAMES = {
     "claim": "claim on a call that is being made",
     "lease": "a process that makes calls",
 }
-"""Descriptions of the rows of a table by its columns; ``dataset`` is the name of the data set."""
+"""Templates of descriptions of rows by table; ``dataset`` is the name of the data set."""
 
-COSTS = {
+LOSS_CONSEQUENCES = {
     "model_call": "requested again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
     "dataset": "no report on it before the next search on it",
     "evaluation": "missing in reports, and not to be exported, before the same search runs again",
@@ -90,50 +90,50 @@ COSTS = {
     "traits": "learned again with the next requests",
     "failed_call": "requested once more where it is needed",
 }
-"""The cost of the loss of a row; none for the other tables."""
+"""Consequences of the loss of a row by table; none for other tables."""
 
-SHOWN = 60
-"""Characters of a column in a description."""
+MAX_CHARACTERS = 60
+"""Maximum number of characters of a column in a description."""
 
 
 def damaged_rows(database: Database) -> list[Damage]:
     """Read every row and return the damaged ones."""
-    found: list[tuple[Table, tuple[Any, ...]]] = []
+    damaged: list[tuple[Table, tuple[Any, ...]]] = []
     datasets: dict[str, str] = {}
-    usual = Counter[str]()
+    totals = Counter[str]()
     lengths: dict[str, Counter[int]] = defaultdict(Counter)
     vectors: list[tuple[str, int, tuple[Any, ...]]] = []
     with database.reading() as connection:
         for table in TABLES:
             for row in map(tuple, connection.execution_options(yield_per=1000).execute(select(table))):
                 if database.intact(table, row) is None:
-                    found.append((table, row))
+                    damaged.append((table, row))
                 elif table is MODEL_CALL:
-                    usual.update(rows=1, calls=row[4], tokens=row[5] + row[6])
+                    totals.update(rows=1, calls=row[4], tokens=row[5] + row[6])
                     if row[2] in VECTOR_TASKS and row[3].startswith('"'):
                         lengths[row[1]][len(row[3])] += 1
                         vectors.append((row[1], len(row[3]), row[:4]))
                 elif table in (DATASET, EVALUATION, RUN):
                     datasets[row[0]] = str(row[1])
-    found += [(MODEL_CALL, row) for model, length, row in vectors if length != lengths[model].most_common(1)[0][0]]
-    mean = {name: usual[name] / max(1, usual["rows"]) for name in ("calls", "tokens")}
-    damage = [_damage(table, row, datasets, mean) for table, row in found]
-    database.damaged.update(dict.fromkeys(each.row for each in damage))
+    damaged += [(MODEL_CALL, row) for model, length, row in vectors if length != lengths[model].most_common(1)[0][0]]
+    mean = {name: totals[name] / max(1, totals["rows"]) for name in ("calls", "tokens")}
+    damage = [_describe_damage(table, row, datasets, mean) for table, row in damaged]
+    database.damaged.update(dict.fromkeys(row.row for row in damage))
     return damage
 
 
-def _damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: dict[str, float]) -> Damage:
+def _describe_damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: dict[str, float]) -> Damage:
     columns = dict(zip(table.columns.keys(), row, strict=False))
     owner = next((columns[name] for name in ("evaluation", "run", "key") if name in columns), "")
     digest = str(columns.get("dataset") or datasets.get(str(owner), ""))
     columns["dataset"] = datasets.get(digest, digest or "unknown")
-    shown = {name: str(value)[:SHOWN] for name, value in columns.items()}
-    what = NAMES.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
-    return Damage(row_label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
+    shown = {name: str(value)[:MAX_CHARACTERS] for name, value in columns.items()}
+    what = ROW_DESCRIPTIONS.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
+    return Damage(row_label(table, row), what, LOSS_CONSEQUENCES.get(table.name, "nothing").format(**mean))
 
 
 def _size(connection: Connection, table: Table) -> TableSize:
-    sqlite = connection.dialect.name == "sqlite"  # octet_length is too new there, and length counts characters
+    sqlite = connection.dialect.name == "sqlite"  # old versions lack octet_length, and length counts characters
     texts = [column for column in table.columns if "json" in column.info]
     lengths = [func.length(cast(text, LargeBinary)) if sqlite else func.octet_length(text) for text in texts]
     size = func.coalesce(func.sum(sum(lengths[1:], lengths[0])), 0) if lengths else literal(0)

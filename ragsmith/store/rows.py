@@ -1,7 +1,6 @@
-"""The rows of the store: their dataclasses, and the checksum that each one has on disk.
+"""Dataclasses of the rows of the store, and their checksums.
 
-SQLite does not detect a flipped bit in a value, so a row counts only if its checksum, over the name of the table and
-every column, is right.
+SQLite does not detect flipped bits in values, so every row has a checksum over the name of the table and all columns.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ragsmith.digest import canonical
 from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
 
-if TYPE_CHECKING:  # imported for a server only, as most caches are files
+if TYPE_CHECKING:  # only imported for servers
     from sqlalchemy.dialects import postgresql
 
 Value: TypeAlias = str | int | float | None
@@ -35,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """A data set that was evaluated on, with its last name."""
+    """A data set with evaluations, and its last name."""
 
     digest: str
     name: str
@@ -44,7 +43,7 @@ class DatasetRow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """One candidate on one data set (by its digest)."""
+    """The configuration of a candidate that is evaluated on a data set, given by its digest."""
 
     key: str
     dataset: str
@@ -53,7 +52,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One question of an evaluation. ``attempts`` counts this one and, once stored, all before it."""
+    """The result of a question of an evaluation; ``attempts`` includes earlier attempts once the row is stored."""
 
     evaluation: str
     question: str
@@ -64,7 +63,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """The latency of a pipeline for a question on one kind of machine: ``value`` is in seconds, or a failure."""
+    """The latency of a pipeline for a question on a kind of machine; ``value`` is seconds or a failure."""
 
     evaluation: str
     machine: str
@@ -75,7 +74,7 @@ class LatencyRow:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisRow:
-    """The diagnosis of one question of an evaluation."""
+    """The diagnosis of a question of an evaluation."""
 
     evaluation: str
     question: str
@@ -84,7 +83,7 @@ class DiagnosisRow:
 
 @dataclass(frozen=True, slots=True)
 class LookRow:
-    """A use of test questions: its number, how many were not used before, the day, and the digests of all."""
+    """A use of test questions: its number, the number of questions not used before, the day, and all digests."""
 
     look: str
     number: int
@@ -98,7 +97,7 @@ RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A search and its settings. Times are text, by convention ISO 8601 in UTC."""
+    """A search and its settings; times are ISO 8601 in UTC."""
 
     key: str
     dataset: str
@@ -110,7 +109,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ProposalRow:
-    """The candidate at ``position`` (0-based) of a run, and the step of the strategy that proposed it."""
+    """The candidate at the 0-based ``position`` of a run, and the step of the strategy that proposed it."""
 
     position: int
     step: int
@@ -120,17 +119,17 @@ class ProposalRow:
 
     @property
     def fitness(self) -> float | None:
-        """The fitness on the search questions; None where it failed on too many of them."""
+        """The fitness on the search questions; None if too many of them failed."""
         return cast("float | None", self.value["fitness"])
 
     @property
     def dropped(self) -> int | None:
-        """The number of questions after which it was pruned in a race; None where it was not."""
+        """The number of questions after which a race pruned the candidate, or None."""
         return cast("int | None", self.value.get("dropped"))
 
 
 def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
-    """The row to store for ``new`` where ``old`` is stored; None where the old one stays, as an ok result does."""
+    """Return the row that replaces ``old``, or None if ``old`` is an ok result, which is never replaced."""
     if old is None:
         return new
     if old.state == "ok":
@@ -139,16 +138,17 @@ def newer_result(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
 
 
 def add_checksum(table: Table, row: Sequence[object]) -> dict[str, Value]:
-    """The columns of ``row``, in the order of the table, ready to be written.
+    """Return the columns of ``row`` with its checksum, as they are stored.
 
-    Raises TypeError or ValueError, naming the place, for a value that has no canonical JSON form.
+    Raises:
+        TypeError, ValueError: a value has no canonical JSON form.
     """
     values = [convert(value) for value, convert in zip(row, _converters(table), strict=True)]
     return dict(zip(_names(table), [*values, _checksum(table.name, values)], strict=True))
 
 
 def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
-    """The decoded columns of a row as read; None where the checksum is wrong."""
+    """Return the decoded columns of a stored row, or None if the checksum is wrong."""
     *values, checksum = row
     try:
         if _checksum(table.name, values) != checksum:
@@ -162,26 +162,26 @@ def verify_checksum(table: Table, row: Sequence[Value]) -> list[Json] | None:
 
 
 def row_label(table: Table, row: Sequence[object]) -> str:
-    """``table:key``, the name of a row in messages."""
+    """Return ``table:key``, the label of a row in messages."""
     return f"{table.name}:{'/'.join(map(str, row[: len(table.primary_key)]))}"
 
 
 def columns_of(row: object) -> tuple[object, ...]:
-    """The fields of a row dataclass, in their order."""
-    kind: Any = type(row)
-    return tuple([getattr(row, name) for name in _fields(kind)])
+    """Return the fields of a row dataclass in order."""
+    row_type: Any = type(row)
+    return tuple([getattr(row, name) for name in _fields(row_type)])
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _fields(row_type: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(row_type))
 
 
 @cache
 def upsert(table: Table, dialect: str, *, replacing: bool, final: tuple[str, str] | None = None) -> Insert:
-    """An insert that keeps a row under the same key, or replaces it.
+    """Return an insert statement that keeps or replaces an existing row with the same key.
 
-    ``final`` is a column and a value; a row with that is never replaced.
+    A row whose column ``final[0]`` has the value ``final[1]`` is never replaced.
     """
     if dialect not in ("sqlite", "postgresql"):
         raise WrongStore(f"a {dialect} database cannot hold the cache: use a file or postgresql://")
@@ -201,7 +201,7 @@ def _insert_into_server(table: Table) -> postgresql.Insert:
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Consecutive slices: databases limit the parameters of a statement."""
+    """Return consecutive slices of ``size`` items, as databases limit the parameters of a statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
@@ -212,7 +212,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _as_double(value: object) -> float:
-    """The float as SQLite returns it: integers become floats, and -0.0 becomes 0.0."""
+    """Return a number as SQLite returns it: integers become floats, and -0.0 becomes 0.0."""
     if isinstance(value, float | int) and math.isfinite(value):
         return value + 0.0
     raise ValueError(f"{value!r} is not a finite number, and the column holds one")
@@ -221,7 +221,7 @@ def _as_double(value: object) -> float:
 def _checksum(table: str, values: Sequence[Value]) -> str:
     texts = [value if isinstance(value, str) else repr(value) for value in values]
     kinds = ",".join([f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True)])
-    whole = f"{table}/{kinds}/{''.join(texts)}"  # with types and lengths in front, no two rows have the same text
+    whole = f"{table}/{kinds}/{''.join(texts)}"  # the prefix of types and lengths makes the text unique
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -232,13 +232,13 @@ def _names(table: Table) -> tuple[str, ...]:
 
 @cache
 def _json_columns(table: Table) -> tuple[bool, ...]:
-    """For every column but the checksum: whether it is JSON."""
+    """Return whether each column except the checksum is JSON."""
     return tuple("json" in column.info for column in table.columns)[:-1]
 
 
 @cache
 def _converters(table: Table) -> tuple[Callable[[Any], Value], ...]:
-    """For every column but the checksum: the conversion of a Python value to the stored one."""
+    """Return the converter from Python to stored values for each column except the checksum."""
     kinds = {BigInteger: operator.index, Double: _as_double}
     return tuple(
         canonical if as_json else kinds.get(type(column.type), _as_text)

@@ -1,8 +1,7 @@
-"""The tables of the store, in one format, whose number is in the database, and the validation of their rows.
+"""The tables of the store and the validation of their rows.
 
-A row whose checksum is right may still have another form than its readers expect. It was then written by another
-program, or by a mistake of ours, and counts as damaged: it is absent, named, and computed again. Only what readers rely
-on is checked.
+A row with a valid checksum may still not have the structure that readers expect, for example if another program wrote
+it. Such a row counts as damaged: it is reported and computed again. Only the fields that readers use are validated.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
 
 APPLICATION_ID = int.from_bytes(b"RAGs")
-"""In the header of every SQLite file of ours, which tells it from other files."""
+"""The application id in the header of the SQLite files of the store."""
 
 FORMAT = 1
-"""The format of the tables and of the checksums of their rows."""
+"""The version of the tables and checksums, which is stored in the database."""
 
 METADATA = MetaData()
 
 
 def _table(name: str, *columns: Column[object] | CheckConstraint) -> Table:
-    """A table whose rows have a checksum.
+    """Return a table whose rows have a checksum.
 
-    Without row ids a row is in one B-tree only. So a row whose key is damaged is absent, and can be written again; an
-    index in a second tree would still contain the key.
+    Without row ids, a row is stored in a single B-tree. A row whose key is damaged is therefore absent and can be
+    written again, whereas a separate index would still contain the key.
     """
     return Table(name, METADATA, *columns, Column("checksum", Text, nullable=False), sqlite_with_rowid=False)
 
@@ -58,7 +57,7 @@ def _json(name: str) -> Column[object]:
 
 
 def _integer(name: str) -> Column[object]:
-    return Column(name, BigInteger, nullable=False)  # an INTEGER of a server has 32 bits
+    return Column(name, BigInteger, nullable=False)  # INTEGER has 32 bits on a server
 
 
 MODEL_CALL = _table(
@@ -129,9 +128,9 @@ FAILED_CALL = _table(
 )
 """Failed requests, under the key of the reply: see `ragsmith.gateway.failures`."""
 CLAIM = _table("claim", _key("key"), _text("owner"))
-"""Calls that a process is making now, so that no other makes them."""
+"""Calls that a process is making, so that other processes wait for them."""
 LEASE = _table("lease", _key("owner"), _text("process"), _integer("heartbeat"))
-"""The processes with claims; ``heartbeat`` changes while they run."""
+"""Leases of the processes with claims; ``heartbeat`` changes while they run."""
 
 LATENCY = _table(
     "latency",
@@ -142,21 +141,21 @@ LATENCY = _table(
     _json("value"),
     CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),
 )
-"""Latencies of pipelines by the kind of machine: not in results, which are equal on every machine."""
+"""Latencies of pipelines by kind of machine; results do not depend on the machine."""
 FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("value"))
-"""Values computed from results and shown with a run, such as an ablation of its winner."""
+"""Values derived from results and reported with a run, such as an ablation of its winner."""
 DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
 """Diagnoses of questions: see `ragsmith.diagnosis.diagnosed`."""
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
 """Uses of test questions for a verdict: see `ragsmith.comparison.questions`."""
 LOOKED = _table("looked", _key("question"), _key("look"))
-"""The same by question, so that a new look reads only those at its own questions."""
+"""Uses of test questions by question, so that a new use reads only the rows of its questions."""
 
 TABLES = tuple(METADATA.sorted_tables)
 
 
 def stored_format(connection: Connection) -> int:
-    """The format of an open database; 0 for one without our tables."""
+    """Return the format of an open database, or 0 if it has no tables of the store."""
     if connection.dialect.name == "sqlite":
         return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if not inspect(connection).has_table("ragsmith_schema"):
@@ -164,22 +163,22 @@ def stored_format(connection: Connection) -> int:
     return int(connection.execute(text("SELECT version FROM ragsmith_schema")).scalar_one())
 
 
-def refuse_other_format(found: int, name: str) -> None:
-    """Raise WrongStore for a database ``name`` of another format; 0 is one without tables."""
-    if found not in (0, FORMAT):
+def refuse_other_format(version: int, name: str) -> None:
+    """Raise WrongStore if the database ``name`` has another format; 0 is a database without tables."""
+    if version not in (0, FORMAT):
         raise WrongStore(
-            f"{name} has format {found}, and this version of ragsmith reads format {FORMAT}: name another cache with "
+            f"{name} has format {version}, and this version of ragsmith reads format {FORMAT}: name another cache with "
             "--cache, or delete this one"
         )
 
 
 def create_tables(connection: Connection, name: str) -> None:
-    """Create the tables in the transaction of the caller, unless another process was first."""
-    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
+    """Create the tables in the current transaction unless another process has created them."""
+    if connection.dialect.name == "postgresql":  # SQLite has a single writer
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": APPLICATION_ID})
-    found = stored_format(connection)
-    refuse_other_format(found, name)
-    if found == FORMAT:
+    version = stored_format(connection)
+    refuse_other_format(version, name)
+    if version == FORMAT:
         return
     METADATA.create_all(connection, checkfirst=False)
     if connection.dialect.name == "sqlite":  # pragmas take no parameters
@@ -193,7 +192,7 @@ def create_tables(connection: Connection, name: str) -> None:
 # --- validation of rows ----------------------------------------------------------------------------------------------
 
 Validator: TypeAlias = Callable[[Sequence[Json]], bool]
-"""Whether the decoded columns of a row have the form that its readers expect."""
+"""Returns whether the decoded columns of a row have the structure that readers expect."""
 
 VECTOR_TASKS = ("text", "query")
 """The tasks of model calls whose values are vectors."""
@@ -204,17 +203,17 @@ _SCORES = _NUMBERS | {type(None)}
 
 
 def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
-    """Whether ``value`` is a mapping with these keys, and values of these types."""
+    """Return whether ``value`` is a mapping with these keys and types of values."""
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
 def _lists(value: Json, kinds: frozenset[type]) -> bool:
-    """Whether ``value`` is a list of these types alone; booleans are no numbers."""
+    """Return whether all items of the list ``value`` have one of these types; booleans are not numbers."""
     return isinstance(value, list) and kinds.issuperset(map(type, value))
 
 
 def _maps(value: Json, kinds: frozenset[type]) -> bool:
-    """Whether ``value`` is a mapping to these types alone; booleans are no numbers."""
+    """Return whether all values of the mapping ``value`` have one of these types; booleans are not numbers."""
     return isinstance(value, dict) and kinds.issuperset(map(type, value.values()))
 
 
@@ -234,7 +233,7 @@ def _is_vector(value: str) -> bool:
 
 
 def _result(row: Sequence[Json]) -> bool:
-    """Written to be fast: commands read tens of thousands of results."""
+    """Validate a result; optimised, as commands read tens of thousands of results."""
     state, value, attempts = row[2:5]
     if type(attempts) is not int or not isinstance(value, dict):
         return False
@@ -286,4 +285,4 @@ VALIDATORS: dict[str, Validator] = {
     ),
     "look": lambda row: row[1] >= 1 and _lists(row[4], _TEXTS),
 }
-"""By table. The form of other tables needs no validation."""
+"""Validators by table; other tables need none."""

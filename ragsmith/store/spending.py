@@ -1,7 +1,8 @@
-"""The spending of runs: one row a run, which is raised before a request is sent and lowered with its reply.
+"""The spending of runs: a row per run, increased before a request is sent and corrected with its reply.
 
-A row is durable when `SpendLedger.spend` returns, so after a kill at any moment it has at least what was sent. A row
-that is damaged or gone, and a lost log, are detected: no limit holds until the user states what was spent.
+A row is durable when `SpendLedger.spend` returns, so that it never understates the spending, even if the process is
+killed. Damaged or missing rows and a lost log are detected; the run then continues only after the user confirms the
+amount spent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ragsmith.store.rows import columns_of
 from ragsmith.store.schema import RUN, SPENDING
 
 LOST_RUNS = ""
-"""The key of a row for the runs that were only in a lost log."""
+"""The key of a row that stands for the runs of a lost log."""
 
 IN_DOUBT = "was damaged before, or lacks what was in a log of its cache that is gone"
 DAMAGED = "is not what was written"
@@ -30,9 +31,9 @@ class SpendLedger:
         self._database = database
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
-        """Add to the spending of a run: in one transaction, so that several processes share a limit."""
-        with self._database.writing_alone("spending", key) as connection:
-            known = self._usable(connection, key)
+        """Add to the spending of a run, or return None if a limit would be exceeded; atomic between processes."""
+        with self._database.writing_exclusively("spending", key) as connection:
+            known = self._read_intact(connection, key)
             after = known.spent + amount
             if limits.exceeded(after):
                 return None
@@ -41,17 +42,17 @@ class SpendLedger:
         return after
 
     def settle(self, connection: Connection, key: str, amount: Spent) -> None:
-        """Add the cost of replies, in the transaction that stores them, without a check of limits."""
+        """Add the cost of replies in the transaction that stores them, without checking limits."""
         take_advisory_lock(connection, "spending", key)
-        known = self._usable(connection, key)
+        known = self._read_intact(connection, key)
         self._write(connection, key, known.spent + amount, in_doubt=bool(known.damage))
 
     def spending(self, key: str) -> Spending:
-        """The spending of a run; a new run gets its row."""
-        with self._database.writing_alone("spending", key) as connection:
-            found = self._read(connection, key)
-            if found is not None:
-                return found
+        """Return the spending of a run, after inserting a row for a new run."""
+        with self._database.writing_exclusively("spending", key) as connection:
+            stored = self._read(connection, key)
+            if stored is not None:
+                return stored
             if connection.execute(select(RUN.c.key).where(RUN.c.key == key)).first() is not None:
                 return Spending(NOTHING_SPENT, GONE)
             if self._read(connection, LOST_RUNS) is not None:
@@ -60,19 +61,19 @@ class SpendLedger:
         return Spending(NOTHING_SPENT)
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
-        """Replace a damaged row."""
-        with self._database.writing_alone("spending", key) as connection:
-            found = self._read(connection, key) or Spending(NOTHING_SPENT, GONE)
-            if not found.damage:  # another process was first
-                return found.spent
-            accepted = found.spent.at_least(spent or NOTHING_SPENT)
+        """Replace a damaged row by the amount that the user states."""
+        with self._database.writing_exclusively("spending", key) as connection:
+            stored = self._read(connection, key) or Spending(NOTHING_SPENT, GONE)
+            if not stored.damage:  # another process has replaced it
+                return stored.spent
+            accepted = stored.spent.at_least(spent or NOTHING_SPENT)
             self._write(connection, key, accepted, in_doubt=spent is None)
         return accepted
 
-    def doubt_after_lost_log(self) -> str:
-        """Mark all runs as in doubt where the log of the database is gone; return a sentence on it, or ""."""
+    def mark_in_doubt(self) -> str:
+        """Mark the spending of all runs as in doubt if the log of the database is missing; return a message or ""."""
         path = self._database.path
-        if path is None or not self._database.log_is_gone:
+        if path is None or not self._database.is_log_missing:
             return ""
         with self._database.writing() as connection:
             for run in (LOST_RUNS, *connection.execute(select(SPENDING.c.run)).scalars().all()):
@@ -84,11 +85,11 @@ class SpendLedger:
             "is lost and is computed again where it is needed, and what was paid for it is not counted"
         )
 
-    def _usable(self, connection: Connection, run: str) -> Spending:
-        """The row of a run that has begun in this process.
+    def _read_intact(self, connection: Connection, run: str) -> Spending:
+        """Return the row of a run that this process has started.
 
         Raises:
-            SpendingDamaged: the row was damaged meanwhile.
+            SpendingDamaged: the row was damaged after the start.
         """
         known = self._read(connection, run)
         if known is None or known.damage == DAMAGED:

@@ -1,8 +1,8 @@
 """The durable store: paid replies, data sets, evaluations with their results, and runs with their proposals.
 
-A row is durable when the method that wrote it returns. Many threads may share a Store; every process opens its own on
-the same file or URL. A row that fails its checksum counts as absent, so that it is computed again and replaced, and is
-named in `Store.damaged`.
+A row is durable when the method that wrote it returns. Threads may share a `Store`; each process opens its own on the
+same file or URL. A row with a wrong checksum counts as absent, so that it is computed again and replaced, and is listed
+in `Store.damaged`.
 """
 
 from __future__ import annotations
@@ -83,51 +83,51 @@ __all__ = [
 
 T = TypeVar("T")
 
-TIMEOUT = 30.0
-"""Seconds that a write waits for another process by default."""
+TIMEOUT_SECONDS = 30.0
+"""Default time in seconds that a write waits for another process."""
 
 
 class Looks:
-    """The counted uses of test questions (looks), in one transaction."""
+    """The uses of test questions (looks), within a transaction."""
 
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
         self._connection = connection
 
     def row(self, look: str) -> LookRow | None:
-        """The look under this key."""
+        """Return the look with this key."""
         rows = self._database.fetch_keyed(self._connection, LOOK, [look], column="look")
         return next((LookRow(*row) for row in rows), None)
 
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
-        """The keys of the looks at each of the ``questions`` that has some."""
-        found: dict[str, set[str]] = {}
+        """Return the keys of the looks at each of ``questions`` that has any."""
+        keys: dict[str, set[str]] = {}
         for question, look in self._database.fetch_keyed(self._connection, LOOKED, questions, column="question"):
-            found.setdefault(question, set()).add(look)
-        return found
+            keys.setdefault(question, set()).add(look)
+        return keys
 
     def put(self, row: LookRow) -> None:
-        """Store a look, replacing the one under its key."""
+        """Store a look, replacing the one with the same key."""
         self._database.put(self._connection, LOOK, [columns_of(row)], replacing=True)
         self._database.put(self._connection, LOOKED, [(question, row.look) for question in row.questions])
 
 
-MOST_NAMED = 10
-"""How many damaged rows a warning names."""
+MAX_LISTED = 10
+"""Maximum number of damaged rows listed in a warning."""
 
 
-class _NotAllNew(Exception):
-    """There is a row already under the key of another."""
+class _KeyExists(Exception):
+    """Rolls back an insert of results of which some are already stored."""
 
 
 @contextmanager
 def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
-    """``cache`` as a context: an open store stays open, a file or URL is opened and closed.
+    """Open ``cache`` as a context manager; a `Store` is yielded as it is and stays open.
 
-    With ``read_only``, damaged rows that were read are named in a `DamagedRows` warning at the end.
+    With ``read_only``, a `DamagedRows` warning at the end lists the damaged rows that were read.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
     """
     path = None if isinstance(cache, Store) else parse_location(cache)
     if read_only and isinstance(path, Path) and not path.exists():
@@ -137,9 +137,9 @@ def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterato
             yield store
         finally:
             if read_only and store.damaged:
-                more = f" and {len(store.damaged) - MOST_NAMED:,} more" if len(store.damaged) > MOST_NAMED else ""
+                more = f" and {len(store.damaged) - MAX_LISTED:,} more" if len(store.damaged) > MAX_LISTED else ""
                 warnings.warn(
-                    f"damaged in {store.place}, and left out: {', '.join(store.damaged[:MOST_NAMED])}{more}; "
+                    f"damaged in {store.place}, and left out: {', '.join(store.damaged[:MAX_LISTED])}{more}; "
                     "the same search again computes what was there",
                     DamagedRows,
                     stacklevel=3,
@@ -147,11 +147,11 @@ def open_store(cache: Store | str | Path, *, read_only: bool = False) -> Iterato
 
 
 class Store(SpendLedger):
-    """The cache on disk. Made by `open`; a context manager that closes itself.
+    """The cache on disk; see `open`. A context manager that closes the store.
 
-    Every method raises StoreError when the database cannot be used: locked for too long, disk full, not writable,
-    damaged beyond single rows, or closed. Values are anything with a canonical JSON form (TypeError or ValueError
-    otherwise) and come back as ``json.loads`` gives them, with sorted keys.
+    Every method raises StoreError if the database cannot be used: locked for too long, disk full, not writable, damaged
+    beyond single rows, or closed. Values must have a canonical JSON form (TypeError or ValueError otherwise) and are
+    returned as decoded by ``json.loads``, with sorted keys.
     """
 
     def __init__(self, database: Database) -> None:
@@ -159,17 +159,17 @@ class Store(SpendLedger):
         self._vector_lengths: dict[str, int] = {}
 
     @classmethod
-    def open(cls, location: str | Path | URL, *, read_only: bool = False, timeout: float = TIMEOUT) -> Self:
-        """Open the file, made on first use, or the PostgreSQL URL ``location``.
+    def open(cls, location: str | Path | URL, *, read_only: bool = False, timeout: float = TIMEOUT_SECONDS) -> Self:
+        """Open a file, which is created if missing, or a PostgreSQL URL.
 
-        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server.
+        ``timeout`` is the time in seconds that a write waits for another process, ten times as long on a server.
 
         Raises:
-            StoreError: the place cannot be used, belongs to another program or has another format; it is left as it is.
-            MissingExtra: the driver of a server is not installed.
+            StoreError: the location cannot be used, belongs to another program or has another format; it is not
+            changed. MissingExtra: the driver of a server is not installed.
         """
         store = cls(Database.open(location, read_only=read_only, timeout=timeout))
-        if lost := store.doubt_after_lost_log():
+        if lost := store.mark_in_doubt():
             warnings.warn(lost, Notice, stacklevel=2)
         return store
 
@@ -182,7 +182,7 @@ class Store(SpendLedger):
         self.close()
 
     def close(self) -> None:
-        """Close; the file is then complete by itself, unless another process still has it open."""
+        """Close the store; a file is then complete without its log, unless another process has it open."""
         self._database.close()
 
     @property
@@ -197,28 +197,28 @@ class Store(SpendLedger):
 
     @property
     def damaged(self) -> list[str]:
-        """``table:key`` of every damaged row that was read so far."""
+        """The label ``table:key`` of every damaged row read so far."""
         return list(self._database.damaged)
 
     # Model calls
 
     def get_call(self, key: str) -> StoredCall | None:
-        """The call under ``key``."""
+        """Return the call with this key, or None."""
         return self.get_calls([key]).get(key)
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """The stored calls among ``keys``, by key; a vector of another length than most of its model is damaged."""
+        """Return the stored calls by key; a vector whose length differs from most vectors of its model is damaged."""
         with self._database.reading() as connection:
-            found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
-            for key, call in list(found.items()):
+            calls = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
+            for key, call in list(calls.items()):
                 is_vector = call.task in VECTOR_TASKS and isinstance(call.value, str)
                 if is_vector and len(call.value) + len('""') != self._vector_length(connection, call.model):
                     self._database.damaged.setdefault(f"{MODEL_CALL.name}:{key}")
-                    del found[key]
-        return found
+                    del calls[key]
+        return calls
 
     def _vector_length(self, connection: Connection, model: str) -> int:
-        """The length of most vectors of a model, as they are stored."""
+        """Return the most frequent encoded length of the vectors of a model."""
         if model not in self._vector_lengths:
             length = func.length(MODEL_CALL.c.value)
             of_model = select(length).where(MODEL_CALL.c.model == model)
@@ -226,19 +226,19 @@ class Store(SpendLedger):
             self._vector_lengths[model] = connection.execute(usual).scalar_one()
         return self._vector_lengths[model]
 
-    def some_calls(self, model: str, most: int) -> list[StoredCall]:
-        """Up to ``most`` calls of a model: the first by their keys, which are digests, so a random sample."""
+    def sample_calls(self, model: str, most: int) -> list[StoredCall]:
+        """Return up to ``most`` calls of a model in the order of their keys, which are digests: a random sample."""
         rows = self._all(MODEL_CALL, MODEL_CALL.c.model == model, order=(MODEL_CALL.c.key,), most=most)
         return [StoredCall(*row) for row in rows]
 
     def put_calls(
         self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
     ) -> None:
-        """Store several, and the payment of a run, in one transaction."""
+        """Store calls and the payment of a run in one transaction."""
         rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
             if payment is not None and payment.amount != NOTHING_SPENT:
-                with suppress(SpendingDamaged):  # paid replies are stored all the same; the next reservation raises
+                with suppress(SpendingDamaged):  # replies are paid and stored; the next reservation raises
                     self.settle(connection, payment.run, payment.amount)
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
             for batch in batches([row[0] for row in rows], BATCH):
@@ -246,7 +246,7 @@ class Store(SpendLedger):
                     connection.execute(delete(table).where(table.c.key.in_(batch)))
 
     def has_reply(self, model: str, task: str | None) -> bool:
-        """Whether there is any reply of a model, to a task if one is named."""
+        """Return whether any reply of a model is stored, optionally of one task."""
         statement = select(MODEL_CALL.c.key).where(MODEL_CALL.c.model == model).limit(1)
         if task is not None:
             statement = statement.where(MODEL_CALL.c.task == task)
@@ -254,96 +254,100 @@ class Store(SpendLedger):
             return connection.execute(statement).first() is not None
 
     def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
-        """The requests among ``keys`` that failed, by key."""
-        found = (FailedCall(*row) for row in self._keyed(FAILED_CALL, keys))
-        return {one.key: one for one in found if one.kind in CLASSES}
+        """Return the failed requests among ``keys`` by key."""
+        failed = (FailedCall(*row) for row in self._keyed(FAILED_CALL, keys))
+        return {call.key: call for call in failed if call.kind in CLASSES}
 
     def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
-        """Store several in one transaction; attempts and costs are added to those stored."""
-        with self._database.writing_alone("failed_call") as connection:
-            stored = self.failed_calls(one.key for one in failed)
-            summed = [one.after(stored[one.key]) if one.key in stored else one for one in failed]
+        """Store failed requests in one transaction; attempts and costs are added to those stored."""
+        with self._database.writing_exclusively("failed_call") as connection:
+            stored = self.failed_calls(call.key for call in failed)
+            summed = [call.after(stored[call.key]) if call.key in stored else call for call in failed]
             self._database.put(connection, FAILED_CALL, map(columns_of, summed), replacing=True)
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
-        """The keys whose calls ``owner`` may make now, and the stored calls among ``keys``, in one transaction.
+        """Claim the calls that are neither stored nor claimed; return the claimed keys and the stored calls.
 
-        A claim ends with the reply, with `release`, or when ``is_gone`` is true of the lease of its owner and the keys
-        that this claims. ``lease`` is written with the claims.
+        A claim ends with the reply, with `release`, or when ``is_gone`` returns True for the lease of its owner and its
+        claimed keys. ``lease`` is written in the same transaction.
         """
         database = self._database
         with database.writing() as connection:
             if lease is not None:
                 database.put(connection, LEASE, [columns_of(lease)], replacing=True)
             calls = self.get_calls(keys)
-            wanted = [key for key in sorted(set(keys)) if key not in calls]  # in one order: no deadlocks
+            wanted = [key for key in sorted(set(keys)) if key not in calls]  # a fixed order prevents deadlocks
             holders = self._holders(connection, wanted)
-            gone = self._gone(connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone)
+            gone = self._ended_owners(
+                connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone
+            )
             if gone or None in holders.values():
-                # of two processes that take over, the second reads what the first has written
+                # of two processes that take over claims, the second reads the changes of the first
                 take_advisory_lock(connection, "claim")
                 holders = self._holders(connection, wanted)
                 damaged = [key for key, holder in holders.items() if holder is None]
-                left = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
-                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(wanted), left))
+                expired = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
+                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(wanted), expired))
             free = [key for key in wanted if holders.get(key) in {None, *gone}]
-            mine = {key for key, holder in holders.items() if holder == owner}
-            if free:  # as late as possible: others that want one of these wait from here to the end of the transaction
+            claimed = {key for key, holder in holders.items() if holder == owner}
+            if free:  # as late as possible, as other claimants of these keys wait until the transaction ends
                 statement = upsert(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
                 rows = [add_checksum(CLAIM, (key, owner)) for key in free]
-                mine.update(connection.execute(statement, rows).scalars())
-                late = self.get_calls(mine)  # on a server some may have come since the first read
+                claimed.update(connection.execute(statement, rows).scalars())
+                late = self.get_calls(claimed)  # on a server, replies may have been stored since the first read
                 if late:
                     connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(late), CLAIM.c.owner == owner))
                 calls |= late
-            return mine - calls.keys(), calls
+            return claimed - calls.keys(), calls
 
     def _holders(self, connection: Connection, keys: Sequence[str]) -> dict[str, str | None]:
-        """The owners of the claims on ``keys``; None where the row is damaged."""
+        """Return the owners of the claims on ``keys``; None for a damaged row."""
         rows = connection.execute(select(CLAIM).where(CLAIM.c.key.in_(keys)))
         return {row.key: row.owner if self._database.intact(CLAIM, tuple(row)) else None for row in rows}
 
-    def _gone(
+    def _ended_owners(
         self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> set[str]:
-        """The owners among the values of ``holders`` whose processes have ended."""
+        """Return the owners among the values of ``holders`` whose processes have ended."""
         keys: dict[str, list[str]] = {}
         for key, token in holders.items():
             keys.setdefault(token, []).append(key)
         rows = self._database.fetch_keyed(connection, LEASE, keys, column="owner") if keys else ()
-        # a process whose row is damaged or gone writes it again with its next heartbeat
-        known = dict.fromkeys(keys, Lease("")) | {row[0]: Lease(*row) for row in rows}
-        return {token for token in keys if is_gone(replace(known[token], token=token), keys[token])}
+        # a running process writes a damaged or missing row again with its next heartbeat
+        leases = dict.fromkeys(keys, Lease("")) | {row[0]: Lease(*row) for row in rows}
+        return {token for token in keys if is_gone(replace(leases[token], token=token), keys[token])}
 
     def renew(self, lease: Lease) -> None:
-        """Write the heartbeat of a lease, without waiting for other threads."""
+        """Write the heartbeat of a lease as an urgent transaction."""
         with self._database.writing(urgent=True) as connection:
             self._database.put(connection, LEASE, [columns_of(lease)], replacing=True)
 
     def release(self, owner: str, key: str | None = None) -> None:
-        """End a claim without a reply; without a key, all claims of ``owner``, which ends."""
+        """Delete a claim, or without ``key`` all claims and the lease of ``owner``."""
         with self._database.writing() as connection:
             if key is not None:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
                 return
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
-        with self._database.writing() as connection:  # of its own: a writer of a lease may wait for these claims
-            # also of killed processes: a running one writes its row again with its next heartbeat
+        with (
+            self._database.writing() as connection
+        ):  # a separate transaction, as a writer of a lease may wait for these claims
+            # includes leases of killed processes; a running one writes its row again with its next heartbeat
             connection.execute(delete(LEASE).where(LEASE.c.owner.not_in(select(CLAIM.c.owner))))
 
     # Capabilities of models
 
     def capabilities(self, model: str) -> ModelCapabilities | None:
-        """The known capabilities of the model of this id."""
+        """Return the known capabilities of a model."""
         return next(
             (ModelCapabilities.from_dict(value) for _, value in self._keyed(TRAITS, [model], column="model")), None
         )
 
     def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
-        """Add to the capabilities of the model of this id."""
-        with self._database.writing_alone("traits", model) as connection:
+        """Merge capabilities into those of a model."""
+        with self._database.writing_exclusively("traits", model) as connection:
             known = self.capabilities(model) or ModelCapabilities()
             self._database.put(connection, TRAITS, [(model, (known | capabilities).to_dict())], replacing=True)
 
@@ -354,52 +358,52 @@ class Store(SpendLedger):
         self._put(DATASET, [(digest, name, value)])
 
     def datasets(self) -> list[DatasetRow]:
-        """Every data set, by name."""
+        """Return all data sets, sorted by name."""
         return [DatasetRow(*row) for row in self._all(DATASET, order=(DATASET.c.name, DATASET.c.digest))]
 
     def put_evaluations(self, rows: Iterable[EvaluationRow]) -> None:
-        """Store the descriptions of evaluations in one transaction; one that is stored already stays."""
+        """Store the configurations of evaluations in one transaction; existing rows are kept."""
         self._put(EVALUATION, map(columns_of, rows), replacing=False)
 
     def evaluation(self, key: str) -> EvaluationRow | None:
-        """The evaluation under ``key``."""
+        """Return the evaluation with this key, or None."""
         return next((EvaluationRow(*row) for row in self._keyed(EVALUATION, [key])), None)
 
     def evaluations(self, dataset: str) -> list[EvaluationRow]:
-        """Every evaluation on the data set of this digest, by key."""
+        """Return all evaluations on a data set, sorted by key."""
         rows = self._all(EVALUATION, EVALUATION.c.dataset == dataset, order=(EVALUATION.c.key,))
         return [EvaluationRow(*row) for row in rows]
 
-    # Fitted numbers
+    # Fitted parameters
 
     def put_fit(self, key: str, dataset: str, value: Json) -> Json:
-        """Store what was learned on a data set; the first one under a key stays, and is returned."""
+        """Store fitted parameters; return those stored first under the key, which are kept."""
         self._put(FIT, [(key, dataset, value)], replacing=False)
         return self.fits([key]).get(key, value)
 
     def fits(self, keys: Iterable[str]) -> dict[str, Json]:
-        """The stored ones among ``keys``, by key."""
+        """Return the fitted parameters among ``keys`` by key."""
         return {key: value for key, _, value in self._keyed(FIT, keys)}
 
     # Results
 
     def put_results(self, rows: Sequence[ResultRow]) -> list[ResultRow]:
-        """Store finished questions, all or none; a failed result is replaced by a new attempt, an ok one never.
+        """Store results atomically; a new attempt replaces a failed result, never an ok one.
 
-        Returns what is then stored of them: another process may have been first.
+        Return the rows stored afterwards, which another process may have written.
         """
         database = self._database
-        # nearly always every row is new; only otherwise are stored rows read and merged
-        with suppress(_NotAllNew), database.writing() as connection:
+        # rows are nearly always new; stored rows are only read and merged otherwise
+        with suppress(_KeyExists), database.writing() as connection:
             if database.put(connection, RESULT, map(columns_of, rows)) < len(rows):
-                raise _NotAllNew  # which undoes it
+                raise _KeyExists  # rolls back the transaction
             return list(rows)
         with database.writing() as connection:
-            stored = self._same_results(connection, rows)
+            stored = self._stored_results(connection, rows)
             if all(newer_result(stored.get((row.evaluation, row.question)), row) is None for row in rows):
-                return list(stored.values())  # equal searches at the same time need not wait for each other
+                return list(stored.values())  # concurrent equal searches do not wait for each other
             take_advisory_lock(connection, "result")
-            stored = self._same_results(connection, rows)
+            stored = self._stored_results(connection, rows)
             changed: dict[tuple[str, str], ResultRow] = {}
             for row in rows:
                 key = (row.evaluation, row.question)
@@ -409,8 +413,8 @@ class Store(SpendLedger):
             database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))
         return list({**stored, **changed}.values())
 
-    def _same_results(self, connection: Connection, rows: Sequence[ResultRow]) -> dict[tuple[str, str], ResultRow]:
-        """The stored rows under the keys of ``rows``."""
+    def _stored_results(self, connection: Connection, rows: Sequence[ResultRow]) -> dict[tuple[str, str], ResultRow]:
+        """Return the stored rows with the keys of ``rows``."""
         pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
         return {
             (values[0], values[1]): ResultRow(*values)
@@ -419,35 +423,35 @@ class Store(SpendLedger):
         }
 
     def results(self, evaluation: str) -> dict[str, ResultRow]:
-        """The finished questions of an evaluation, by question."""
+        """Return the results of an evaluation by question."""
         return self.results_many([evaluation])[evaluation]
 
     def results_again(self, evaluation: str) -> dict[str, ResultRow]:
-        """The same, also after the store was closed: its place is then opened once more, for reading."""
+        """Return `results`; if the store is closed, open its location read-only."""
         if not self._database.closed:
             return self.results(evaluation)
         with Store.open(self.location, read_only=True) as store:
             return store.results(evaluation)
 
     def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
-        """The finished questions of several evaluations, by question; each evaluation has an entry, in their order."""
+        """Return the results of evaluations by evaluation and question; every evaluation has an entry, in order."""
         return self._by_question(RESULT, evaluations, lambda values: ResultRow(*values))
 
     # Findings
 
     def put_finding(self, kind: str, key: str, dataset: str, value: Json) -> None:
-        """Store a finding, replacing the one of this kind and key."""
+        """Store a finding, replacing the one with the same kind and key."""
         self._put(FINDING, [(kind, key, dataset, value)])
 
     def findings(self, kind: str, keys: Iterable[str]) -> dict[str, Json]:
-        """The stored findings of a kind, by key."""
+        """Return the findings of a kind among ``keys`` by key."""
         return {key: value for of_kind, key, _, value in self._keyed(FINDING, keys) if of_kind == kind}
 
     # Latencies
 
     def put_latency(self, row: LatencyRow) -> LatencyRow:
-        """Store the latency of a pipeline for a question; seconds that are stored already stay, and are returned."""
-        with self._database.writing_alone("latency", row.evaluation) as connection:
+        """Store a latency unless a successful one is stored; return the stored row."""
+        with self._database.writing_exclusively("latency", row.evaluation) as connection:
             stored = self.latencies([row.evaluation], row.machine)[row.evaluation].get(row.question)
             if stored is not None and stored.state == "ok":
                 return stored
@@ -455,7 +459,7 @@ class Store(SpendLedger):
         return row
 
     def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, dict[str, LatencyRow]]:
-        """The latencies on a kind of machine, by question; each evaluation has an entry."""
+        """Return the latencies on a kind of machine by evaluation and question; every evaluation has an entry."""
         return self._by_question(
             LATENCY, evaluations, lambda values: LatencyRow(*values), lambda values: values[1] == machine
         )
@@ -463,20 +467,20 @@ class Store(SpendLedger):
     # Diagnoses
 
     def put_diagnoses(self, rows: Sequence[DiagnosisRow]) -> None:
-        """Store diagnoses of questions, replacing those stored."""
+        """Store diagnoses, replacing existing ones."""
         if rows:
             self._put(DIAGNOSIS, map(columns_of, rows))
 
     def diagnoses(self, evaluations: Iterable[str]) -> dict[str, dict[str, Json]]:
-        """The diagnoses, by question; each evaluation has an entry."""
+        """Return the diagnoses by evaluation and question; every evaluation has an entry."""
         return self._by_question(DIAGNOSIS, evaluations, lambda values: values[2])
 
     # Looks at test questions
 
     @contextmanager
     def looking(self) -> Iterator[Looks]:
-        """The counted looks, in a transaction in which no other process counts one."""
-        with self._database.writing_alone("look") as connection:
+        """Begin an exclusive transaction on the looks at test questions."""
+        with self._database.writing_exclusively("look") as connection:
             yield Looks(self._database, connection)
 
     # Runs and their proposals
@@ -484,15 +488,19 @@ class Store(SpendLedger):
     def put_run(
         self, key: str, dataset: str, value: Json, *, state: RunState = "running", started: str | None = None
     ) -> None:
-        """Begin a run, or resume it: the time of its first start stays, the rest is replaced."""
-        with self._database.writing_alone("run", key) as connection:
-            if (before := self.run(key)) is not None:
-                started = before.started or started
+        """Store the start of a run; resuming a run keeps the time of its first start."""
+        with self._database.writing_exclusively("run", key) as connection:
+            if (previous := self.run(key)) is not None:
+                started = previous.started or started
             self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
 
     def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
-        """Update the state and value of a run. Raises StoreError when there is no such run."""
-        with self._database.writing_alone("run", key) as connection:
+        """Update the state and value of a run.
+
+        Raises:
+            StoreError: there is no run with this key.
+        """
+        with self._database.writing_exclusively("run", key) as connection:
             old = self.run(key)
             if old is None:
                 raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
@@ -500,30 +508,30 @@ class Store(SpendLedger):
             self._database.put(connection, RUN, [row], replacing=True)
 
     def run(self, key: str) -> RunRow | None:
-        """The run under ``key``."""
+        """Return the run with this key, or None."""
         return next((RunRow(*row) for row in self._keyed(RUN, [key])), None)
 
     def runs(self) -> list[RunRow]:
-        """Every run, by the time of its start."""
+        """Return all runs, sorted by start time."""
         rows = [RunRow(*row) for row in self._all(RUN)]
         return sorted(rows, key=lambda row: (row.started or "", row.key))
 
     def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, whole: bool = False) -> None:
-        """Store proposals of a run, replacing those at the same positions; with ``whole``, delete all others."""
-        with self._database.writing_alone("run", run) as connection:
+        """Store proposals of a run, replacing those at the same positions or, with ``whole``, all of them."""
+        with self._database.writing_exclusively("run", run) as connection:
             if whole:
                 connection.execute(delete(PROPOSAL).where(PROPOSAL.c.run == run))
             self._database.put(connection, PROPOSAL, ((run, *columns_of(row)) for row in rows), replacing=True)
 
     def proposals(self, run: str) -> list[ProposalRow]:
-        """The proposals of a run, by position."""
+        """Return the proposals of a run, sorted by position."""
         rows = self._all(PROPOSAL, PROPOSAL.c.run == run, order=(PROPOSAL.c.position,))
         return [ProposalRow(*row[1:]) for row in rows]
 
     # Maintenance
 
     def statistics(self) -> Statistics:
-        """Rows and bytes of each table, the size of the file, and the damaged rows read so far; ready for JSON."""
+        """Return JSON-serialisable statistics: table sizes, the file size, and the damaged rows read so far."""
         return statistics(self._database)
 
     def verify(self) -> list[Damage]:
@@ -545,12 +553,12 @@ class Store(SpendLedger):
         convert: Callable[[list[Json]], T],
         is_wanted: Callable[[list[Json]], bool] = lambda _: True,
     ) -> dict[str, dict[str, T]]:
-        """The rows of several evaluations, by evaluation and question; each evaluation has an entry, in their order."""
-        at = list(table.c.keys()).index("question")
-        found: dict[str, dict[str, T]] = {key: {} for key in evaluations}
-        for values in filter(is_wanted, self._keyed(table, found, column="evaluation")):
-            found[values[0]][values[at]] = convert(values)
-        return found
+        """Return rows by evaluation and question; every evaluation has an entry, in order."""
+        column = list(table.c.keys()).index("question")
+        by_evaluation: dict[str, dict[str, T]] = {key: {} for key in evaluations}
+        for values in filter(is_wanted, self._keyed(table, by_evaluation, column="evaluation")):
+            by_evaluation[values[0]][values[column]] = convert(values)
+        return by_evaluation
 
     def _all(
         self,

@@ -1,4 +1,4 @@
-"""A search strategy decides which genomes to evaluate next. It gets their scores and never sees a pipeline."""
+"""Search strategies: algorithms that choose the next genomes to evaluate from the scores of earlier ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ragsmith.strategies.strategy import (
     Feasible,
     Generation,
     Genome,
+    Observation,
     Population,
     Prior,
     Pruned,
     Sizes,
     SteppedSearch,
-    Told,
-    anything,
+    always_feasible,
     has_at_most,
 )
 from ragsmith.strategies.tpe import TPESearch
@@ -37,6 +37,7 @@ __all__ = [
     "GreedySearch",
     "ModelSearch",
     "NSGA2Search",
+    "Observation",
     "Population",
     "Prior",
     "Pruned",
@@ -45,8 +46,7 @@ __all__ = [
     "Sizes",
     "SteppedSearch",
     "TPESearch",
-    "Told",
-    "anything",
+    "always_feasible",
     "make_strategy",
 ]
 
@@ -57,16 +57,16 @@ def make_strategy(
     settings: GeneticSettings = PRESETS["default"],
     *,
     seed: int = 42,
-    feasible: Feasible = anything,
+    feasible: Feasible = always_feasible,
     max_evaluations: int | None = None,
     prior: Prior | None = None,
 ) -> SteppedSearch:
-    """Start the strategy ``name``, or ``name(option=value)``; the exhaustive one where the budget covers the space.
+    """Create the strategy ``name`` or ``name(option=value)``; exhaustive search if the budget covers the whole space.
 
-    Unless ``max_evaluations`` is given, the budget is that of ``settings``, and an exhaustive search has no limit.
+    Without ``max_evaluations``, the budget of ``settings`` applies, except to exhaustive search, which has no limit.
 
     Raises:
-        UsageError: the name or an option is not known, or a package is missing.
+        UsageError: the name or an option is unknown, or a package is not installed.
     """
     chosen, budget = STRATEGIES.parse(name), max_evaluations
     if chosen.name != "exhaustive":

@@ -1,4 +1,4 @@
-"""Genomes of a space: drawn at random, each equally likely, and the neighbours of the best known ones."""
+"""Sampling and enumeration of genomes: uniform draws, random permutations and neighbours."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterator, Mapping
 from random import Random
 
-from ragsmith.strategies.strategy import Feasible, Genome, Pruned, Sizes, Told
+from ragsmith.strategies.strategy import Feasible, Genome, Observation, Pruned, Sizes
 
-REJECTIONS = 1000
-"""Draws in a row that may be infeasible before genomes are looked for among all."""
+MAX_REJECTIONS = 1000
+"""Consecutive infeasible draws after which a genome is taken from a random permutation of the space."""
 
 
 def shuffled_space(sizes: Sizes, feasible: Feasible, rng: Random) -> Iterator[Genome]:
-    """All feasible genomes in random order, each order equally likely; infeasible ones are skipped, never mended."""
-    every = (decode(index, sizes) for index in permutation(math.prod(sizes), rng))
-    return filter(feasible, every)
+    """Yield all feasible genomes in a uniformly random order; infeasible genomes are skipped, not repaired."""
+    genomes = (genome_at(index, sizes) for index in permutation(math.prod(sizes), rng))
+    return filter(feasible, genomes)
 
 
-def drawn(sizes: Sizes, feasible: Feasible, rng: Random) -> Genome:
-    """A feasible genome, each equally likely; there must be one."""
-    for _ in range(REJECTIONS):
+def draw_genome(sizes: Sizes, feasible: Feasible, rng: Random) -> Genome:
+    """Draw a feasible genome uniformly; at least one must exist."""
+    for _ in range(MAX_REJECTIONS):
         genome = tuple(rng.randrange(size) for size in sizes)
         if feasible(genome):
             return genome
@@ -28,7 +28,7 @@ def drawn(sizes: Sizes, feasible: Feasible, rng: Random) -> Genome:
 
 
 def permutation(n: int, rng: Random) -> Iterator[int]:
-    """0 .. n - 1 in random order: a Fisher-Yates shuffle whose memory grows with what was taken, not with n."""
+    """Yield 0 .. n - 1 in random order: a lazy Fisher-Yates shuffle with memory proportional to the values consumed."""
     moved: dict[int, int] = {}
     for i in range(n):
         j = rng.randrange(i, n)
@@ -36,8 +36,8 @@ def permutation(n: int, rng: Random) -> Iterator[int]:
         moved[j] = moved.pop(i, i)
 
 
-def decode(index: int, sizes: Sizes) -> Genome:
-    """The genome at ``index`` of the lexicographic order."""
+def genome_at(index: int, sizes: Sizes) -> Genome:
+    """Return the genome at ``index`` in lexicographic order."""
     genes: list[int] = []
     for size in reversed(sizes):
         index, gene = divmod(index, size)
@@ -45,14 +45,16 @@ def decode(index: int, sizes: Sizes) -> Genome:
     return tuple(reversed(genes))
 
 
-def best_known(told: Mapping[Genome, Told]) -> dict[Genome, float]:
-    """The scores of the genomes that have one, the best first, and of equals the first reported."""
-    scores = {genome: one for genome, one in told.items() if one is not None and not isinstance(one, Pruned)}
+def sort_by_score(observations: Mapping[Genome, Observation]) -> dict[Genome, float]:
+    """Return the scores of the scored genomes, best first, ties in the order of observation."""
+    scores = {
+        genome: score for genome, score in observations.items() if score is not None and not isinstance(score, Pruned)
+    }
     return dict(sorted(scores.items(), key=lambda item: -item[1]))
 
 
 def neighbours(genome: Genome, sizes: Sizes, feasible: Feasible) -> Iterator[Genome]:
-    """The feasible genomes that differ from ``genome`` in one gene."""
+    """Yield the feasible genomes that differ from ``genome`` in one gene."""
     for gene, size in enumerate(sizes):
         for option in range(size):
             other = (*genome[:gene], option, *genome[gene + 1 :])
@@ -60,11 +62,13 @@ def neighbours(genome: Genome, sizes: Sizes, feasible: Feasible) -> Iterator[Gen
                 yield other
 
 
-def unknown_neighbours(told: Mapping[Genome, Told], sizes: Sizes, feasible: Feasible, least: int) -> list[Genome]:
-    """Those of the best known genome that are unknown; and those of the next best, until there are ``least``."""
-    found: dict[Genome, None] = {}
-    for genome in best_known(told):
-        found.update(dict.fromkeys(other for other in neighbours(genome, sizes, feasible) if other not in told))
-        if len(found) >= least:
+def find_new_neighbours(
+    observations: Mapping[Genome, Observation], sizes: Sizes, feasible: Feasible, least: int
+) -> list[Genome]:
+    """Return unobserved neighbours of the best genome, then of the next best, until there are at least ``least``."""
+    new: dict[Genome, None] = {}
+    for genome in sort_by_score(observations):
+        new.update(dict.fromkeys(other for other in neighbours(genome, sizes, feasible) if other not in observations))
+        if len(new) >= least:
             break
-    return list(found)
+    return list(new)

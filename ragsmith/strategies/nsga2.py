@@ -1,12 +1,12 @@
-"""NSGA-II (Deb et al. 2002): a genetic algorithm that looks for the best trade of a score for what it costs.
+"""NSGA-II (Deb et al. 2002): a genetic algorithm for the Pareto front of a score and costs.
 
-DEAP's ``selNSGA2`` makes the population of each generation from all that is known: by non-dominated
-fronts, and within the last front by crowding distance. Its ``selTournamentDCD`` draws from the
-global ``random``, so a tournament by the same rule is here.
+DEAP's ``selNSGA2`` selects the population of each generation from all observed genomes by non-dominated fronts, and
+within the last front by crowding distance. Its ``selTournamentDCD`` draws from the global ``random``, so `tournament`
+implements the same rule with a generator.
 
-As in the genetic search, more children may be bred than are scored (``screening``): models of the score and of each
-cost then take those with the highest expected improvement, averaged over budgets.
-With one cost that is the expected gain in hypervolume.
+As in the genetic search, more children may be bred than are evaluated (``screening``). Surrogates of the score and of
+each cost then select those with the highest expected improvement, averaged over budgets. With one cost, this is the
+expected hypervolume improvement.
 """
 
 from __future__ import annotations
@@ -24,99 +24,99 @@ from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.strategy import Genome, Population
 from ragsmith.strategies.surrogate import expected_improvement, fit
 
-BUDGETS = 16
-"""How many amounts of each cost are looked at, from the least to the most that anything known costs."""
+BUDGET_LEVELS = 16
+"""Number of budgets of each cost, evenly spaced between its observed minimum and maximum."""
 
-EQUAL = 1e-3
-"""Costs that differ by less than this share of their range are the same: those of a model are never quite exact."""
+COST_TOLERANCE = 1e-3
+"""Tolerance of comparisons with a budget, as a share of the range of a cost, as predicted costs are not exact."""
 
 
 class NSGA2Search(BreedingSearch):
-    """Breeds from genomes on or near the Pareto front of score and costs."""
+    """NSGA-II search with a score and any number of costs."""
 
     name = "nsga2"
 
     def steps(self) -> Iterator[Population]:
-        """Genomes drawn uniformly, to fill a population, and more where none has a score; then children, all new."""
+        """Yield uniformly drawn genomes until a population is scored, then generations of new children."""
         from deap import tools  # noqa: PLC0415  as in `selection.elite`
 
-        drawn = shuffled_space(self.sizes, self.feasible, self._rng)
+        shuffled = shuffled_space(self.sizes, self.feasible, self._rng)
         settings = self.settings
-        made, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
-        while settings.generations is None or made <= settings.generations:
+        n_generations, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
+        while settings.generations is None or n_generations <= settings.generations:
             members, rate = self._members(), None
-            if not made or not members:
-                unknown = (genome for genome in drawn if genome not in self.told)
-                genomes = tuple(islice(unknown, max(settings.population - len(self.told), self._children_at_once)))
+            if not n_generations or not members:
+                unknown = (genome for genome in shuffled if genome not in self.observations)
+                genomes = tuple(islice(unknown, max(settings.population - len(self.observations), self._n_children)))
             else:
-                front = frozenset(one.fitness.values for one in tools.sortNondominated(members, 1, True)[0])
+                front = frozenset(member.fitness.values for member in tools.sortNondominated(members, 1, True)[0])
                 stagnant, best = stagnant + 1 if front == best else 0, front
                 rate = self._mutation_rate(1.0, stagnant)
-                genomes = self._children(members, rate)
+                genomes = self._breed(members, rate)
             if not genomes:
                 return
             yield Population(genomes, rate)
-            made += 1
+            n_generations += 1
 
     def _members(self) -> list[Individual]:
-        """All that have a score; of those that are equal in everything the first found."""
-        found: dict[tuple[float, ...], Individual] = {}
-        for genome in self.told:
+        """Return the scored genomes; the first observed of those with equal score and costs."""
+        members: dict[tuple[float, ...], Individual] = {}
+        for genome in self.observations:
             if (score := self.score(genome)) is not None:
                 costs = self.costs.get(genome, ())
-                found.setdefault((score, *costs), Individual.of(genome, score, costs))
-        return list(found.values())
+                members.setdefault((score, *costs), Individual.from_score(genome, score, costs))
+        return list(members.values())
 
-    def _children(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
+    def _breed(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
         from deap import tools  # noqa: PLC0415  as above
 
         settings = self.settings
         population = tools.selNSGA2(members, settings.population)
-        parents = [tournament(population, self._rng).genome for _ in range(self._children_at_once)]
-        children = self._offspring.new_children(parents * settings.screening, rate, self.told)
-        return self._screened(children) if settings.screening > 1 else tuple(children)
+        parents = [tournament(population, self._rng).genome for _ in range(self._n_children)]
+        children = self._offspring.new_children(parents * settings.screening, rate, self.observations)
+        return self._preselect(children) if settings.screening > 1 else tuple(children)
 
-    def _screened(self, children: Sequence[Genome]) -> tuple[Genome, ...]:
-        """Those of ``children`` that may improve most on what can be had, chosen one by one.
+    def _preselect(self, children: Sequence[Genome]) -> tuple[Genome, ...]:
+        """Select the children with the highest expected improvement one by one.
 
-        What was taken counts as known, with what is expected of it.
+        The predictions for a selected child count as observations in the following selections (kriging believer).
         """
-        known = [genome for genome in self.told if self.score(genome) is not None]
-        scores = np.array([self.score(genome) for genome in known])
-        costs = np.array([self.costs.get(genome, ()) for genome in known])
+        scored = [genome for genome in self.observations if self.score(genome) is not None]
+        scores = np.array([self.score(genome) for genome in scored])
+        costs = np.array([self.costs.get(genome, ()) for genome in scored])
         if not children:
             return ()
-        mean, sd = fit(known, scores).posterior(children)
-        expected = np.array([fit(known, column).posterior(children)[0] for column in costs.T])
+        mean, sd = fit(scored, scores).posterior(children)
+        expected = np.array([fit(scored, column).posterior(children)[0] for column in costs.T])
         expected = expected.T.reshape(len(children), costs.shape[1])
         ends = zip(costs.min(axis=0), costs.max(axis=0), strict=True)
-        budgets = np.array(list(product(*(np.linspace(low, high, BUDGETS) for low, high in ends))))
-        slack = EQUAL * np.ptp(costs, axis=0)
+        budgets = np.array(list(product(*(np.linspace(low, high, BUDGET_LEVELS) for low, high in ends))))
+        slack = COST_TOLERANCE * np.ptp(costs, axis=0)
         affordable = (expected[:, None, :] <= budgets + slack).all(axis=2)  # children × budgets
-        taken: list[int] = []
-        for _ in range(min(self._children_at_once, len(children))):
-            had = (costs[:, None, :] <= budgets + slack).all(axis=2)
-            best = [scores.max(where=able, initial=scores.min()) for able in had.T]
+        selected: list[int] = []
+        for _ in range(min(self._n_children, len(children))):
+            within = (costs[:, None, :] <= budgets + slack).all(axis=2)
+            best = [scores.max(where=mask, initial=scores.min()) for mask in within.T]
             above = {level: expected_improvement(mean, sd, level) for level in set(best)}
             gain = np.array([above[level] for level in best]).T * affordable
-            gain = np.round(gain.mean(axis=1), 12)  # so that the last bits of sums decide nothing
-            gain[taken] = -1.0
+            gain = np.round(gain.mean(axis=1), 12)  # rounding errors of sums do not decide
+            gain[selected] = -1.0
             i = int(gain.argmax())
-            taken.append(i)
+            selected.append(i)
             scores, costs = np.append(scores, mean[i]), np.vstack([costs, expected[i]])
-        return tuple(children[i] for i in taken)
+        return tuple(children[i] for i in selected)
 
 
 def tournament(population: Sequence[Individual], rng: Random) -> Individual:
-    """The better of two random members: the dominating one, or else the less crowded one, or else either."""
-    one, other = rng.sample(population, 2) if len(population) > 1 else [*population, *population]
-    if one.fitness.dominates(other.fitness):
-        return one
-    if other.fitness.dominates(one.fitness):
-        return other
-    if one.fitness.crowding_dist == other.fitness.crowding_dist:
-        return rng.choice((one, other))
-    return max(one, other, key=lambda member: float(member.fitness.crowding_dist))
+    """Return the better of two random members: by dominance, then by crowding distance, then at random."""
+    first, second = rng.sample(population, 2) if len(population) > 1 else [*population, *population]
+    if first.fitness.dominates(second.fitness):
+        return first
+    if second.fitness.dominates(first.fitness):
+        return second
+    if first.fitness.crowding_dist == second.fitness.crowding_dist:
+        return rng.choice((first, second))
+    return max(first, second, key=lambda member: float(member.fitness.crowding_dist))
 
 
 @strategy(
@@ -129,5 +129,5 @@ def tournament(population: Sequence[Individual], rng: Random) -> Individual:
     paper="https://doi.org/10.1109/4235.996017",
 )
 def nsga2(problem: SearchProblem) -> NSGA2Search:
-    """NSGA-II, which weighs quality against costs."""
+    """NSGA-II, a multi-objective search over quality and costs."""
     return NSGA2Search(problem.sizes, problem.settings, seed=problem.seed, **problem.bounds)

@@ -1,7 +1,7 @@
-"""Breeding: choose parents, and make feasible children of them.
+"""Breeding: selection of parents and generation of feasible children.
 
-Of an infeasible child the genes that were just changed go back, and nothing else is ever changed: if other genes were
-changed to fit, the options that they were changed to would be had more often than the rest.
+An infeasible child is repaired by reverting changed genes to those of the parent. Changing other genes instead would
+bias the search towards the options that make a genome feasible.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ragsmith.strategies.strategy import Feasible, Genome, Sizes
 from ragsmith.strategies.variation import Crossover, Mutation, per_gene
 
 Breeding = Callable[[Sequence[Individual], Parents, int, Selection, Random], Parents]
-"""From the members of a population, its elites, the number of parents, and how they are selected: the parents."""
+"""Selects parents from the members of a population, its elites, their number, a selection and a generator."""
 
 
 def from_elites(members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random) -> Parents:
-    """Elites alone (Algorithm 1 of the paper); where the best are selected, two that differ at a time, at random."""
+    """Select parents from the elites (Algorithm 1 of the paper); elite selection draws pairs of distinct elites."""
     if select is not elite:
         return select(elites, n, rng)
     pairs = [rng.sample(elites, 2) if len(elites) > 1 else [*elites, *elites] for _ in range(0, n, 2)]
@@ -29,12 +29,12 @@ def from_elites(members: Sequence[Individual], elites: Parents, n: int, select: 
 
 
 def from_members(members: Sequence[Individual], elites: Parents, n: int, select: Selection, rng: Random) -> Parents:
-    """All members, elites or not (the paper's code)."""
+    """Select parents from all members, as the code of the paper does."""
     return select(members, n, rng)
 
 
-ATTEMPTS = 10
-"""How often a pair is bred for children that are new, and how far a parent is mutated on then."""
+MAX_ATTEMPTS = 10
+"""Maximum number of times a pair is bred for new children, and of successive mutations of a parent after that."""
 
 BREEDINGS: Mapping[str, Breeding] = MappingProxyType(
     {"elites": from_elites, "best": from_members, "known": from_members}
@@ -43,7 +43,7 @@ BREEDINGS: Mapping[str, Breeding] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class OffspringGenerator:
-    """Makes children of pairs of parents."""
+    """Generator of feasible children by crossover and mutation."""
 
     sizes: Sizes
     feasible: Feasible
@@ -53,62 +53,62 @@ class OffspringGenerator:
     rng: Random
 
     def children(self, parents: Sequence[Genome], rate: float) -> list[Genome]:
-        """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""
+        """Return as many children as parents: consecutive parents are paired, and an odd last one is only mutated."""
         genomes, feasible = list(parents), self.feasible
         for i in range(0, len(genomes) - 1, 2):
             if self.rng.random() < self.crossover_rate:
                 first, second = genomes[i : i + 2]
-                one, other = self.cross(first, second, self.rng)
-                pairs = (first, one), (second, other)
-                genomes[i : i + 2] = [towards(parent, child, feasible, self.rng) for parent, child in pairs]
+                first_child, second_child = self.cross(first, second, self.rng)
+                pairs = (first, first_child), (second, second_child)
+                genomes[i : i + 2] = [revert_infeasible(parent, child, feasible, self.rng) for parent, child in pairs]
         mutants = ((genome, self.mutate(genome, self.sizes, rate, self.rng)) for genome in genomes)
-        return [towards(genome, mutant, feasible, self.rng) for genome, mutant in mutants]
+        return [revert_infeasible(genome, mutant, feasible, self.rng) for genome, mutant in mutants]
 
     def new_children(self, parents: Sequence[Genome], rate: float, known: Container[Genome]) -> list[Genome]:
-        """As many children as parents, none of them known and each once; fewer if the space is used up.
+        """Return as many distinct children as parents, none of them in ``known``; fewer if the space is exhausted.
 
-        A pair is bred again for what is known; then a parent is mutated on until it is something new; and where that
-        does not help either, any new genome will do, each equally likely.
+        A pair is bred again until its children are new. After `MAX_ATTEMPTS`, a parent is mutated repeatedly, and
+        finally a new genome is drawn uniformly.
         """
-        found: dict[Genome, None] = {}
+        children: dict[Genome, None] = {}
         for i in range(0, len(parents), 2):
             pair = parents[i : i + 2]
-            bred = (child for _ in range(ATTEMPTS) for child in self.children(pair, rate))
-            new = (child for child in bred if child not in known and child not in found)
+            candidates = (child for _ in range(MAX_ATTEMPTS) for child in self.children(pair, rate))
+            new = (child for child in candidates if child not in known and child not in children)
             for _ in pair:
-                child = next(new, None) or self._anything_new(pair[0], known, found)
+                child = next(new, None) or self._mutate_until_new(pair[0], known, children)
                 if child is None:
-                    return list(found)
-                found[child] = None
-        return list(found)
+                    return list(children)
+                children[child] = None
+        return list(children)
 
-    def _anything_new(self, parent: Genome, known: Container[Genome], found: Container[Genome]) -> Genome | None:
+    def _mutate_until_new(self, parent: Genome, known: Container[Genome], children: Container[Genome]) -> Genome | None:
         genome, rate = parent, 1.0 / len(self.sizes)
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             mutant = per_gene(genome, self.sizes, rate, self.rng)
-            genome = towards(genome, mutant, self.feasible, self.rng)
-            if genome not in known and genome not in found:
+            genome = revert_infeasible(genome, mutant, self.feasible, self.rng)
+            if genome not in known and genome not in children:
                 return genome
-        every = shuffled_space(self.sizes, self.feasible, self.rng)
-        return next((genome for genome in every if genome not in known and genome not in found), None)
+        shuffled = shuffled_space(self.sizes, self.feasible, self.rng)
+        return next((genome for genome in shuffled if genome not in known and genome not in children), None)
 
 
-def towards(parent: Genome, child: Genome, feasible: Feasible, rng: Random) -> Genome:
-    """``child`` if it is feasible; or else ``parent``, which is, with all genes of the child's that it can take.
+def revert_infeasible(parent: Genome, child: Genome, feasible: Feasible, rng: Random) -> Genome:
+    """Return ``child`` if feasible, otherwise the feasible ``parent`` with as many of the child's genes as possible.
 
-    They are taken in random order, and what cannot be taken yet is tried again after the others.
+    Genes are applied in random order; a gene that is infeasible so far is tried again after the others.
     """
     if feasible(child):
         return child
-    waiting = [i for i, (old, new) in enumerate(zip(parent, child, strict=True)) if old != new]
-    rng.shuffle(waiting)
+    pending = [i for i, (old, new) in enumerate(zip(parent, child, strict=True)) if old != new]
+    rng.shuffle(pending)
     genome, tried = parent, 0
-    while tried < len(waiting):
-        i = waiting.pop(0)
+    while tried < len(pending):
+        i = pending.pop(0)
         changed = (*genome[:i], child[i], *genome[i + 1 :])
         if feasible(changed):
             genome, tried = changed, 0
         else:
-            waiting.append(i)
+            pending.append(i)
             tried += 1
     return genome

@@ -1,4 +1,4 @@
-"""How a function becomes a search strategy. Everything known about one is read from its own file.
+"""Registration of search strategies.
 
 ```python
 class Climb(SteppedSearch):
@@ -12,7 +12,7 @@ def climb(problem: SearchProblem, *, jumps: Count = 3) -> Climb:
     return Climb(problem, jumps)
 ```
 
-From then on ``climb`` or ``climb(jumps=5)`` is a strategy of ``ragsmith search``.
+``climb`` or ``climb(jumps=5)`` is then a strategy of ``ragsmith search``.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Bounds(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class SearchProblem:
-    """What a strategy searches: see `SteppedSearch` for sizes and bounds.
+    """The input of a strategy: see `SteppedSearch` for sizes and bounds.
 
-    ``prior`` is what is expected of genomes before any is evaluated. ``settings`` are those that a strategy declares
-    with ``reads``.
+    ``prior`` is a prior over the fitness of genomes. A strategy uses the fields of ``settings`` that it
+    declares with ``reads``.
     """
 
     sizes: Sizes
@@ -59,8 +59,8 @@ class SearchProblem:
 class RegisteredStrategy(Extension):
     """A function that makes a search from a `SearchProblem`.
 
-    ``reads`` names the fields of `GeneticSettings` that change where it goes: others are refused where a user sets
-    them. ``weighs`` says whether it can search for several objectives.
+    ``reads`` names the fields of `GeneticSettings` that the strategy uses: setting any other is an error. ``weighs`` is
+    whether the strategy supports several objectives.
     """
 
     reads: frozenset[str] = frozenset()
@@ -68,10 +68,10 @@ class RegisteredStrategy(Extension):
 
     @property
     def code(self) -> str:
-        """Fingerprint of its code, and the version of its package.
+        """The fingerprint of the code, and the version of the package.
 
         Raises:
-            UsageError: its package is not installed.
+            UsageError: the package is not installed.
         """
         if self.package:
             self.package.check()
@@ -79,10 +79,10 @@ class RegisteredStrategy(Extension):
         return f"{code} {version(self.package.name)}" if self.package else code
 
     def start(self, problem: SearchProblem) -> SteppedSearch:
-        """A new search.
+        """Create a search.
 
         Raises:
-            UsageError: its package is not installed, or the function returns no search.
+            UsageError: the package is not installed, or the function does not return a `SteppedSearch`.
         """
         if self.package:
             self.package.check()

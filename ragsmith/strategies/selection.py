@@ -1,8 +1,8 @@
-"""Selection: which members of a population become parents.
+"""Selection of parents from a population.
 
 DEAP's ``selTournament`` and ``selRoulette`` draw from the global ``random``, and the latter needs positive fitness.
-Only its ``selBest`` is used, which draws nothing and keeps the first of equals first. An individual without a score has
-DEAP's empty, "invalid" fitness, which compares below every other.
+Only its ``selBest`` is used, which is deterministic and stable. An individual without a score has DEAP's empty,
+"invalid" fitness, which compares below every other.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from deap import base
 from ragsmith.strategies.strategy import Genome
 
 
-class Worth(base.Fitness):  # type: ignore[misc]  # DEAP is untyped
-    """A score, to be maximised, and costs, to be minimised. A class of our own: ``deap.creator`` registers globally."""
+class IndividualFitness(base.Fitness):  # type: ignore[misc]  # DEAP is untyped
+    """A score to maximise and costs to minimise; a class, as ``deap.creator`` would register one globally."""
 
     def __init__(self, score: float | None, costs: Sequence[float] = ()) -> None:
         self.weights = (1.0, *(-1.0 for _ in costs))
@@ -27,19 +27,19 @@ class Worth(base.Fitness):  # type: ignore[misc]  # DEAP is untyped
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Individual:
-    """A member of a population: a genome and what it is worth."""
+    """A member of a population: a genome and its fitness."""
 
     genome: Genome
-    fitness: Worth
+    fitness: IndividualFitness
 
     @classmethod
-    def of(cls, genome: Genome, score: float | None, costs: Sequence[float] = ()) -> Individual:
-        """``genome`` with its score and costs; None leaves the fitness empty."""
-        return cls(genome, Worth(score, costs))
+    def from_score(cls, genome: Genome, score: float | None, costs: Sequence[float] = ()) -> Individual:
+        """Create an individual from a score and costs; a score of None leaves the fitness invalid."""
+        return cls(genome, IndividualFitness(score, costs))
 
     @property
     def score(self) -> float | None:
-        """The score, None when it has none."""
+        """The score, or None."""
         return self.fitness.values[0] if self.fitness.valid else None
 
 
@@ -49,14 +49,14 @@ Selection = Callable[[Population, int, Random], Parents]
 
 
 def elite(population: Population, n: int, rng: Random | None = None) -> Parents:
-    """The n best, best first; of equals the earlier in the population. Nothing is drawn."""
-    from deap import tools  # noqa: PLC0415  takes longer to import than a search that has ended takes to be read
+    """Return the ``n`` best members, best first, ties in the order of the population; deterministic."""
+    from deap import tools  # noqa: PLC0415  slow import, not needed to read a finished search
 
     return tuple(tools.selBest(population, n))
 
 
 def tournament(population: Population, n: int, rng: Random, *, size: int = 3) -> Parents:
-    """n times the best of ``size`` distinct members; the whole population when it is smaller."""
+    """Run ``n`` tournaments among ``size`` distinct members each, or among the whole population if it is smaller."""
 
     def winner() -> Individual:
         drawn = sorted(rng.sample(range(len(population)), min(size, len(population))))
@@ -66,21 +66,21 @@ def tournament(population: Population, n: int, rng: Random, *, size: int = 3) ->
 
 
 def roulette(population: Population, n: int, rng: Random) -> Parents:
-    """n draws with replacement, in proportion to the score."""
+    """Draw ``n`` members with replacement, in proportion to their scores."""
     weights = roulette_weights([member.score for member in population])
     return tuple(rng.choices(population, weights, k=n))
 
 
 def rank(population: Population, n: int, rng: Random) -> Parents:
-    """n draws with replacement, in proportion to the rank counted from the worst."""
+    """Draw ``n`` members with replacement, in proportion to their rank from the worst."""
     ordered = elite(population, len(population))
     return tuple(rng.choices(ordered, rank_probabilities(len(ordered))[::-1], k=n))
 
 
 def roulette_weights(scores: Sequence[float | None]) -> list[float]:
-    """The scores, shifted to start at 0 when one is negative. Members without a score weigh nothing.
+    """Return the scores, shifted to a minimum of 0 if one is negative; members without a score have weight 0.
 
-    Where that leaves no weight at all, scored members weigh the same; where none is scored, all do.
+    If all weights are 0, scored members have equal weights; if no member is scored, all members do.
     """
     known = [score for score in scores if score is not None]
     shift = min([0.0, *known])
@@ -91,7 +91,7 @@ def roulette_weights(scores: Sequence[float | None]) -> list[float]:
 
 
 def rank_probabilities(n: int) -> list[float]:
-    """Linear ranking, worst first: p_r = r / (1 + 2 + ... + n) for r = 1 .. n."""
+    """Return the probabilities of linear ranking, worst first: p_r = r / (1 + 2 + ... + n) for r = 1 .. n."""
     return [2.0 * r / (n * (n + 1)) for r in range(1, n + 1)]
 
 

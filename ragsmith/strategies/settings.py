@@ -23,17 +23,17 @@ CHOICES: Mapping[str, Collection[str]] = MappingProxyType(
 class GeneticSettings:
     """The settings of the genetic algorithm; the defaults are the paper's.
 
-    ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
-    of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
-    ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many steps without improvement,
-    ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
+    ``crossover_rate`` is the probability that a pair of parents is crossed, ``mutation_rate`` the probability that a
+    gene mutates: the base of adaptive mutation, which varies it within ``mutation_min`` and ``mutation_max``.
+    ``elitism`` is the number of best genomes that survive. A search ends after ``convergence`` steps without
+    improvement or when the best score reaches ``target``; None disables the criterion. ``tournament`` is the size of a
+    tournament.
 
-    ``breeding`` is the pool of parents: the ``elites`` of the last population, as in the paper's Algorithm 1, the
-    ``best`` of it, as in the paper's code, or of all that is ``known``. ``unseen`` breeds children that are known again
-    until they are new. ``screening`` breeds so many new children for each that is evaluated: a model of what is known
-    takes those that promise most. ``local_search`` is the share of the budget that is kept for the end, when single
-    genes of the best are changed. ``budget`` is how many genomes are evaluated, unless a run says otherwise; then
-    ``generations`` may be None: as many as that takes.
+    ``breeding`` is the pool of parents: the ``elites`` of the last population, as in Algorithm 1 of the paper, all its
+    members (``best``), as in the code of the paper, or all observed genomes (``known``). With ``unseen``, children are
+    bred again until they are new. ``screening`` is the number of new children per evaluated child, which a surrogate
+    selects by expected improvement. ``local_search`` is the share of the budget for a final search among the neighbours
+    of the best genomes. ``budget`` is the default number of evaluations; ``generations`` may be None if it is set.
     """
 
     population: int = 16
@@ -58,19 +58,19 @@ class GeneticSettings:
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             check_choice(name, getattr(self, name), known)
-        check_least("population", self.population, 2)
+        check_minimum("population", self.population, 2)
         for name in ("generations", "tournament", "convergence", "screening", "budget"):
             if (number := getattr(self, name)) is not None:
-                check_least(name, number, 1)
+                check_minimum(name, number, 1)
         for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max", "local_search"):
             if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
                 raise WrongOption(name, f"is {rate}: give a number between 0 and 1")
-        for name, is_wrong, problem in self._rules():
-            if is_wrong:
+        for name, is_invalid, problem in self._rules():
+            if is_invalid:
                 raise WrongOption(name, problem)
 
     def _rules(self) -> Iterator[tuple[str, bool, str]]:
-        """Settings, whether they are wrong with the others, and why."""
+        """Yield the name of a setting, whether it contradicts another one, and the message."""
         endless = self.generations is None and self.budget is None
         yield "generations", endless, "and budget are both None: say how long to search with one of them"
         is_nan = self.target is not None and math.isnan(self.target)
@@ -86,10 +86,10 @@ class GeneticSettings:
         yield "mutation_rate", is_outside, f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
 
     def changed(self, **changes: Any) -> GeneticSettings:
-        """These settings with ``changes``. Fewer candidates keep fewer elites, in proportion, unless it says how many.
+        """Return a copy with ``changes``; a smaller population reduces ``elitism`` in proportion unless it is given.
 
         Raises:
-            WrongOption: a setting has a value that it cannot have.
+            WrongOption: the value of a setting is invalid.
         """
         population = changes.get("population", self.population)
         if population < self.population and self.elitism:
@@ -98,19 +98,19 @@ class GeneticSettings:
 
     @property
     def evaluations(self) -> int:
-        """The most genomes a run scores, unless it is given another limit."""
+        """The default maximum number of evaluations."""
         bred = None if self.generations is None else self.generations * (self.population - self.elitism)
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> None:
-    """Raise `UsageError` unless ``value`` is a known name."""
+    """Raise `UsageError` unless ``value`` is in ``known``."""
     if value not in known:
         raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")
 
 
-def check_least(name: str, value: int, least: int) -> None:
-    """Raise `UsageError` when ``value`` is too small."""
+def check_minimum(name: str, value: int, least: int) -> None:
+    """Raise `WrongOption` if ``value`` is less than ``least``."""
     if value < least:
         raise WrongOption(name, f"is {value}: give at least {least}")
 
@@ -125,7 +125,7 @@ DEFAULT = GeneticSettings(
     convergence=8,
     budget=100,
 )
-"""Chosen on the landscapes of two data sets, their search questions alone: see ``benchmarks/bench_strategies.py``."""
+"""Tuned on the landscapes of two data sets, on search questions only: see ``benchmarks/bench_strategies.py``."""
 
 PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(
     {

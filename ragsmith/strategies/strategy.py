@@ -1,12 +1,12 @@
-"""The base class of search strategies, and what they know of a space.
+"""The base class of search strategies.
 
-A strategy decides and never evaluates. The whole loop outside is
+A strategy proposes genomes and does not evaluate them. The search loop is
 
     while batch := strategy.propose():
         strategy.tell(evaluate(batch))
 
-Given the same scores it makes the same decisions, in whatever order or portions the scores arrive, so that a killed
-search is resumed by replaying it on stored results.
+Proposals depend on the scores and not on the order in which they are reported, so that an interrupted search is resumed
+by replaying stored results.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from ragsmith.errors import Notice, UsageError
 
 Genome = tuple[int, ...]
-"""The index of the chosen option for each gene, 0-based."""
+"""The 0-based index of an option for each gene."""
 
 Sizes = tuple[int, ...]
-"""How many options each gene has, at least 1."""
+"""The number of options of each gene, at least 1."""
 
 Feasible = Callable[[Genome], bool]
-"""Whether a genome may be evaluated at all."""
+"""Whether a genome satisfies the constraints of the space."""
 
 Prior = Callable[[Sequence[Genome]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """A prior over genomes: the expected fitness of each, up to a common constant, and its standard deviation."""
@@ -42,10 +42,10 @@ Prior = Callable[[Sequence[Genome]], tuple[NDArray[np.float64], NDArray[np.float
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The observation of a candidate that a race pruned after so many questions.
+    """The observation of a candidate that a race pruned after ``questions`` questions.
 
-    ``estimate`` is a rough fitness, with its standard ``error``, and never a score: the candidate can neither win nor
-    be an elite.
+    ``estimate`` is an estimate of the fitness with its standard ``error``. It is not a score: a pruned candidate can
+    neither win nor be an elite.
     """
 
     questions: int
@@ -53,38 +53,38 @@ class Pruned:
     error: float
 
 
-Told = float | Pruned | None
-"""The observation of a genome: a score (higher is better), or that it was pruned; None if it failed."""
+Observation = float | Pruned | None
+"""The observation of a genome: a score (higher is better), `Pruned`, or None for a failure."""
 
 
-IDLE_STEPS = 1000
-"""Populations in a row in which every genome is known, after which a search ends."""
+MAX_IDLE_STEPS = 1000
+"""Consecutive populations without a new genome after which a search ends."""
 
 Costs = tuple[float, ...]
-"""What a genome costs, lower is better: a number for each further objective."""
+"""The value of each further objective of a genome; lower is better."""
 
 NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
 
-def anything(genome: Genome) -> bool:
-    """The rule of a space in which nothing is forbidden."""
+def always_feasible(genome: Genome) -> bool:
+    """Return True: the constraint of a space without constraints."""
     return True
 
 
 def has_at_most(n: int, sizes: Sizes, feasible: Feasible) -> bool:
-    """Whether a space has no more than ``n`` feasible genomes."""
+    """Return whether a space has at most ``n`` feasible genomes."""
     return sum(1 for _ in islice(filter(feasible, product(*map(range, sizes))), n + 1)) <= n
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One step of a search after its scores were reported. ``dataclasses.asdict`` of it is JSON-able.
+    """Statistics of a step of a search; ``dataclasses.asdict`` returns a JSON-serialisable dict.
 
-    ``best`` and ``best_genome`` are of the whole search so far; ``mean`` is over the scored members of the population,
-    each as often as it occurs; the three are None while nothing has a score. ``diversity`` is distinct genomes /
-    population. ``mutation_rate`` is the rate the population was bred with: None where nothing was bred.
-    ``evaluations`` counts the genomes this step proposed; ``stagnant`` the steps since ``best`` last rose. ``by`` names
-    the strategy that proposed it, or its part.
+    ``best`` and ``best_genome`` cover the whole search so far; ``mean`` is over the scored members of the population,
+    with repeats. All three are None while no genome has a score. ``diversity`` is the share of distinct genomes in the
+    population. ``mutation_rate`` is None if the population was not bred. ``evaluations`` is the number of genomes
+    proposed in this step, ``stagnant`` the number of steps since ``best`` last rose. ``by`` names the strategy, or its
+    phase, that proposed the population.
     """
 
     number: int
@@ -101,7 +101,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Genomes a strategy wants scores for before it goes on; repeats and known ones cost nothing."""
+    """Genomes whose scores a strategy needs for its next step; observed ones and repeats are not evaluated again."""
 
     genomes: tuple[Genome, ...]
     mutation_rate: float | None = None
@@ -109,11 +109,10 @@ class Population:
 
 
 class SteppedSearch(ABC):
-    """A search written as a generator: ``steps`` yields a population and continues once its scores are known.
+    """Base class of searches written as generators: ``steps`` yields a population and continues after its evaluation.
 
-    What all strategies share is here: scores, the order of discovery, the history and the limit. A search is over when
-    ``steps`` ends or ``max_evaluations`` genomes were proposed, repeats left out; the last batch is cut to that limit.
-    It knows nothing about pipelines.
+    This class records the observations, the order of discovery and the history. A search ends when ``steps`` ends or
+    when ``max_evaluations`` genomes were proposed, not counting repeats; the last batch is truncated to that limit.
     """
 
     name: str = "search"
@@ -122,7 +121,7 @@ class SteppedSearch(ABC):
     history: list[Generation]
 
     def __init__(
-        self, sizes: Sizes, *, seed: int = 42, feasible: Feasible = anything, max_evaluations: int | None = None
+        self, sizes: Sizes, *, seed: int = 42, feasible: Feasible = always_feasible, max_evaluations: int | None = None
     ) -> None:
         if not sizes or min(sizes) < 1:
             raise UsageError(f"sizes {sizes} describe no search space: give every gene at least one option")
@@ -133,9 +132,9 @@ class SteppedSearch(ABC):
         self.max_evaluations = max_evaluations
         self._rng = Random(seed)
         self.history = []
-        self.told: dict[Genome, Told] = {}
+        self.observations: dict[Genome, Observation] = {}
         self.costs: dict[Genome, Costs] = {}
-        self._found: dict[Genome, int] = {}  # genome -> its place in the order of discovery, which breaks ties
+        self._discovery: dict[Genome, int] = {}  # rank in the order of discovery, which breaks ties
         self._best: tuple[Genome, float] | None = None
         self._proposed: set[Genome] = set()
         self._repeats: set[Genome] = set()
@@ -143,27 +142,27 @@ class SteppedSearch(ABC):
         self._batch: tuple[Genome, ...] = ()
 
     @cached_property
-    def _plan(self) -> Iterator[Population]:
+    def _populations(self) -> Iterator[Population]:
         return self.steps()
 
     @abstractmethod
     def steps(self) -> Iterator[Population]:
-        """Yield populations of feasible genomes. On return from a yield, ``told`` and ``history[-1]`` cover them."""
+        """Yield populations of feasible genomes; after a yield, ``observations`` and ``history[-1]`` cover them."""
 
     def propose(self) -> tuple[Genome, ...]:
-        """The next genomes to evaluate, distinct and in a fixed order; ``()`` when the search is over.
+        """Return the next genomes to evaluate, distinct and in a fixed order; ``()`` at the end of the search.
 
-        None has an observation yet. Until all of a batch have one, the rest of it is proposed again. The search ends
-        after `IDLE_STEPS` populations in a row of known genomes.
+        Genomes of a batch without an observation are proposed again. The search ends after `MAX_IDLE_STEPS` consecutive
+        populations without a new genome.
         """
-        for _ in range(IDLE_STEPS):
-            if waiting := self._waiting():
-                return waiting
+        for _ in range(MAX_IDLE_STEPS):
+            if unobserved := self._unobserved():
+                return unobserved
             self._record()
             if self.remaining == 0:
                 return ()
             with self.named_errors():
-                step = next(self._plan, None)
+                step = next(self._populations, None)
             if step is None:
                 return ()
             for genome in step.genomes:
@@ -172,83 +171,85 @@ class SteppedSearch(ABC):
                 ):
                     raise UsageError(f"the strategy {self.name} proposed {genome}, which is not in the space")
             self._open(step)
-        words = f"the strategy {self.name} proposed nothing new {IDLE_STEPS:,} times in a row: the search ends here"
-        warnings.warn(words, Notice, stacklevel=2)
+        message = (
+            f"the strategy {self.name} proposed no new genome {MAX_IDLE_STEPS:,} times in a row: the search ends here"
+        )
+        warnings.warn(message, Notice, stacklevel=2)
         return ()
 
     def tell(
         self,
-        scores: Mapping[Genome, Told],
+        scores: Mapping[Genome, Observation],
         repeats: Collection[Genome] = (),
         costs: Mapping[Genome, Costs] = NO_COSTS,
     ) -> None:
-        """Report observations. What failed or was pruned is remembered, and never wins.
+        """Report observations.
 
-        A genome that was not proposed may be reported, too: it is then known, may win, and will not be proposed. What
-        is reported of a genome that is not feasible is passed over. ``repeats`` are proposed genomes that behave
-        exactly as a known one: they do not count against the limit on evaluations. ``costs`` has those of every genome
-        with a score, where there are several objectives; most strategies use the score alone.
+        Genomes that were not proposed may be reported, too; they may win and will not be proposed. Observations of
+        infeasible genomes are ignored. ``repeats`` are proposed genomes that are equivalent to an observed one: they
+        do not count against the limit on evaluations. ``costs`` has the costs of every scored genome if there are
+        several objectives.
 
         Raises:
             UsageError: a genome is outside the space, a number is not finite, or a score contradicts an earlier one.
         """
-        for genome, told in scores.items():
+        for genome, observation in scores.items():
             self._check(genome)
-            self._check_told(genome, told)
+            self._check_observation(genome, observation)
         self.costs.update(costs)
         self._repeats.update(genome for genome in repeats if genome in self._proposed)
-        for genome in sorted(scores):  # not in the mapping's order: with several workers that is a matter of chance
+        for genome in sorted(scores):  # the order of the mapping may depend on the workers
             if self.feasible(genome):
-                self._found.setdefault(genome, len(self._found))
-                self._remember(genome, scores[genome])
-        if self._step is not None and not self._waiting():
+                self._discovery.setdefault(genome, len(self._discovery))
+                self._observe(genome, scores[genome])
+        if self._step is not None and not self._unobserved():
             self._record()
 
     def best(self) -> tuple[Genome, float] | None:
-        """The genome with the highest score, the first found of equals; None while nothing has a score."""
+        """Return the genome with the highest score, the first discovered of equals, or None without a score."""
         return self._best
 
     def score(self, genome: Genome) -> float | None:
-        """The score of a genome; None where it has none: unknown, failed or dropped."""
-        told = self.told.get(genome)
-        return None if isinstance(told, Pruned) else told
+        """Return the score of a genome; None if it is unknown, failed or pruned."""
+        observation = self.observations.get(genome)
+        return None if isinstance(observation, Pruned) else observation
 
     @property
     def remaining(self) -> int | None:
-        """How many genomes may still be proposed; None where there is no limit."""
+        """The number of genomes that may still be proposed; None without a limit."""
         if self.max_evaluations is None:
             return None
         return self.max_evaluations - len(self._proposed) + len(self._repeats)
 
     def batch_of(self, size: int) -> int:
-        """``size``, or as many genomes as may still be proposed."""
+        """Return ``size``, or the number of genomes that may still be proposed if it is smaller."""
         return size if self.remaining is None else min(size, self.remaining)
 
     def in_batches(self, genomes: Iterable[Genome], size: int) -> Iterator[Population]:
-        """Cut a stream of genomes into populations of ``size``, of what is not known and may still be proposed."""
-        unknown = (genome for genome in genomes if genome not in self.told)
+        """Yield the unobserved genomes in populations of ``size`` until the limit on evaluations."""
+        unknown = (genome for genome in genomes if genome not in self.observations)
         while batch := tuple(islice(unknown, self.batch_of(size))):
             yield Population(batch)
 
     def _open(self, step: Population) -> None:
-        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.told)
+        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.observations)
         self._step, self._batch = step, fresh[: self.remaining]
         self._proposed.update(self._batch)
         for genome in self._batch:
-            self._found.setdefault(genome, len(self._found))
+            self._discovery.setdefault(genome, len(self._discovery))
 
-    def _waiting(self) -> tuple[Genome, ...]:
-        return tuple(genome for genome in self._batch if genome not in self.told)
+    def _unobserved(self) -> tuple[Genome, ...]:
+        return tuple(genome for genome in self._batch if genome not in self.observations)
 
-    def _remember(self, genome: Genome, told: Told) -> None:
-        self.told[genome] = told
+    def _observe(self, genome: Genome, observation: Observation) -> None:
+        self.observations[genome] = observation
         if (score := self.score(genome)) is None:
             return
-        if self._best is None or (score, -self._found[genome]) > (self._best[1], -self._found[self._best[0]]):
+        if self._best is None or (score, -self._discovery[genome]) > (self._best[1], -self._discovery[self._best[0]]):
             self._best = (genome, score)
 
     def _record(self) -> None:
-        """Close the open step, if any: its scores are complete."""
+        """Append the current step, if any, to the history."""
         if (step := self._step) is None:
             return
         scored = [score for genome in step.genomes if (score := self.score(genome)) is not None]
@@ -275,10 +276,12 @@ class SteppedSearch(ABC):
         if len(genome) != len(self.sizes) or not all(0 <= gene < size for gene, size in options):
             raise UsageError(f"genome {genome} is outside the space {self.sizes}: give one option index per gene")
 
-    def _check_told(self, genome: Genome, told: Told) -> None:
-        number = told.estimate if isinstance(told, Pruned) else told
+    def _check_observation(self, genome: Genome, observation: Observation) -> None:
+        number = observation.estimate if isinstance(observation, Pruned) else observation
         if number is not None and not math.isfinite(number):
-            raise UsageError(f"the score of genome {genome} is {number}: tell a finite number, or None for a failure")
+            raise UsageError(f"the score of genome {genome} is {number}: report a finite number, or None for a failure")
         known = self.score(genome)
-        if known is not None and told != known:
-            raise UsageError(f"genome {genome} was told {known} and now {told}: a score is told once")
+        if known is not None and observation != known:
+            raise UsageError(
+                f"genome {genome} has the score {known} and was reported with {observation}: report a score once"
+            )

@@ -1,16 +1,16 @@
-"""A surrogate of the fitness: predict all genomes from the observed ones, with uncertainty.
+"""A Gaussian process surrogate of the fitness (Rasmussen and Williams 2006, chapters 2 and 5).
 
-It is a Gaussian process (Rasmussen and Williams 2006, chapters 2 and 5). The fitness of a genome is modelled as
+The fitness of a genome is modelled as
 
-    expected + level + sd * (an effect of each option + an effect of each pair of options + an effect of its own)
+    expected + level + sd * (an effect of each option + an effect of each pair of options + a residual)
 
-where ``expected`` and ``sd`` come from a prior, or are 0 and the spread of what was seen. Effects are normal and
-independent of each other: w_i is the variance of the options of gene i, b w_i w_j that of the pairs of genes i and j,
-and r that of what a genome has for itself alone. Two genomes with equal genes E therefore covary by
+where ``expected`` and ``sd`` come from a prior, or are 0 and the standard deviation of the observations. Effects are
+independent and normal: w_i is the variance of the options of gene i, b w_i w_j that of the pairs of genes i and j, and
+r that of the residual of a genome. The covariance of two genomes with the set E of equal genes is
 
-    sum_E w_i + b sum_E_pairs w_i w_j  (+ r, if they are the same)
+    sum_E w_i + b sum_E_pairs w_i w_j  (+ r for equal genomes)
 
-The numbers w, b and r are those of highest posterior density given what was seen.
+The hyperparameters w, b and r are maximum a posteriori estimates.
 """
 
 from __future__ import annotations
@@ -27,118 +27,112 @@ from ragsmith.strategies.strategy import Genome, Prior
 Array = NDArray[np.float64]
 Options = NDArray[np.int64]
 
-LEVEL = 100.0
-"""Variance of the level, in squares of the typical sd: so vague that the level comes from what is seen."""
+LEVEL_VARIANCE = 100.0
+"""Variance of the level, in units of the mean squared sd: vague, so that the observations determine the level."""
 JITTER = 1e-6
-"""Least variance of noise, in squares of the typical sd: without it, equal rows could not be told apart."""
-PAIRS, OWN = 0.4, 0.02
-"""What b and r are expected to be, where all w together are expected to be 1."""
-WIDTHS = 1.5, 1.0, 1.0
-"""How far, in logarithms, the w, b and r are expected to be from that: standard deviations."""
-ASCENT = 25
-"""Steps to the highest density; the last ones are far below what would show."""
-ROWS = 4096
-"""Genomes for which the posterior is worked out at once."""
+"""Minimum noise variance, in units of the mean squared sd, for numerical stability."""
+PAIR_WEIGHT_PRIOR, RESIDUAL_PRIOR = 0.4, 0.02
+"""Prior medians of b and r; that of the sum of all w is 1."""
+LOG_PRIOR_SDS = 1.5, 1.0, 1.0
+"""Prior standard deviations of the logarithms of w, b and r."""
+ASCENT_STEPS = 25
+"""Steps of the optimiser; the last ones change predictions negligibly."""
+BLOCK_ROWS = 4096
+"""Number of genomes per block of posterior predictions."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenomeVariances:
-    """The numbers that say how genomes covary, in squares of the sd: see the module."""
+    """Hyperparameters of the covariance, in units of the squared sd: see the module."""
 
     options: Array
     pairs: float
-    own: float
+    residual: float
 
     @property
     def total(self) -> float:
-        """The variance of one genome."""
+        """The variance of a genome."""
         options = self.options
-        return float(options.sum() + self.pairs * (options.sum() ** 2 - (options**2).sum()) / 2.0 + self.own)
+        return float(options.sum() + self.pairs * (options.sum() ** 2 - (options**2).sum()) / 2.0 + self.residual)
 
-    def covary(self, first: Options, second: Options) -> Array:
-        """The covariance of each genome of ``first`` with each of ``second``; both are arrays of options."""
+    def covariance(self, first: Options, second: Options) -> Array:
+        """Return the covariance of the genomes of ``first`` and ``second``, arrays of options."""
         sizes = np.maximum(first.max(axis=0), second.max(axis=0)) + 1
         variances = np.repeat(self.options, sizes)
-        one, other = _switches(first, sizes), _switches(second, sizes).T
+        one, other = _one_hot(first, sizes), _one_hot(second, sizes).T
         linear, squares = (one * variances) @ other, (one * variances**2) @ other
-        own = self.own * (one @ other == len(sizes))
-        covariance: Array = linear + self.pairs * (linear**2 - squares) / 2.0 + own
+        residual = self.residual * (one @ other == len(sizes))
+        covariance: Array = linear + self.pairs * (linear**2 - squares) / 2.0 + residual
         return covariance
 
 
-def _switches(rows: Options, sizes: Options) -> Array:
-    """A row for each genome and a column for each option of each gene: 1 where the genome has the option."""
-    switches = np.zeros((len(rows), int(sizes.sum())))
-    np.put_along_axis(switches, rows + np.cumsum(sizes) - sizes, 1.0, axis=1)
-    return switches
+def _one_hot(rows: Options, sizes: Options) -> Array:
+    """One-hot encode genomes: a row for each genome and a column for each option of each gene."""
+    encoded = np.zeros((len(rows), int(sizes.sum())))
+    np.put_along_axis(encoded, rows + np.cumsum(sizes) - sizes, 1.0, axis=1)
+    return encoded
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The posterior over all genomes after some were observed; `fit` makes it."""
+    """The posterior over the fitness of genomes; see `fit`."""
 
     variances: GenomeVariances
     scale: float
-    """The sd where there is no prior."""
+    """The sd used without a prior."""
     prior: Prior | None
     level: float
     """The variance of the level."""
-    _seen: Options
+    _observed: Options
     _sds: Array
     _weights: Array
-    """(K + noise)^-1 (what was seen - what was expected)."""
+    """(K + noise)^-1 (observed - expected)."""
     _whitener: Array
     """The inverse of the Cholesky factor of K + noise."""
 
     def posterior(self, genomes: Sequence[Genome]) -> tuple[Array, Array]:
-        """The expected fitness of each genome, and its standard deviation: of the fitness itself, not of a noisy look.
-
-        At least one genome is given.
-        """
-        parts = [self._posterior(genomes[start : start + ROWS]) for start in range(0, len(genomes), ROWS)]
+        """Return the posterior mean and standard deviation of the noise-free fitness of at least one genome."""
+        parts = [self._posterior(genomes[start : start + BLOCK_ROWS]) for start in range(0, len(genomes), BLOCK_ROWS)]
         return np.concatenate([mean for mean, _ in parts]), np.concatenate([sd for _, sd in parts])
 
     def joint(self, genomes: Sequence[Genome]) -> tuple[Array, Array]:
-        """The expected fitness of each genome, and how they covary."""
-        rows, sds, mean, white = self._conditioned(genomes)
-        own = np.outer(sds, sds) * self.variances.covary(rows, rows) + self.level
-        return mean, own - white @ white.T
+        """Return the posterior mean and covariance of the fitness of genomes."""
+        rows, sds, mean, white = self._condition(genomes)
+        prior = np.outer(sds, sds) * self.variances.covariance(rows, rows) + self.level
+        return mean, prior - white @ white.T
 
     def _posterior(self, genomes: Sequence[Genome]) -> tuple[Array, Array]:
-        _, sds, mean, white = self._conditioned(genomes)
+        _, sds, mean, white = self._condition(genomes)
         variance = sds**2 * self.variances.total + self.level - (white**2).sum(axis=1)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
-    def _conditioned(self, genomes: Sequence[Genome]) -> tuple[Options, Array, Array, Array]:
-        """Genomes as options, with their sds, their means, and their whitened covariances with what was seen."""
-        expected, sds = _expected(genomes, self.prior, self.scale)
+    def _condition(self, genomes: Sequence[Genome]) -> tuple[Options, Array, Array, Array]:
+        """Return the options, prior sds, posterior means and whitened covariances with the observations."""
+        expected, sds = _prior_moments(genomes, self.prior, self.scale)
         rows = np.array(genomes, dtype=np.int64)
-        covariance = np.outer(sds, self._sds) * self.variances.covary(rows, self._seen) + self.level
+        covariance = np.outer(sds, self._sds) * self.variances.covariance(rows, self._observed) + self.level
         return rows, sds, expected + covariance @ self._weights, covariance @ self._whitener.T
 
 
 def fit(genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, prior: Prior | None = None) -> Surrogate:
-    """Learn from ``genomes`` whose fitness was seen as ``means``, each with the variance ``noise``; at least one.
-
-    ``prior`` says what was expected of a genome, and how surely.
-    """
-    rows, seen = np.array(genomes, dtype=np.int64), np.asarray(means, dtype=float)
-    spread = float(seen.std())
+    """Fit a surrogate to at least one of ``genomes``, with observed ``means`` of the variance ``noise``."""
+    rows, observed = np.array(genomes, dtype=np.int64), np.asarray(means, dtype=float)
+    spread = float(observed.std())
     scale = spread if spread > 0.0 else 1.0
-    expected, sds = _expected(genomes, prior, scale)
+    expected, sds = _prior_moments(genomes, prior, scale)
     typical = float((sds**2).mean())
-    variance = np.broadcast_to(np.asarray(noise, dtype=float), seen.shape) + JITTER * typical
-    level = LEVEL * typical
-    problem = _Problem.of(rows, seen - expected, sds, variance, level)
-    variances = problem.highest()
+    variance = np.broadcast_to(np.asarray(noise, dtype=float), observed.shape) + JITTER * typical
+    level = LEVEL_VARIANCE * typical
+    problem = _TrainingData.from_rows(rows, observed - expected, sds, variance, level)
+    variances = problem.maximise_posterior()
     covariance, *_ = problem.covariance(variances)
     whitener = np.linalg.inv(np.linalg.cholesky(covariance))
-    weights = whitener.T @ (whitener @ problem.surprise)
+    weights = whitener.T @ (whitener @ problem.residuals)
     return Surrogate(variances, scale, prior, level, rows, sds, weights, whitener)
 
 
 def expected_improvement(mean: Array, sd: Array, best: float | Array) -> Array:
-    """By how much genomes are expected to be above ``best``, where one below counts 0 (Jones et al. 1998)."""
+    """Return the expected improvement over ``best`` (Jones et al. 1998)."""
     sure = np.maximum(sd, 1e-12)
     z = (mean - best) / sure
     density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
@@ -147,71 +141,77 @@ def expected_improvement(mean: Array, sd: Array, best: float | Array) -> Array:
     return improvement
 
 
-def _expected(genomes: Sequence[Genome], prior: Prior | None, scale: float) -> tuple[Array, Array]:
-    """The prior mean and sd of each genome."""
+def _prior_moments(genomes: Sequence[Genome], prior: Prior | None, scale: float) -> tuple[Array, Array]:
+    """Return the prior mean and sd of each genome."""
     if prior is None:
         return np.zeros(len(genomes)), np.full(len(genomes), scale)
     return prior(genomes)
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """The data that the variances are fitted to."""
+class _TrainingData:
+    """The observations that the hyperparameters are fitted to."""
 
     same: Array
-    """By gene, whether two genomes that were seen have the same option: shape (genes, seen * seen)."""
-    twins: Array
-    surprise: Array
-    """What was seen, less what was expected."""
+    """For each gene, whether two observed genomes have the same option: shape (genes, observed * observed)."""
+    equal: Array
+    """Whether two observed genomes are equal: shape (observed, observed)."""
+    residuals: Array
+    """Observed less expected fitness."""
     scaling: Array
+    """Products of the prior sds of two genomes."""
     noise: Array
+    """The noise variance of each observation."""
     level: float
+    """The variance of the level."""
 
     @classmethod
-    def of(cls, rows: Options, surprise: Array, sds: Array, noise: Array, level: float) -> _Problem:
+    def from_observations(
+        cls, rows: Options, residuals: Array, sds: Array, noise: Array, level: float
+    ) -> _TrainingData:
         same = (rows.T[:, :, None] == rows.T[:, None, :]).astype(float)
-        flat = same.reshape(len(same), -1)  # all sums over genes or over pairs of genomes are then products
-        return cls(flat, same.all(axis=0).astype(float), surprise, np.outer(sds, sds), noise, level)
+        flat = same.reshape(len(same), -1)  # sums over genes or pairs of genomes are then matrix products
+        return cls(flat, same.all(axis=0).astype(float), residuals, np.outer(sds, sds), noise, level)
 
     def covariance(self, variances: GenomeVariances) -> tuple[Array, Array, Array]:
-        """The covariance of what was seen, with the noise; and what each two genomes share: see `_shared`."""
-        linear, pairs = self._shared(variances)
-        effects = linear + variances.pairs * pairs + variances.own * self.twins
+        """Return the covariance of the observations with noise, and the two terms of `_kernel_terms`."""
+        linear, pairs = self._kernel_terms(variances)
+        effects = linear + variances.pairs * pairs + variances.residual * self.equal
         return self.scaling * effects + self.level + np.diag(self.noise), linear, pairs
 
-    def _shared(self, variances: GenomeVariances) -> tuple[Array, Array]:
-        """What each two genomes share: sum_E w_i, and sum_E_pairs w_i w_j."""
+    def _kernel_terms(self, variances: GenomeVariances) -> tuple[Array, Array]:
+        """Return sum_E w_i and sum_E_pairs w_i w_j for each pair of observed genomes."""
         options = variances.options
-        linear, squares = (np.stack([options, options**2]) @ self.same).reshape(2, *self.twins.shape)
+        linear, squares = (np.stack([options, options**2]) @ self.same).reshape(2, *self.equal.shape)
         return linear, (linear**2 - squares) / 2.0
 
-    def highest(self) -> GenomeVariances:
-        """The variances of highest posterior density, by resilient propagation (Riedmiller and Braun 1993)."""
+    def maximise_posterior(self) -> GenomeVariances:
+        """Return the maximum a posteriori variances by resilient propagation (Riedmiller and Braun 1993)."""
         genes = len(self.same)
-        start = np.log(np.array([*[1.0 / genes] * genes, PAIRS, OWN]))
-        widths = np.array([*[WIDTHS[0]] * genes, *WIDTHS[1:]])
+        start = np.log(np.array([*[1.0 / genes] * genes, PAIR_WEIGHT_PRIOR, RESIDUAL_PRIOR]))
+        widths = np.array([*[LOG_PRIOR_SDS[0]] * genes, *LOG_PRIOR_SDS[1:]])
         place, step, last = start.copy(), np.full(genes + 2, 0.3), np.zeros(genes + 2)
-        for _ in range(ASCENT):
-            slope = self._slope(_variances(place)) - (place - start) / widths**2
+        for _ in range(ASCENT_STEPS):
+            slope = self._gradient(_from_logarithms(place)) - (place - start) / widths**2
             turn = np.sign(slope) * np.sign(last)
             step = np.clip(np.where(turn > 0, 1.2 * step, np.where(turn < 0, 0.5 * step, step)), 1e-4, 1.0)
             last = np.where(turn < 0, 0.0, slope)
             place = place + np.sign(last) * step
-        return _variances(np.round(place, 6))
+        return _from_logarithms(np.round(place, 6))
 
-    def _slope(self, variances: GenomeVariances) -> Array:
-        """The derivatives of the logarithm of the marginal likelihood by the logarithms of the variances."""
+    def _gradient(self, variances: GenomeVariances) -> Array:
+        """Return the gradient of the log marginal likelihood with respect to the logarithms of the variances."""
         options, weight = variances.options, variances.pairs
         covariance, linear, pairs = self.covariance(variances)
         inverse = np.linalg.inv(covariance)
-        weights = inverse @ self.surprise
+        weights = inverse @ self.residuals
         gain = (np.outer(weights, weights) - inverse) * self.scaling / 2.0
         alone, with_others = np.stack([gain, gain * linear]).reshape(2, -1) @ self.same.T
         by_option = options * (alone + weight * (with_others - options * alone))
         by_pairs = weight * float((gain * pairs).sum())
-        return np.array([*by_option, by_pairs, variances.own * float((gain * self.twins).sum())])
+        return np.array([*by_option, by_pairs, variances.residual * float((gain * self.equal).sum())])
 
 
-def _variances(logarithms: Array) -> GenomeVariances:
+def _from_logarithms(logarithms: Array) -> GenomeVariances:
     numbers = np.exp(logarithms)
     return GenomeVariances(numbers[:-2], float(numbers[-2]), float(numbers[-1]))

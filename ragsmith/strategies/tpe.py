@@ -1,6 +1,6 @@
-"""Tree-structured Parzen estimator (Bergstra et al. 2011), through Optuna's ask and tell on a study in memory.
+"""Tree-structured Parzen estimator (Bergstra et al. 2011) through Optuna's ask-and-tell interface.
 
-Optuna is imported when the first genome is proposed: it takes a second that other strategies need not wait for.
+Optuna is imported with the first proposal, as the import takes a second.
 """
 
 from __future__ import annotations
@@ -13,21 +13,30 @@ from ragsmith.extensions import Package
 from ragsmith.plugins import Count
 from ragsmith.strategies.genomes import shuffled_space
 from ragsmith.strategies.registry import SearchProblem, strategy
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Pruned, Sizes, SteppedSearch, Told, anything
+from ragsmith.strategies.strategy import (
+    Feasible,
+    Genome,
+    Observation,
+    Population,
+    Pruned,
+    Sizes,
+    SteppedSearch,
+    always_feasible,
+)
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.distributions import BaseDistribution
 
-ATTEMPTS = 20
-"""Suggestions in a row that may be known or not feasible before a genome is drawn at random instead."""
+MAX_SUGGESTIONS = 20
+"""Consecutive suggestions that are observed or infeasible after which a genome is drawn at random."""
 
 
 class TPESearch(SteppedSearch):
-    """Suggests genomes whose options were frequent among good ones.
+    """Search by the tree-structured Parzen estimator.
 
-    Observations from before it began are trials, too, and what a race pruned is a pruned trial. It ends at
-    ``max_evaluations``, or else when the whole feasible space is known.
+    Earlier observations are added to the study as trials; pruned candidates are pruned trials. The search ends at
+    ``max_evaluations`` or when the whole feasible space is observed.
     """
 
     name = "tpe"
@@ -38,84 +47,84 @@ class TPESearch(SteppedSearch):
         *,
         seed: int = 42,
         batch: int = 4,
-        feasible: Feasible = anything,
+        feasible: Feasible = always_feasible,
         max_evaluations: int | None = None,
     ) -> None:
         super().__init__(sizes, seed=seed, feasible=feasible, max_evaluations=max_evaluations)
         self._seed = seed
         self._size = batch
-        self._spare = shuffled_space(self.sizes, feasible, self._rng)
+        self._random_genomes = shuffled_space(self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
-        """Ask for ``batch`` new genomes, then tell the study what they are worth."""
-        study, options = new_study(self._seed), gene_options(self.sizes)
-        for genome, told in self.told.items():
-            answer(study, enqueued(study, options, genome), told)
+        """Yield batches of ``batch`` new suggestions and report their observations to the study."""
+        study, options = create_study(self._seed), gene_options(self.sizes)
+        for genome, observation in self.observations.items():
+            finish_trial(study, enqueue_trial(study, options, genome), observation)
         while True:
             size = self.batch_of(self._size)
-            asked: dict[Genome, Trial] = {}
-            while len(asked) < size and (suggestion := self._suggest(study, options, asked)):
+            trials: dict[Genome, Trial] = {}
+            while len(trials) < size and (suggestion := self._suggest(study, options, trials)):
                 genome, trial = suggestion
-                asked[genome] = trial
-            if not asked:
+                trials[genome] = trial
+            if not trials:
                 return
-            yield Population(tuple(asked))
-            for genome, trial in asked.items():
-                answer(study, trial, self.told.get(genome))
+            yield Population(tuple(trials))
+            for genome, trial in trials.items():
+                finish_trial(study, trial, self.observations.get(genome))
 
     def _suggest(
-        self, study: Study, options: dict[str, BaseDistribution], asked: dict[Genome, Trial]
+        self, study: Study, options: dict[str, BaseDistribution], trials: dict[Genome, Trial]
     ) -> tuple[Genome, Trial] | None:
-        """A genome that is new, with its trial; None when there is no such genome."""
-        for _ in range(ATTEMPTS):
+        """Return a new genome with its trial; None if the space is exhausted."""
+        for _ in range(MAX_SUGGESTIONS):
             trial = study.ask(options)
             genome = tuple(int(trial.params[gene]) for gene in options)
-            if genome not in self.told and genome not in asked and self.feasible(genome):
+            if genome not in self.observations and genome not in trials and self.feasible(genome):
                 return genome, trial
-            answer(study, trial, self.told.get(genome))
-        for genome in self._spare:
-            if genome not in self.told and genome not in asked:
-                return genome, enqueued(study, options, genome)
+            finish_trial(study, trial, self.observations.get(genome))
+        for genome in self._random_genomes:
+            if genome not in self.observations and genome not in trials:
+                return genome, enqueue_trial(study, options, genome)
         return None
 
 
 def gene_options(sizes: Sizes) -> dict[str, BaseDistribution]:
-    """One categorical parameter for each gene, in order."""
+    """Return a categorical distribution for each gene, in order."""
     from optuna.distributions import CategoricalDistribution  # noqa: PLC0415  # slow import
 
     return {f"gene_{i}": CategoricalDistribution(tuple(range(size))) for i, size in enumerate(sizes)}
 
 
-def new_study(seed: int) -> Study:
-    """A study in memory, to be maximised, whose sampler owns its random numbers (of 32 bits of the seed)."""
+def create_study(seed: int) -> Study:
+    """Create an in-memory study that maximises, with a TPE sampler seeded by the lower 32 bits of ``seed``."""
     import optuna  # noqa: PLC0415  # slow import
 
-    with quiet():
+    with quiet_optuna():
         return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
 
 
-def enqueued(study: Study, options: dict[str, BaseDistribution], genome: Genome) -> Trial:
-    """A trial of ``genome``, whatever the sampler would suggest."""
+def enqueue_trial(study: Study, options: dict[str, BaseDistribution], genome: Genome) -> Trial:
+    """Return a trial of ``genome``, bypassing the sampler."""
     study.enqueue_trial(dict(zip(options, genome, strict=True)))
     return study.ask(options)
 
 
-def answer(study: Study, trial: Trial, told: Told) -> None:
-    """Finish a trial: one that a race pruned is pruned, and one without a score failed, which the sampler ignores."""
+def finish_trial(study: Study, trial: Trial, observation: Observation) -> None:
+    """Finish a trial as complete, pruned or failed; the sampler ignores failed trials."""
     from optuna.trial import TrialState  # noqa: PLC0415  # slow import
 
-    if told is None:
+    if observation is None:
         study.tell(trial, state=TrialState.FAIL)
-    elif isinstance(told, Pruned):
-        trial.report(told.estimate, told.questions)
+    elif isinstance(observation, Pruned):
+        trial.report(observation.estimate, observation.questions)
         study.tell(trial, state=TrialState.PRUNED)
     else:
-        study.tell(trial, told)
+        study.tell(trial, observation)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Optuna announces every study on standard error; not while this is open."""
+def quiet_optuna() -> Iterator[None]:
+    """Suppress Optuna's log messages below warnings."""
     from optuna import logging  # noqa: PLC0415  # slow import
 
     verbosity = logging.get_verbosity()

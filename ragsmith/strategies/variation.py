@@ -1,12 +1,12 @@
-"""Crossover and mutation: from two parents to two children, and from a genome to a slightly different one.
+"""Crossover and mutation operators.
 
 DEAP's own operators (``deap.tools.cx*``, ``mutUniformInt``) draw from the global ``random``, change parents in place
-and may draw the old value; these draw from the generator they are given and return new genomes, so that a run can be
-repeated whatever else the process does.
+and may draw the old value. These operators draw from the given generator and return new genomes, so that runs are
+reproducible.
 
-The ``rate`` of a mutation is the chance that a gene mutates. Operators that change several genes at once act on the
-whole genome with the chance that per-gene mutation would have changed it, 1 - (1 - rate)^n over the n genes with a
-choice, so that one rate means the same for all. A gene that mutates never keeps its option.
+The ``rate`` of a mutation is the probability that a gene mutates. Operators that change several genes at once mutate a
+genome with the probability that per-gene mutation would have changed it, 1 - (1 - rate)^n for the n variable genes, so
+that rates are comparable between operators. A mutated gene always changes its option.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ Children = tuple[Genome, Genome]
 Crossover = Callable[[Genome, Genome, Random], Children]
 
 SWAP_PROBABILITY = 0.5
+"""Probability of exchanging a gene in uniform crossover."""
 POINTS = (2, 3)
+"""Numbers of cuts of multi-point crossover."""
 SEGMENT = 3
+"""Number of neighbouring genes exchanged by segment crossover."""
 
 
 def exchange(first: Genome, second: Genome, positions: Collection[int]) -> Children:
-    """The parents with the genes at ``positions`` exchanged."""
+    """Exchange the genes of the parents at ``positions``."""
     genes = [(b, a) if i in positions else (a, b) for i, (a, b) in enumerate(zip(first, second, strict=True))]
     return tuple(a for a, _ in genes), tuple(b for _, b in genes)
 
 
 def single_point(first: Genome, second: Genome, rng: Random) -> Children:
-    """Exchange everything behind one inner cut; a genome of one gene has none and is returned as it is."""
+    """Exchange the genes after one inner cut; genomes of a single gene are returned unchanged."""
     n = len(first)
     return exchange(first, second, range(rng.randrange(1, n), n)) if n > 1 else (first, second)
 
 
 def multi_point(first: Genome, second: Genome, rng: Random) -> Children:
-    """Exchange every other piece between two or three inner cuts: three alone would always part first and last gene."""
+    """Exchange alternate segments between 2 or 3 inner cuts; 3 alone would always separate the first and last gene."""
     n = len(first)
     cuts = rng.sample(range(1, n), min(rng.choice(POINTS), n - 1))
     return exchange(first, second, [i for i in range(n) if sum(cut <= i for cut in cuts) % 2])
@@ -50,13 +53,13 @@ def uniform(first: Genome, second: Genome, rng: Random) -> Children:
 
 
 def order(first: Genome, second: Genome, rng: Random) -> Children:
-    """Exchange the genes between two cuts, either of which may be an end, so the last gene can be exchanged too."""
+    """Exchange the genes between two cuts, which may be at the ends of the genome."""
     start, stop = sorted(rng.sample(range(len(first) + 1), 2))
     return exchange(first, second, range(start, stop))
 
 
 def segment(first: Genome, second: Genome, rng: Random) -> Children:
-    """Exchange a run of three neighbouring genes; shorter where that would be the whole genome."""
+    """Exchange `SEGMENT` neighbouring genes, fewer if that would be the whole genome."""
     n = len(first)
     length = max(1, min(SEGMENT, n - 1))
     start = rng.randrange(n - length + 1)
@@ -71,16 +74,17 @@ CROSSOVERS: Mapping[str, Crossover] = MappingProxyType(
 Mutation = Callable[[Genome, Sizes, float, Random], Genome]
 
 PATIENCE = 10
-"""Generations without improvement after which stagnation counts in full."""
+"""Generations without improvement at which the stagnation term reaches 1."""
 
-SEVERAL_AT_ONCE = 0.3
-"""Share of categorical mutations that change several genes at once."""
+SWAP_SHARE = 0.3
+"""Share of categorical mutations that use `swap`."""
 
 
 def adaptive_rate(base: float, low: float, high: float, diversity: float, stagnant: int) -> float:
-    """The rate to breed the next generation with: higher where the population is uniform or stuck.
+    """Return the adaptive mutation rate, which rises with stagnation and falls with diversity.
 
-    ``diversity`` D is distinct genomes / population; ``stagnant`` counts generations since the best score rose.
+    ``diversity`` D is the share of distinct genomes in the population; ``stagnant`` is the number of generations since
+    the best score rose.
     """
     stagnation = min(stagnant / PATIENCE, 1.0)  # S
     rate = base + (high - base) * ((1.0 - diversity) + stagnation) / 2.0  # base + (max - base) ((1 - D) + S) / 2
@@ -88,22 +92,22 @@ def adaptive_rate(base: float, low: float, high: float, diversity: float, stagna
 
 
 def per_gene(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """Each gene with a choice mutates with probability ``rate``."""
-    return redraw(genome, sizes, [i for i in choosable(sizes) if rng.random() < rate], rng)
+    """Mutate each variable gene with probability ``rate``."""
+    return redraw(genome, sizes, [i for i in variable_genes(sizes) if rng.random() < rate], rng)
 
 
 def swap(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """Redraw two or three genes anywhere."""
-    genes = choosable(sizes)
-    if not strikes(len(genes), rate, rng):
+    """Redraw two or three random genes."""
+    genes = variable_genes(sizes)
+    if not draw_mutation(len(genes), rate, rng):
         return genome
     return redraw(genome, sizes, sorted(rng.sample(genes, min(rng.randint(2, 3), len(genes)))), rng)
 
 
 def inversion(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """Redraw two to four neighbouring genes; genes without a choice are passed over."""
-    genes = choosable(sizes)
-    if not strikes(len(genes), rate, rng):
+    """Redraw two to four neighbouring genes among the variable ones."""
+    genes = variable_genes(sizes)
+    if not draw_mutation(len(genes), rate, rng):
         return genome
     length = min(rng.randint(2, 4), len(genes))
     start = rng.randrange(len(genes) - length + 1)
@@ -111,28 +115,28 @@ def inversion(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
 
 
 def categorical(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """Like `swap` in 30 % of the calls and `per_gene` otherwise."""
-    operator = swap if rng.random() < SEVERAL_AT_ONCE else per_gene
+    """Apply `swap` with probability `SWAP_SHARE` and `per_gene` otherwise."""
+    operator = swap if rng.random() < SWAP_SHARE else per_gene
     return operator(genome, sizes, rate, rng)
 
 
 def composite(genome: Genome, sizes: Sizes, rate: float, rng: Random) -> Genome:
-    """One of the other operators, drawn anew for each genome."""
+    """Apply a random operator."""
     return rng.choice((per_gene, categorical, swap, inversion))(genome, sizes, rate, rng)
 
 
-def choosable(sizes: Sizes) -> list[int]:
-    """Positions of the genes with more than one option."""
+def variable_genes(sizes: Sizes) -> list[int]:
+    """Return the positions of the genes with more than one option."""
     return [i for i, size in enumerate(sizes) if size > 1]
 
 
-def strikes(genes: int, rate: float, rng: Random) -> bool:
-    """Whether a genome with this many choosable genes is changed."""
+def draw_mutation(genes: int, rate: float, rng: Random) -> bool:
+    """Draw whether a genome with ``genes`` variable genes mutates."""
     return rng.random() < 1.0 - (1.0 - rate) ** genes
 
 
 def redraw(genome: Genome, sizes: Sizes, positions: Iterable[int], rng: Random) -> Genome:
-    """The genome with another option, uniformly drawn, at each of ``positions``."""
+    """Replace the option at each of ``positions`` by another one, drawn uniformly."""
     genes = list(genome)
     for i in positions:
         option = rng.randrange(sizes[i] - 1)

@@ -20,7 +20,7 @@ from ragsmith.comparison.questions import ALPHA, HoldoutUse, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
-from ragsmith.store.store import TIMEOUT, Store
+from ragsmith.store.store import TIMEOUT_SECONDS, Store
 
 DAY = "2026-11-23"
 
@@ -218,7 +218,7 @@ def test_a_look_without_the_ledger_is_numbered_anew_once_there_is_one(
 
 
 def test_another_that_waits_for_its_cache_is_waited_for() -> None:
-    assert ledgers.WAIT_SECONDS > TIMEOUT
+    assert ledgers.WAIT_SECONDS > TIMEOUT_SECONDS
 
 
 @pytest.mark.parametrize("error", [OSError("the disk is full"), RuntimeError("a store"), sqlite3.Error("another file")])

@@ -69,7 +69,9 @@ class Echo:
 
 def rows(store: Store) -> dict[str, StoredCall]:
     """The stored replies by key."""
-    calls = [call for model in ("chat:one", "chat:two", "chat:echo", "adder") for call in store.some_calls(model, 100)]
+    calls = [
+        call for model in ("chat:one", "chat:two", "chat:echo", "adder") for call in store.sample_calls(model, 100)
+    ]
     return {call.key: call for call in calls}
 
 

@@ -197,7 +197,7 @@ def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
     found = plan(setup, space, store, more, sample=1000)
     spent = Run(setup, space, store, more, execution=Execution(workers=8)).go().spent
     made = len(server.log) - begun
-    replies = store.some_calls("openai:tiny@temperature=0", 10_000)
+    replies = store.sample_calls("openai:tiny@temperature=0", 10_000)
     mean = sum(reply.output_tokens for reply in replies) / len(replies)
     assert assumed.totals["seconds"] == pytest.approx(assumed.totals["calls"] / 32)
     assert found.totals["seconds"] < found.totals["calls"] / 32, "a second a request was far too much"

@@ -80,7 +80,7 @@ def test_equal_results_do_not_wait(url: str) -> None:
     row = ResultRow("evaluation", "question", "ok", {"fitness": 1.0})
     with Store.open(url) as store, Store.open(url, timeout=0.05) as another:
         assert store.put_results([row]) == [row]
-        with store._database.writing_alone("result"):
+        with store._database.writing_exclusively("result"):
             assert another.put_results([row]) == [row]
 
 

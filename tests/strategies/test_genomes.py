@@ -8,8 +8,8 @@ from random import Random
 
 from landscapes import additive, even, run
 
-from ragsmith.strategies import ExhaustiveSearch, Pruned, RandomSearch, Told, anything
-from ragsmith.strategies.genomes import best_known, neighbours, permutation, shuffled_space, unknown_neighbours
+from ragsmith.strategies import ExhaustiveSearch, Observation, Pruned, RandomSearch, always_feasible
+from ragsmith.strategies.genomes import find_new_neighbours, neighbours, permutation, shuffled_space, sort_by_score
 
 
 def test_the_whole_feasible_space_in_order() -> None:
@@ -50,17 +50,23 @@ def test_every_order_is_equally_likely() -> None:
 
 
 def test_the_best_come_first_and_only_what_has_a_score() -> None:
-    told: dict[tuple[int, ...], Told] = {(0,): 0.1, (1,): None, (2,): 0.5, (3,): Pruned(5, 0.9, 0.089), (4,): 0.5}
-    assert list(best_known(told).items()) == [((2,), 0.5), ((4,), 0.5), ((0,), 0.1)]
+    told: dict[tuple[int, ...], Observation] = {
+        (0,): 0.1,
+        (1,): None,
+        (2,): 0.5,
+        (3,): Pruned(5, 0.9, 0.089),
+        (4,): 0.5,
+    }
+    assert list(sort_by_score(told).items()) == [((2,), 0.5), ((4,), 0.5), ((0,), 0.1)]
 
 
 def test_neighbours_differ_in_one_gene_and_are_feasible() -> None:
-    assert list(neighbours((1, 0), (2, 3), anything)) == [(0, 0), (1, 1), (1, 2)]
+    assert list(neighbours((1, 0), (2, 3), always_feasible)) == [(0, 0), (1, 1), (1, 2)]
     assert list(neighbours((1, 1, 0), (2, 2, 3), even)) == [(1, 1, 2)]
 
 
 def test_the_next_best_makes_up_for_neighbours_that_are_known() -> None:
-    told: dict[tuple[int, ...], Told] = {(0, 0): 0.9, (0, 1): 0.1, (1, 1): 0.5}
-    assert unknown_neighbours(told, (2, 3), anything, 1) == [(1, 0), (0, 2)]
-    assert unknown_neighbours(told, (2, 3), anything, 3) == [(1, 0), (0, 2), (1, 2)]
-    assert unknown_neighbours({}, (2, 3), anything, 3) == []
+    told: dict[tuple[int, ...], Observation] = {(0, 0): 0.9, (0, 1): 0.1, (1, 1): 0.5}
+    assert find_new_neighbours(told, (2, 3), always_feasible, 1) == [(1, 0), (0, 2)]
+    assert find_new_neighbours(told, (2, 3), always_feasible, 3) == [(1, 0), (0, 2), (1, 2)]
+    assert find_new_neighbours({}, (2, 3), always_feasible, 3) == []

@@ -90,10 +90,10 @@ def test_the_best_is_that_with_the_highest_score_whatever_it_costs() -> None:
 
 def test_a_worth_is_beaten_by_what_is_no_worse_in_anything() -> None:
     def worth(score: float, *costs: float) -> Individual:
-        return Individual.of((0,), score, costs)
+        return Individual.from_score((0,), score, costs)
 
     assert worth(0.5, 1.0).fitness.dominates(worth(0.5, 2.0).fitness)
     assert worth(0.6, 1.0, 3.0).fitness.dominates(worth(0.5, 1.0, 3.0).fitness)
     assert not worth(0.6, 3.0).fitness.dominates(worth(0.5, 2.0).fitness)
     assert not worth(0.5, 1.0).fitness.dominates(worth(0.5, 1.0).fitness)
-    assert not Individual.of((0,), None, ()).fitness.valid
+    assert not Individual.from_score((0,), None, ()).fitness.valid

@@ -23,7 +23,7 @@ SCORES = st.lists(st.none() | st.floats(-10, 10), min_size=1, max_size=20)
 
 def population(scores: list[Score]) -> list[Individual]:
     """Individuals whose genome is their position."""
-    return [Individual.of((i,), score) for i, score in enumerate(scores)]
+    return [Individual.from_score((i,), score) for i, score in enumerate(scores)]
 
 
 def genomes(members: tuple[Individual, ...]) -> list[int]:

@@ -18,7 +18,7 @@ from landscapes import additive, even, run
 
 from ragsmith.errors import Notice, UsageError
 from ragsmith.strategies import PRESETS, STRATEGIES, GeneticSettings, Genome, Pruned, make_strategy
-from ragsmith.strategies.strategy import IDLE_STEPS, Population, SteppedSearch
+from ragsmith.strategies.strategy import MAX_IDLE_STEPS, Population, SteppedSearch
 
 NAMES = [known.name for known in STRATEGIES]
 SIZES = (4, 1, 5, 3)
@@ -210,9 +210,9 @@ def test_a_failure_or_a_dropped_one_may_be_replaced_by_a_score_but_a_score_is_fi
     strategy.tell({(0,): None, (1,): 0.2, (2,): Pruned(3, 0.1, 0.115)})
     strategy.tell({(0,): 0.2, (1,): 0.2, (2,): 0.1})
     assert strategy.best() == ((0,), 0.2)
-    with pytest.raises(UsageError, match=r"genome \(1,\) was told 0.2 and now 0.3"):
+    with pytest.raises(UsageError, match=r"genome \(1,\) has the score 0.2 and was reported with 0.3"):
         strategy.tell({(1,): 0.3})
-    with pytest.raises(UsageError, match=r"genome \(1,\) was told 0.2 and now Pruned"):
+    with pytest.raises(UsageError, match=r"genome \(1,\) has the score 0.2 and was reported with Pruned"):
         strategy.tell({(1,): Pruned(3, 0.2, 0.115)})
 
 
@@ -222,7 +222,7 @@ def test_a_failure_or_a_dropped_one_may_be_replaced_by_a_score_but_a_score_is_fi
         ({(0, 2): 0.5}, r"genome \(0, 2\) is outside the space \(2, 2\)"),
         ({(0, -1): 0.5}, "outside"),
         ({(0,): 0.5}, "outside"),
-        ({(0, 1): float("nan")}, "is nan: tell a finite number, or None"),
+        ({(0, 1): float("nan")}, "is nan: report a finite number, or None"),
         ({(0, 1): float("inf")}, "is inf"),
         ({(0, 1): Pruned(3, float("nan"), 0.115)}, "is nan"),
     ],
@@ -290,6 +290,6 @@ def test_a_strategy_that_proposes_only_known_genomes_ends_with_a_sentence() -> N
 
     strategy = Stubborn((2, 2), max_evaluations=4)
     strategy.tell(dict.fromkeys(strategy.propose(), 0.5))
-    with pytest.warns(Notice, match="the strategy stubborn proposed nothing new 1,000 times in a row"):
+    with pytest.warns(Notice, match="the strategy stubborn proposed no new genome 1,000 times in a row"):
         assert strategy.propose() == ()
-    assert len(strategy.history) == IDLE_STEPS
+    assert len(strategy.history) == MAX_IDLE_STEPS

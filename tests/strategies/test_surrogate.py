@@ -10,7 +10,7 @@ import pytest
 from landscapes import PAPER_SIZES, additive, rugged
 
 from ragsmith.strategies import Genome
-from ragsmith.strategies.surrogate import JITTER, LEVEL, Surrogate, expected_improvement, fit
+from ragsmith.strategies.surrogate import JITTER, LEVEL_VARIANCE, Surrogate, expected_improvement, fit
 
 SPACE = list(product(range(3), range(2), range(4)))
 
@@ -26,7 +26,7 @@ def covariance(surrogate: Surrogate, one: Genome, other: Genome) -> float:
     equal = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a == b]
     single = sum(options[i] for i in equal)
     pairs = sum(surrogate.variances.pairs * options[i] * options[j] for i, j in combinations(equal, 2))
-    return float(single + pairs + surrogate.variances.own * (one == other))
+    return float(single + pairs + surrogate.variances.residual * (one == other))
 
 
 def prior(genome: Genome) -> tuple[float, float]:
@@ -52,7 +52,7 @@ def test_the_posterior_is_that_of_the_textbook(known: object) -> None:
     typical = float(np.mean([expected(genome)[1] ** 2 for genome in seen]))
 
     def k(one: Genome, other: Genome) -> float:
-        return expected(one)[1] * expected(other)[1] * covariance(surrogate, one, other) + LEVEL * typical
+        return expected(one)[1] * expected(other)[1] * covariance(surrogate, one, other) + LEVEL_VARIANCE * typical
 
     matrix = np.array([[k(a, b) for b in seen] for a in seen]) + np.diag(noise + JITTER * typical)
     surprise = values - np.array([expected(genome)[0] for genome in seen])
@@ -82,13 +82,13 @@ def test_the_variances_have_the_highest_posterior_density() -> None:
         effects = equal @ options + own * np.eye(len(seen))
         for i, j in combinations(range(4), 2):
             effects += pairs * options[i] * options[j] * equal[:, :, i] * equal[:, :, j]
-        matrix = values.var() * (effects + LEVEL + JITTER * np.eye(len(seen)))
+        matrix = values.var() * (effects + LEVEL_VARIANCE + JITTER * np.eye(len(seen)))
         likelihood = -0.5 * values @ np.linalg.solve(matrix, values) - 0.5 * np.linalg.slogdet(matrix)[1]
         expected, widths = np.log([0.25] * 4 + [0.4, 0.02]), np.array([1.5] * 4 + [1.0, 1.0])
         return float(likelihood - 0.5 * (((logarithms - expected) / widths) ** 2).sum())
 
     variances = surrogate.variances
-    highest = np.log([*variances.options, variances.pairs, variances.own])
+    highest = np.log([*variances.options, variances.pairs, variances.residual])
     for i in range(6):
         for change in (-0.3, 0.3):
             assert density(highest) > density(highest + change * np.eye(6)[i])
