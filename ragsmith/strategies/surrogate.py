@@ -166,9 +166,7 @@ class _TrainingData:
     """The variance of the level."""
 
     @classmethod
-    def from_observations(
-        cls, rows: Options, residuals: Array, sds: Array, noise: Array, level: float
-    ) -> _TrainingData:
+    def from_rows(cls, rows: Options, residuals: Array, sds: Array, noise: Array, level: float) -> _TrainingData:
         same = (rows.T[:, :, None] == rows.T[:, None, :]).astype(float)
         flat = same.reshape(len(same), -1)  # sums over genes or pairs of genomes are then matrix products
         return cls(flat, same.all(axis=0).astype(float), residuals, np.outer(sds, sds), noise, level)
