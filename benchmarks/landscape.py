@@ -132,7 +132,7 @@ class OneByOne(Runner):
         for asked in by_question.values():
             engine = self.engine()
             yield [evaluate_job(engine, self._setup, candidates[job[0]], job, part) for job in asked]
-            engine.gateway.write_rest()
+            engine.gateway.write_pending()
 
 
 class Scorer:
@@ -186,7 +186,7 @@ class Scorer:
             outcome, _ = done.setdefault((ranking, answer), (len(done), 0.0))
             calls = sum(usage.calls for usage in trace.usage.values())
             rows.append((retrieval, marks.get(answer, np.nan), calls, ranking, outcome))
-        engine.gateway.write_rest()
+        engine.gateway.write_pending()
         kinds = {"R": np.float32, "G": np.float32, "calls": np.uint16, "ranking": np.int32, "outcome": np.int32}
         return {
             name: np.array(column, dtype=kind)

@@ -208,7 +208,7 @@ def draft_questions(
         raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
     known = read_given_prices(prices)
     if limits and limits.cost is not None:
-        known.refuse_unknown([model.id.partition("@")[0]])
+        known.require_prices([model.id.partition("@")[0]])
     accepted = parse_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     with open_store(cache) as store:
         budget = Budget(store, digest("draft", str(Path(folder).resolve()), model.id), limits, known, accepted)

@@ -200,7 +200,7 @@ def search(
     if limits and limits.by_name and not setup.served:
         warnings.warn("limits apply to requests to servers, and none of these models is served", Notice, stacklevel=2)
     if limits and limits.cost is not None:
-        known.refuse_unknown(setup.served)
+        known.require_prices(setup.served)
     files = _winner_files(setup, winner, reports)
     with cluster or nullcontext(), resources.store() as store:
         run = (Crossfit if chosen.verdict == CROSSFIT else Run)(

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from ragsmith.diagnosis.evidence_coverage import HALF, EvidenceCoverage, Places, of_passages, share, until
-from ragsmith.gateway.asking import render_prompt
+from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.measures.agreement import contradiction
 from ragsmith.models.calls import is_chat_model
 from ragsmith.models.tasks import TRUNCATION_MARK

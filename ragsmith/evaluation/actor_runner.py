@@ -53,10 +53,10 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import (
-    Chosen,
+    ModelKey,
     RemoteModel,
     answer_remote,
-    is_asked_in_one_place,
+    is_called_centrally,
     remote_model,
 )
 from ragsmith.models.calls import is_chat_model
@@ -214,7 +214,7 @@ class ActorRunner(Runner):
             if self._pool is not None:
                 close(self._pool, self._gateway, kind)
             else:
-                self._gateway.write_rest()
+                self._gateway.write_pending()
         finally:
             for actor in [*self._actors, *([] if self._mailbox is None else [self._mailbox])]:
                 with suppress(*self._refusals):
@@ -453,7 +453,7 @@ class ActorRunner(Runner):
         self._at_hand.discard(number)
 
 
-def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> bytes:
+def reply_to(gateway: Gateway, models: Mapping[ModelKey, Any], packed: bytes) -> bytes:
     """Whether a request for one of ``models`` has an answer, and that or what is to be raised where it was asked."""
     from ray import cloudpickle  # noqa: PLC0415
 
@@ -464,15 +464,15 @@ def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> b
     return said
 
 
-def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
+def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[ModelKey, RemoteModel], dict[ModelKey, Any]]:
     """Proxies of the models that only this process calls, and the models themselves."""
-    remote: dict[Chosen, RemoteModel] = {}
-    models: dict[Chosen, Any] = {}
+    remote: dict[ModelKey, RemoteModel] = {}
+    models: dict[ModelKey, Any] = {}
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
         for role in names.named_roles:
             name, model = names.for_role(role), getattr(loaded, role)
-            if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
+            if not is_called_centrally(model, is_object=name.kind == GIVEN):
                 continue
             if is_chat_model(model):
                 engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
@@ -481,7 +481,7 @@ def asked_in_one_place(setup: Experiment, engine: Engine) -> tuple[dict[Chosen, 
     return remote, models
 
 
-def _packed(setup: Experiment, remote: Mapping[Chosen, RemoteModel]) -> bytes:
+def _packed(setup: Experiment, remote: Mapping[ModelKey, RemoteModel]) -> bytes:
     """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
     own = {one.name: getattr(setup, one.name) for one in fields(Experiment)}
     of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote, folder=Path.cwd())

@@ -37,7 +37,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import (
-    Chosen,
+    ModelKey,
     RemoteGateway,
     RemoteModel,
     RemoteRequest,
@@ -148,7 +148,7 @@ class NodeSetup(Experiment):
     Folders of vectors are relative to ``folder``, where the leader is.
     """
 
-    remote: Mapping[Chosen, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
+    remote: Mapping[ModelKey, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
     folder: Path = field(default=Path(), kw_only=True)
 
     @cached_property

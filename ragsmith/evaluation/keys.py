@@ -29,13 +29,13 @@ CODE = (
     ("ragsmith.evaluation.scoring", "scored"),
     ("ragsmith.evaluation.scoring", "scored_ranking"),
     *(
-        ("ragsmith.gateway.asking", name)
+        ("ragsmith.gateway.prompts_and_vectors", name)
         for name in (
             "render_prompt",
-            "complete_readably",
+            "complete_until_parsed",
             "parse_reply",
-            "embed_function",
-            "unit_vectors",
+            "select_embed_function",
+            "normalize_vectors",
             "encode_vector",
             "decode_vector",
         )

@@ -64,7 +64,7 @@ def timed_seconds(
         trace = answered(timing)
         took = clock() - started
     finally:
-        warm.write_rest()
+        warm.write_pending()
     return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 

@@ -165,7 +165,7 @@ class Runner:
     ) -> None:
         if kind is not None:
             self._gateway.stop()
-        self._gateway.write_rest()
+        self._gateway.write_pending()
 
     def settle(self) -> None:
         """Wait until all workers have started, so that starting them does not disturb a measurement."""
@@ -198,7 +198,7 @@ def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] 
         is_interrupt = issubclass(kind, KeyboardInterrupt)
         gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
     pool.shutdown(wait=True, cancel_futures=True)
-    gateway.write_rest()
+    gateway.write_pending()
 
 
 class ThreadRunner(Runner):

@@ -211,7 +211,7 @@ class Pipeline:
         try:
             yield same
         finally:
-            engine.gateway.write_rest()
+            engine.gateway.write_pending()
 
     def refuse_test(self, name: str, *, instead: str = "test it") -> None:
         """Raise `UsageError` with ``name`` and the advice ``instead`` if no question tests the pipeline."""

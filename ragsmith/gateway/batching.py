@@ -23,10 +23,10 @@ class Batcher(Generic[A, B]):
         self._waiting: list[tuple[A, Future[B]]] = []
 
     def __call__(self, items: Sequence[A]) -> list[B]:
-        """The results for ``items``, in their order; an error of a batch is raised in each of its threads."""
+        """Return the results for ``items``, in order; an error of a batch is raised in each of its threads."""
         if not items:
             return []
-        if len(items) >= self._size:  # enough for batches of its own
+        if len(items) >= self._size:  # enough for separate batches
             return self._results(list(items))
         futures: list[Future[B]] = [Future() for _ in items]
         with self._lock:
@@ -39,7 +39,7 @@ class Batcher(Generic[A, B]):
         return [future.result() for future in futures]
 
     def _lead(self) -> None:
-        """Wait for other threads, and resolve the futures of all, also when this is interrupted."""
+        """Wait for other threads, and resolve all futures, even after an interrupt."""
         batch: list[tuple[A, Future[B]]] = []
         try:
             self._full.wait(self._window)
@@ -59,11 +59,11 @@ class Batcher(Generic[A, B]):
         return batch
 
     def _results(self, items: list[A]) -> list[B]:
-        found: list[B] = []
+        output: list[B] = []
         for start in range(0, len(items), self._size):
             part = items[start : start + self._size]
             results = self._run(part)
             if len(results) != len(part):
-                raise RuntimeError(f"{len(part)} results were asked for and {len(results)} came back")
-            found += results
-        return found
+                raise RuntimeError(f"{len(part)} results were expected, {len(results)} were returned")
+            output += results
+        return output

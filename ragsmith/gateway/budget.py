@@ -1,7 +1,7 @@
-"""A budget: the limits of a run, which hold over resumes; each request is reserved before it is sent.
+"""Budgets: limits of a run that apply across resumes; the cost of each request is reserved before it is sent.
 
 The ledger is the store. A reservation is durable before the request is sent, and is settled in the transaction that
-stores the reply. So a kill can lose a reservation that was not used, and never forgets a request that was sent.
+stores the reply. So a killed process may leave an unused reservation, but never an unrecorded request.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ragsmith.plugins import is_instance_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
-BLOCK = 16
-"""Calls that are reserved together while many are left."""
+BLOCK_CALLS = 16
+"""Maximum number of calls that are reserved together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Requests sent, tokens read and written, and money; also an amount to add to that."""
+    """An amount of spending: requests, input and output tokens, and money."""
 
     calls: int = 0
     tokens: int = 0
@@ -44,8 +44,8 @@ class Spent:
     def __str__(self) -> str:
         return f"{self.calls:,} requests, {self.tokens:,} tokens and {self.cost:.6g} in money"
 
-    def at_least(self, other: Spent) -> Spent:
-        """The larger of both, number by number."""
+    def maximum(self, other: Spent) -> Spent:
+        """Return the elementwise maximum."""
         return Spent(max(self.calls, other.calls), max(self.tokens, other.tokens), max(self.cost, other.cost))
 
 
@@ -54,7 +54,7 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """Spending of a run that the ledger lacks; it is added in the transaction that stores replies."""
+    """Spending of a run that is not yet in the ledger; added in the transaction that stores replies."""
 
     run: str
     amount: Spent
@@ -62,14 +62,14 @@ class Payment:
 
 @dataclass(slots=True)
 class _Request:
-    """A request that is being made.
+    """A request in progress.
 
     Attributes:
-        sent: Whether an attempt was sent; None for a model that does not announce its attempts.
-        charge: The cost of a usage.
+        sent: Whether an attempt was sent; None for a model that does not report attempts.
+        charge: Computes the cost of a usage.
         lost: The cost of failed attempts.
-        reserved: How much of ``lost`` is reserved.
-        charged: Whether the last attempt is in ``lost``.
+        reserved: The reserved part of ``lost``.
+        charged: Whether ``lost`` includes the last attempt.
     """
 
     sent: bool | None = None
@@ -80,20 +80,20 @@ class _Request:
 
 
 _CURRENT: ContextVar[_Request | None] = ContextVar("ragsmith_request", default=None)
-"""The request of this thread, and of the coroutines that it started."""
+"""The current request of this thread and of the coroutines that it started."""
 
 
 @contextmanager
-def attempting() -> Iterator[None]:
-    """Announce an attempt to send the current request: if nothing is raised in the block, it counts as sent."""
+def mark_attempt() -> Iterator[None]:
+    """Mark an attempt of the current request, which counts as sent if the block raises nothing."""
     request = _CURRENT.get() or _Request()
     request.sent = request.sent or False
     yield
     request.sent, request.charged = True, False
 
 
-def lost_attempt(usage: Usage) -> None:
-    """Announce that an attempt of the current request failed, and what it used; without tokens, its maximum."""
+def record_failed_attempt(usage: Usage) -> None:
+    """Record the usage of a failed attempt of the current request; without tokens, the maximum is charged."""
     if (request := _CURRENT.get()) is not None:
         request.lost += request.charge(usage)
         request.charged = True
@@ -101,7 +101,7 @@ def lost_attempt(usage: Usage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a run may spend; None is no limit."""
+    """Limits on the spending of a run; None is no limit."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -114,56 +114,56 @@ class Limits:
 
     @property
     def by_name(self) -> dict[str, float]:
-        """The limits that there are, by name."""
+        """The limits that are set, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def exceeded(self, spent: Spent) -> str | None:
-        """The name of the first limit that ``spent`` is above."""
+        """Return the name of the first limit that ``spent`` exceeds, or None."""
         return next((name for name, limit in self.by_name.items() if getattr(spent, name) > limit), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of a model, in any one currency: a million tokens read, a million written, a thousand requests."""
+    """The price of a model in any currency, per million input and output tokens and per thousand requests."""
 
     input: float = 0.0
     output: float = 0.0
     requests: float = 0.0
 
     def cost(self, calls: float, input_tokens: float, output_tokens: float) -> float:
-        """The cost of so many requests and tokens, which may be means."""
+        """Return the cost of requests and tokens, which may be means."""
         tokens = input_tokens * self.input + output_tokens * self.output
         return tokens / MILLION + calls * self.requests / 1000
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices by model, as models are named on the command line (``openai:gpt-4.1-mini``)."""
+    """Prices by the model names of the command line (``openai:gpt-4.1-mini``)."""
 
     known: Mapping[str, Price] = field(default_factory=dict)
 
-    def price_of(self, model_id: str) -> Price | None:
-        """The price of a model by its id, which begins with its name; None if it is not listed."""
+    def get_price(self, model_id: str) -> Price | None:
+        """Return the price of a model by its id, which begins with its name, or None if it is not listed."""
         return self.known.get(model_id.partition("@")[0])
 
-    def refuse_unknown(self, models: Iterable[str]) -> None:
-        """Raise UsageError for models without a price, on which a limit on cost would not hold."""
-        if unknown := [name for name in models if self.price_of(name) is None]:
+    def require_prices(self, models: Iterable[str]) -> None:
+        """Raise UsageError for models without a price, whose costs cannot be limited."""
+        if unknown := [name for name in models if self.get_price(name) is None]:
             raise UsageError(
                 f"a limit on cost (--max-cost) needs the price of {', '.join(unknown)}: add it to the prices (--prices)"
             )
 
 
-def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -> Prices:
-    """Prices from a YAML file, or a mapping of the same form: ``openai:gpt-4.1-mini: {input: 0.40, output: 1.60}``.
+def read_prices(source: str | Path | Mapping[str, Price | Mapping[str, float]]) -> Prices:
+    """Read prices from a YAML file or a mapping of the same form: ``openai:gpt-4.1-mini: {input: 0.40, output: 1.60}``.
 
     Raises:
         UsageError: the file is missing, or a price is wrong; for a file, the message has file and line.
     """
-    if isinstance(given, Mapping):  # JSON is YAML, so that both are checked in one way
-        tree = parse_yaml(json.dumps(dict(given), default=asdict), "prices")
+    if isinstance(source, Mapping):  # JSON is YAML, so both have the same checks
+        tree = parse_yaml(json.dumps(dict(source), default=asdict), "prices")
     else:
-        tree = read_yaml(Path(given))
+        tree = read_yaml(Path(source))
     known = {}
     for model in tree.mapping(form="prices are 'model: {input: ..., output: ...}', for a million tokens each"):
         form = f"the price of {model} is '{{input: ..., output: ...}}'"
@@ -179,31 +179,28 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The recorded spending of a run; where ``damage`` is not "", it describes what is wrong with the record.
-
-    ``spent`` is then a lower bound.
-    """
+    """The recorded spending of a run; ``damage`` describes a damaged record, of which ``spent`` is a lower bound."""
 
     spent: Spent
     damage: str = ""
 
 
 class Ledger(Protocol):
-    """A durable record of spending, by key of a run."""
+    """A durable record of spending, by the key of a run."""
 
     def spending(self, key: str) -> Spending:
-        """The spending under ``key``; called before anything is spent."""
+        """Return the spending under ``key``; called before anything is spent."""
 
     def accept_spent(self, key: str, spent: Spent | None) -> Spent:
-        """Replace a damaged record by its lower bound, or by ``spent`` where that is more; return it.
+        """Replace a damaged record by the maximum of its lower bound and ``spent``, and return it.
 
-        Where ``spent`` is None the record stays one on which no limit holds.
+        With ``spent`` None, the record stays damaged, and no limit can be set on it.
         """
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
-        """Add to the spending under ``key`` and return the sum; None, and nothing added, where it is above a limit.
+        """Add to the spending under ``key`` and return the sum; add nothing and return None if it exceeds a limit.
 
-        One transaction, durable when it returns. Amounts may be negative: what was reserved and not used.
+        The transaction is durable on return. Amounts may be negative, to release unused reservations.
         """
 
 
@@ -211,7 +208,7 @@ def parse_spent(text: str) -> Spent:
     """Parse the value of ``--accept-spent``: ``calls=352,tokens=5280,cost=0.0033``, or only the calls, ``352``.
 
     Raises:
-        UsageError: it has another form.
+        UsageError: the text has another form.
     """
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -226,8 +223,8 @@ def parse_spent(text: str) -> Spent:
     return Spent(**found)  # type: ignore[arg-type]
 
 
-def known_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None) -> Spent:
-    """The spending under ``key``; of a damaged record its lower bound, with a warning.
+def load_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None) -> Spent:
+    """Return the spending under ``key``; for a damaged record its lower bound, with a warning.
 
     Raises:
         SpendingDamaged: the record is damaged, there is a limit, and no spending was ``accepted`` by the user.
@@ -252,7 +249,7 @@ def known_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None
 
 
 class Budget:
-    """What one run spends; safe to use from many threads."""
+    """The budget of one run. Thread-safe."""
 
     def __init__(
         self,
@@ -262,10 +259,10 @@ class Budget:
         prices: Prices | None = None,
         accepted: Spent | None = None,
     ) -> None:
-        """Begin or go on; ``accepted`` is the spending that the user states where the ledger is damaged.
+        """Start or resume; ``accepted`` is the spending stated by the user for a damaged ledger.
 
         Raises:
-            SpendingDamaged: as `known_spent`.
+            SpendingDamaged: as `load_spent`.
         """
         self.limits = limits or Limits()
         self.prices = prices or Prices()
@@ -276,19 +273,19 @@ class Budget:
         self._open = 0
         self._unwritten = NOTHING_SPENT
         self._is_writing = False
-        self._spent = known_spent(ledger, key, self.limits, accepted)
+        self._spent = load_spent(ledger, key, self.limits, accepted)
 
     @property
     def spent(self) -> Spent:
-        """The spending so far, that of earlier commands included; with limits, reservations count."""
+        """The spending so far, including that of earlier commands and reservations."""
         with self._changed:
             return self._spent + self._unwritten + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
-        """Reserve one request that is about to be sent, and the tokens and money of failed attempts before it.
+        """Reserve one request before it is sent, and the tokens and money of its earlier failed attempts.
 
         Raises:
-            BudgetExhausted: there is none left; it must not be sent.
+            BudgetExhausted: the budget is exhausted, and the request must not be sent.
         """
         request = _CURRENT.get()
         with self._changed:
@@ -303,7 +300,7 @@ class Budget:
 
     @contextmanager
     def paying(self) -> Iterator[Payment]:
-        """Yield what the ledger lacks; the caller adds it with the replies that it stores, unless that raises."""
+        """Yield the unwritten spending, which the caller adds to the ledger together with the replies."""
         with self._changed:
             with self._pending() as amount:
                 yield Payment(self._key, amount)
@@ -311,20 +308,20 @@ class Budget:
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
-        """Reserve the estimated maximum cost of a request; append what it used to the list that is yielded.
+        """Reserve the estimated maximum cost of a request; the caller appends its usage to the list that is yielded.
 
-        A request that appends nothing has failed, and may have been billed: the reservation is then spent, unless
-        `attempting` says that nothing was sent; a request whose attempts are not ``announced`` counts as sent. The cost
-        of failed attempts (`lost_attempt`) is added.
+        A request without a usage has failed and may have been billed: the reservation is charged, unless `mark_attempt`
+        recorded that nothing was sent; without ``announced`` attempts, a request counts as sent. The cost of failed
+        attempts (`record_failed_attempt`) is added.
 
         Raises:
-            BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
+            BudgetExhausted: the request could cost more than is left, and no request in flight can release any.
         """
-        price = self.prices.price_of(model_id) or Price()
+        price = self.prices.get_price(model_id) or Price()
         most = Usage(1, 0, 0, estimate_max_tokens(text), max_tokens)
 
         def charge(usage: Usage) -> Spent:
-            # a server that does not report what it read did read it
+            # a server that does not report tokens has processed them nevertheless
             counted = usage if usage.input_tokens or usage.output_tokens else most
             tokens = counted.input_tokens, counted.output_tokens
             return Spent(0, sum(tokens), price.cost(counted.calls, *tokens))
@@ -354,11 +351,11 @@ class Budget:
 
     @property
     def all_settled(self) -> bool:
-        """Whether the ledger has everything that was spent, and nothing more is reserved."""
+        """Whether all spending is in the ledger, and nothing is reserved."""
         return self._block == 0 and self._unwritten == NOTHING_SPENT and not self._is_writing
 
     def close(self) -> None:
-        """Return what was reserved and not used, and write the rest."""
+        """Release unused reservations, and write the rest."""
         with self._changed:
             self._unwritten += Spent(calls=-self._block)
             self._block = 0
@@ -366,11 +363,11 @@ class Budget:
 
     @contextmanager
     def _pending(self) -> Iterator[Spent]:
-        """Yield what the ledger lacks, and has when the block ends, unless that raises an error of ours.
+        """Yield the unwritten spending, which counts as written after the block unless that raises a RagsmithError.
 
-        After an interrupt it may have it or not: nothing is returned twice, and no spending is forgotten.
+        After an interrupt, it may be written or not: no reservation is released twice, and no spending is lost.
         """
-        pending, self._unwritten = self._unwritten, self._unwritten.at_least(NOTHING_SPENT)
+        pending, self._unwritten = self._unwritten, self._unwritten.maximum(NOTHING_SPENT)
         self._is_writing = True
         try:
             yield pending
@@ -382,7 +379,7 @@ class Budget:
             self._is_writing = False
 
     def _write(self, amount: Spent, limits: Limits) -> bool:
-        """Add ``amount``, and what the ledger lacks, unless the sum is above a limit; return whether it was added."""
+        """Add ``amount`` and the unwritten spending, unless the sum exceeds a limit; return whether it was added."""
         with self._pending() as pending:
             spent = self._ledger.spend(self._key, pending + amount, limits)
         if spent is None:
@@ -392,9 +389,9 @@ class Budget:
         return True
 
     def _reserve_block(self) -> int:
-        """Reserve several calls while many are left, and one by one towards the end; without a limit, to count them."""
+        """Reserve several calls while many are left, and single ones near the limit; return how many."""
         limit = self.limits.calls
-        most = BLOCK if limit is None else max(1, min(BLOCK, (limit - self._spent.calls) // 32))
+        most = BLOCK_CALLS if limit is None else max(1, min(BLOCK_CALLS, (limit - self._spent.calls) // 32))
         for size in dict.fromkeys((most, 1)):
             if self._write(Spent(calls=size), self.limits):
                 return size
@@ -405,11 +402,11 @@ class Budget:
             while not self._write(amount, self.limits):
                 if self._open == 0:
                     raise self._exhausted(amount)
-                self._changed.wait()  # requests in flight may take less than they reserved
+                self._changed.wait()  # requests in flight may use less than they reserved
             self._open += 1
 
     def _settle(self, took: Spent, reserved: Spent) -> None:
-        """Count a finished request; written with the reply, or at once where it took more than was reserved."""
+        """Record a finished request, to be written with the reply, or at once if it cost more than reserved."""
         with self._changed:
             if not self._bounded:
                 self._unwritten += took

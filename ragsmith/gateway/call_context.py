@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
-from ragsmith.gateway.budget import Budget, attempting
+from ragsmith.gateway.budget import Budget, mark_attempt
 from ragsmith.gateway.claims import BatchedStore, CallStore
 from ragsmith.gateway.failures import FailedCall, Failures, RequestTarget
-from ragsmith.gateway.memo import EvictionPolicy, Memo, Weighed
+from ragsmith.gateway.memo import EvictionPolicy, GetParts, Memo
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
@@ -30,7 +30,7 @@ WAITING_REQUESTS = 512
 """Requests that may wait at the same time, enough for a batch; the provider limits how many are in flight."""
 COLLECTION_ITEMS = 256
 """Minimum number of inputs from which a call is treated as processing a whole collection, with progress logged."""
-KINDS = ("language_model", "embedder", "cross_encoder")
+MODEL_KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[CallContext | None] = ContextVar("_SENDING", default=None)
 """The context of the request being sent. Contexts share a provider, and each can be stopped independently."""
@@ -67,7 +67,7 @@ class CallContext:
 
     def _reset(self, failures: Failures) -> None:
         self.failures, self.stopped, self._lock = failures, False, threading.Lock()
-        self._counts = {kind: CallCounts() for kind in KINDS}
+        self._counts = {kind: CallCounts() for kind in MODEL_KINDS}
 
     def copy_for_request(self) -> CallContext:
         """Return a context with the same store, budget and threads, and failures, counts and stop flag of its own."""
@@ -120,7 +120,7 @@ class CallContext:
         The context of the request is checked, which may differ from the one registered with the provider.
         """
         context = _SENDING.get() or self
-        with attempting():
+        with mark_attempt():
             context.raise_if_stopped()
             if context._budget is not None:
                 context._budget.before_attempt()
@@ -210,8 +210,8 @@ class CallMemo(Generic[V]):
     """The calls of one kind of model in this process: their context, and a memo of their values."""
 
     def __init__(
-        self, context: CallContext, eviction: EvictionPolicy | None = None, weighed: Weighed | None = None
+        self, context: CallContext, eviction: EvictionPolicy | None = None, get_parts: GetParts | None = None
     ) -> None:
         self.context = context
         self._count = context.count
-        self.memo: Memo[V] = Memo(eviction, weighed)
+        self.memo: Memo[V] = Memo(eviction, get_parts)

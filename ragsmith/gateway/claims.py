@@ -36,13 +36,13 @@ class CallStore(FailureStore, Protocol):
     """A store of paid replies, claims on calls, and capabilities of models."""
 
     def capabilities(self, model: str) -> ModelCapabilities | None:
-        """The known capabilities of the model of this id."""
+        """Return the stored capabilities of the model of this id, or None."""
 
     def put_capabilities(self, model: str, capabilities: ModelCapabilities) -> None:
         """Add to the capabilities of the model of this id."""
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
-        """The stored calls among ``keys``, by key."""
+        """Return the stored calls among ``keys``, by key."""
 
     def put_calls(
         self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
@@ -52,7 +52,7 @@ class CallStore(FailureStore, Protocol):
     def claim_many(
         self, keys: Sequence[str], owner: str, *, lease: Lease | None, is_gone: Callable[[Lease, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
-        """The keys whose calls ``owner`` may make now, and the stored calls among ``keys``."""
+        """Return the keys whose calls ``owner`` may make now, and the stored calls among ``keys``."""
 
     def renew(self, lease: Lease) -> None:
         """Write the heartbeat of a lease."""
@@ -64,7 +64,7 @@ class CallStore(FailureStore, Protocol):
 class BatchedStore:
     """A store that batches the claims and replies of many threads into few transactions, each a write to disk.
 
-    A paid reply that cannot be written is written with the next one; ``broken`` is the error until then. While this
+    A paid reply that could not be written is written with the next one; until then, ``broken`` is the error. While this
     process has claims, a thread renews its lease. The payments of ``budget`` are written with the replies.
     """
 
@@ -107,23 +107,23 @@ class BatchedStore:
     def settle(self) -> None:
         """Write the costs to the ledger, and release unused reservations."""
         if self._budget is not None:
-            with suppress(StoreError):  # tried again when the budget is closed
+            with suppress(StoreError):  # retried when the budget is closed
                 self._budget.close()
 
-    def write_rest(self) -> None:
-        """Try once more to write the replies that could not be written.
+    def write_pending(self) -> None:
+        """Retry the writing of unwritten replies.
 
         Raises:
-            StoreError: they still cannot be; it says how many are lost.
+            StoreError: writing failed again; the message has the number of lost replies.
         """
         try:
             self._write(())
         except StoreError as error:
             lost = len(self._unwritten)
-            raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
+            raise StoreError(f"{error}; {lost} paid replies could not be stored, and will be paid for again") from None
 
     def recover(self) -> None:
-        """Try again to write unwritten replies, unless another thread does; sets ``broken``."""
+        """Retry the writing of unwritten replies, unless another thread does so; update ``broken``."""
         if self.broken is not None and self._lock.acquire(blocking=False):
             try:
                 with suppress(StoreError):
@@ -132,22 +132,25 @@ class BatchedStore:
                 self._lock.release()
 
     def claim_many(self, keys: Sequence[str]) -> tuple[set[str], dict[str, StoredCall]]:
-        """The keys whose calls this process may make now, and the stored calls among ``keys``."""
+        """Return the keys whose calls this process may make now, and the stored calls among ``keys``."""
         claims = dict(zip(keys, self._claims(keys), strict=True))
         found = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
         return {key for key, claim in claims.items() if claim is True}, found
 
     def share(
-        self, keys: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, A]], refuse: Callable[[], None]
+        self,
+        keys: Sequence[str],
+        make: Callable[[Sequence[str]], Mapping[str, A]],
+        raise_if_stopped: Callable[[], None],
     ) -> dict[str, A | StoredCall]:
-        """The results of ``make`` for the keys whose calls this process may make, and the replies of others.
+        """Return the results of ``make`` for keys that this process can claim, and the replies of other processes.
 
-        A process that makes its own calls before it claims the others again cannot deadlock with another. ``refuse``
-        raises when no more calls may be made or waited for.
+        Claimed calls are made before the other keys are claimed again, so that processes cannot deadlock.
+        ``raise_if_stopped`` raises if no more calls may be made or awaited.
         """
         found: dict[str, A | StoredCall] = {}
         while missing := [key for key in keys if key not in found]:
-            refuse()
+            raise_if_stopped()
             free, replies = self.claim_many(missing)
             try:
                 found |= {**replies, **(make([key for key in missing if key in free]) if free else {})}
@@ -156,10 +159,10 @@ class BatchedStore:
                     self.release(key)
                 raise
             if not free and not replies:
-                found |= self.wait_for(missing, refuse)
+                found |= self.wait_for(missing, raise_if_stopped)
         return found
 
-    def wait_for(self, keys: Sequence[str], refuse: Callable[[], None]) -> dict[str, StoredCall]:
+    def wait_for(self, keys: Sequence[str], raise_if_stopped: Callable[[], None]) -> dict[str, StoredCall]:
         """Wait until another process has replies for any of ``keys``, and return them; none after `POLL_SECONDS`.
 
         All threads read in one batch and stop at the same time, so that their next claims form one batch, too.
@@ -167,7 +170,7 @@ class BatchedStore:
         until = time.monotonic() + POLL_SECONDS - (time.monotonic() - self._began) % POLL_SECONDS
         found: dict[str, StoredCall] = {}
         while not found and time.monotonic() < until:
-            refuse()
+            raise_if_stopped()
             time.sleep(min(PAUSE_FACTOR * self._read_seconds, POLL_SECONDS))
             found = {key: call for key, call in zip(keys, self._reads(keys), strict=True) if call is not None}
         return found

@@ -131,7 +131,7 @@ class Failures:
         """Record new failures."""
         if not self._lasting or not failed:
             return
-        self._new.update((one.key, one) for one in failed)
+        self._new.update((failure.key, failure) for failure in failed)
         if self._store is not None:
             self._store.put_failed_calls(failed)
 

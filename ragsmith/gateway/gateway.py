@@ -1,7 +1,7 @@
-"""The one way from techniques to models: remembers calls, joins identical ones in flight, and counts.
+"""The gateway from techniques to models: caches calls, deduplicates identical ones in flight, and counts.
 
-Techniques are given metered views of the models. A remembered call adds the cost of the call that was made, so a
-candidate that profits from the cache does not look cheap; the gateway's own counts are what this process really did.
+Techniques call metered views of the models. A cached call adds its original cost to the meter, so that candidates that
+use the cache do not look cheap; the gateway's counts are those of the calls that this process made.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from heapq import heapreplace
 from typing import Any, Generic, TypeVar, cast
 
 from ragsmith.errors import StoreError
-from ragsmith.gateway.asking import parse_reply, render_prompt
-from ragsmith.gateway.budget import Budget, lost_attempt
-from ragsmith.gateway.call_context import KINDS, CallContext, CallCounts
+from ragsmith.gateway.budget import Budget, record_failed_attempt
+from ragsmith.gateway.call_context import MODEL_KINDS, CallContext, CallCounts
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.completions import CompletionMemo
 from ragsmith.gateway.failures import Failures, RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.gateway.prompts_and_vectors import parse_reply, render_prompt
 from ragsmith.gateway.vectors_and_scores import EmbeddingMemo, ScoreMemo
 from ragsmith.models.calls import ChatModel, is_chat_model
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities, find_learner
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class MeteredModel(Generic[C]):
-    """A view of a model: the calls of its kind in this process, the meter that adds up its own, and the target."""
+    """A view of a model with a meter for its calls; ``calls`` is the cache of its kind, ``target`` for failures."""
 
     def __init__(self, calls: C, model: Any, meter: Meter, target: RequestTarget | None = None) -> None:
         self._calls = calls
@@ -51,7 +51,7 @@ class MeteredModel(Generic[C]):
 
 
 class MeteredTasks(MeteredModel[CompletionMemo], LanguageModel):
-    """A language model that performs tasks itself."""
+    """A metered view of a language model that performs tasks itself."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """See `LanguageModel.run`."""
@@ -61,7 +61,7 @@ class MeteredTasks(MeteredModel[CompletionMemo], LanguageModel):
 
 
 class MeteredChat(MeteredModel[CompletionMemo]):
-    """A chat model: tasks become prompts, and replies become results."""
+    """A metered view of a chat model, which renders tasks as prompts and parses replies."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """See `LanguageModel.run`."""
@@ -72,7 +72,7 @@ class MeteredChat(MeteredModel[CompletionMemo]):
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
         found = self._calls.context.map_parallel(lambda one: self._complete(task, 0, one), inputs, task.name)
-        for _, usage in found:  # in their order, and in this thread
+        for _, usage in found:  # in order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
         self._meter.seconds += _parallel_seconds([usage.seconds for _, usage in found], self._model)
         return tuple(result for result, _ in found)
@@ -86,17 +86,17 @@ class MeteredChat(MeteredModel[CompletionMemo]):
 
 
 def _parallel_seconds(seconds: Sequence[float], model: Any) -> float:
-    """The seconds until all replies have come, with as many requests in flight as ``model`` allows."""
+    """Return the seconds until the last reply, with as many requests in flight as ``model`` allows."""
     provider = getattr(model, "provider", None)
     slots = len(seconds) if provider is None else min(len(seconds), provider.policy.in_flight)
-    free = [0.0] * slots  # when each is
+    free = [0.0] * slots  # the time when each slot is free
     for each in seconds:
         heapreplace(free, free[0] + each)
     return max(free, default=0.0)
 
 
 class MeteredEmbedder(MeteredModel[EmbeddingMemo]):
-    """An embedder."""
+    """A metered view of an embedder."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed`."""
@@ -104,13 +104,13 @@ class MeteredEmbedder(MeteredModel[EmbeddingMemo]):
         return self._calls.embed(self._model, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, which asymmetric models embed otherwise."""
+        """Embed queries, for which asymmetric models have another function."""
         self._meter.texts_embedded += len(texts)
         return self._calls.embed(self._model, texts, as_queries=True)
 
 
 class MeteredCrossEncoder(MeteredModel[ScoreMemo]):
-    """A cross-encoder."""
+    """A metered view of a cross-encoder."""
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """See `CrossEncoder.score`."""
@@ -119,65 +119,65 @@ class MeteredCrossEncoder(MeteredModel[ScoreMemo]):
 
 
 class Gateway:
-    """One per process; safe to use from many threads."""
+    """The gateway of a process. Thread-safe."""
 
     def __init__(
         self,
         store: CallStore | None = None,
         budget: Budget | None = None,
         failures: Failures | None = None,
-        room: EvictionPolicy | None = None,
+        eviction: EvictionPolicy | None = None,
     ) -> None:
-        """Set up memory and counts.
+        """Create caches and counts.
 
         Args:
-            store: Where paid replies are stored; None stores nothing.
-            budget: Reserves each request before it is sent; None spends without counting.
-            failures: Requests that failed and are not to be repeated; None repeats them.
-            room: The eviction policy of everything that this process remembers; None evicts nothing.
+            store: Stores paid replies; None stores nothing.
+            budget: Reserves each request before it is sent; None neither limits nor records costs.
+            failures: Failed requests, which are not repeated; None repeats them.
+            eviction: The eviction policy of all caches of this process; None evicts nothing.
         """
-        self.room = room
+        self.eviction = eviction
         self._store = store
         self._providers: dict[int, Provider] = {}
         self._learners: dict[int, CapabilityLearner] = {}
         self._lock = threading.Lock()
-        self._use(CallContext(store, budget, failures), room)
+        self._set_context(CallContext(store, budget, failures), eviction)
 
-    def _use(self, context: CallContext, room: EvictionPolicy | None) -> None:
+    def _set_context(self, context: CallContext, eviction: EvictionPolicy | None) -> None:
         self._context = context
-        self._completions = CompletionMemo(context, room)
-        self._embeddings = EmbeddingMemo(context, room)
-        self._scores = ScoreMemo(context, room)
+        self._completions = CompletionMemo(context, eviction)
+        self._embeddings = EmbeddingMemo(context, eviction)
+        self._scores = ScoreMemo(context, eviction)
 
     def for_request(self) -> Gateway:
-        """A gateway for one request of a server: the same store and providers, with an empty memory.
+        """Return a gateway for one request of a server, with the same store and providers, and empty caches.
 
-        So the memory of a process does not grow with the requests, and one request can be cancelled by itself.
+        So memory does not grow with the number of requests, and each request can be cancelled separately.
         """
-        one = copy(self)
-        one.room = None
-        one._use(self._context.copy_for_request(), None)
-        return one
+        gateway = copy(self)
+        gateway.eviction = None
+        gateway._set_context(self._context.copy_for_request(), None)
+        return gateway
 
     def cancel(self) -> None:
-        """Send nothing more through this gateway; replies on their way are awaited and stored."""
+        """Send nothing more through this gateway; replies in flight are awaited and stored."""
         self._context.stopped = True
 
     def counts(self) -> dict[str, CallCounts]:
-        """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
+        """Return the counts of calls by kind of model."""
         distinct = self._completions.memo.computed, self._embeddings.distinct, self._scores.memo.computed
-        return self._context.counts(dict(zip(KINDS, distinct, strict=True)))
+        return self._context.counts(dict(zip(MODEL_KINDS, distinct, strict=True)))
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
-        """A metered view of a language model; in a ``role``, one that never answers is `ModelUnavailable`."""
+        """Return a metered view of a language model; with ``role``, repeated failures raise `ModelUnavailable`."""
         return cast(LanguageModel, self._view("language_model", model, meter, role))
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
-        """A metered view of an embedder."""
+        """Return a metered view of an embedder."""
         return cast(Embedder, self._view("embedder", model, meter))
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
-        """A metered view of a cross-encoder."""
+        """Return a metered view of a cross-encoder."""
         return cast(CrossEncoder, self._view("cross_encoder", model, meter))
 
     def _view(self, kind: str, model: Any, meter: Meter, role: str = "") -> object:
@@ -190,7 +190,7 @@ class Gateway:
         return view(self._completions, model, meter, make_target(role, model) if role else None)
 
     def activity(self) -> ProviderActivity:
-        """The requests of all providers, so far and in flight."""
+        """Return the total activity of all providers."""
         each = [provider.activity for provider in tuple(self._providers.values())]
         return ProviderActivity(
             sum(a.attempts for a in each),
@@ -200,9 +200,9 @@ class Gateway:
         )
 
     def stop(self, patience: float = 0.0) -> None:
-        """Send nothing more: requests now raise `ModelUnavailable`, and those waiting do so after ``patience`` seconds.
+        """Send nothing more: new requests raise `ModelUnavailable`, and pending ones do so after ``patience`` seconds.
 
-        Until then replies to what was sent may come, and are stored.
+        Replies that arrive until then are stored.
         """
         self.cancel()
         until = time.monotonic() + patience
@@ -211,33 +211,33 @@ class Gateway:
         if self._context.store is not None:
             self._context.store.settle()
 
-    def write_rest(self) -> None:
-        """Write replies that could not be written, and release all claims; to be called with nothing in flight.
+    def write_pending(self) -> None:
+        """Write unwritten replies, and release all claims; to be called with no requests in flight.
 
         Raises:
-            StoreError: as `BatchedStore.write_rest`.
+            StoreError: as `BatchedStore.write_pending`.
         """
         if self._context.store is not None:
-            self._context.store.write_rest()
+            self._context.store.write_pending()
             self._context.store.release_all()
 
     def _connect(self, model: Any) -> None:
-        """Have the model's provider, if any, report each attempt, and store what is learnt of the model.
+        """Register callbacks for the attempts of the model's provider, and for learnt capabilities of the model.
 
-        A provider that several gateways use reports to the one that gave out a view of its model last.
+        A provider that several gateways share reports to the gateway that created a view of its model last.
         """
         provider = getattr(model, "provider", None)
         if provider is not None:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._context.before_attempt
-            provider.on_lost = lost_attempt
+            provider.on_lost = record_failed_attempt
         learner = find_learner(model)
         if learner is None or self._store is None or id(learner) in self._learners:
             return
         store, model_id = self._store, str(model.id)
 
         def keep(capabilities: ModelCapabilities) -> None:
-            with suppress(StoreError):  # else a paid reply would be lost; capabilities can be learnt again
+            with suppress(StoreError):  # capabilities can be learnt again, whereas the paid reply would be lost
                 store.put_capabilities(model_id, capabilities)
 
         with self._lock:
@@ -249,12 +249,12 @@ class Gateway:
 
 
 class TimingGateway(Gateway):
-    """The gateway of a question that is timed: everything is asked anew, except replies of chat models.
+    """A gateway for timing a question: all calls are repeated, except those of chat models.
 
-    A reply of a chat model records its seconds, so it is taken from the memory of ``warm``, which has all replies to
-    the question, and its seconds are added to those of the clock. Vectors and scores record none and are made again;
-    from a paid embedder or reranker they are paid for again. Vectors of the texts of the ``collection`` exist before a
-    question is asked. Nothing that is asked anew is stored, nor are its failures: the first result counts.
+    Replies of chat models record their seconds, so they are taken from the cache of ``warm``, and their seconds are
+    added to the measured time. Vectors and scores do not and are computed again, and paid for again if the model is
+    paid. Vectors of the ``collection``, which are computed before a question arrives, are taken from ``warm``. Repeated
+    results and failures are not stored.
     """
 
     def __init__(self, warm: Gateway, collection: frozenset[str], budget: Budget | None = None) -> None:
@@ -274,7 +274,7 @@ class TimingGateway(Gateway):
 
 
 class _TimedEmbedder(MeteredEmbedder):
-    """An embedder that embeds anew all but the texts of a ``collection``, whose vectors are those of ``warm``."""
+    """An embedder that takes vectors of ``collection`` texts from ``warm``, and computes all others again."""
 
     warm: Embedder
     collection: frozenset[str]

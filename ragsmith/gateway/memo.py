@@ -1,10 +1,8 @@
-"""A memo: values by key, each computed once however many threads ask at the same time.
+"""Thread-safe memoization: each value is computed once, even if several threads request it at the same time.
 
-Keys are the values themselves, not digests of them: in memory nothing unequal can collide, and nothing is serialised.
-A computation that raises is not remembered; all that waited for it get the same error. One of several values may be an
-error in its place: it is raised only for those that need it.
-
-A value may be evicted (`ragsmith.gateway.memory`): it is then computed again when it is needed.
+Keys are values rather than digests, so they cannot collide and need no serialisation. Errors are not cached; all
+threads that wait for a failed computation get the same error. A batch may have an error in the place of a value, which
+is raised only in callers that requested that value. Evicted values (`ragsmith.gateway.memory`) are computed again.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from ragsmith.errors import ModelError
 
 V = TypeVar("V")
 
-Weighed = Callable[[Any, Any], Sequence[Any]]
-"""The parts of a key and its value whose memory is not shared with others."""
+GetParts = Callable[[Any, Any], Sequence[Any]]
+"""Returns the parts of a key and its value whose memory is not shared with other entries."""
 
 
 @dataclass(slots=True)
 class MemoEntry(Generic[V]):
-    """A value: the seconds it cost, the level of its policy at the last use, uses, and bytes once they are known."""
+    """A value, its cost (seconds), the policy's level at its last use, its uses, and its size (bytes; 0 if unknown)."""
 
     value: V
     cost: float
@@ -39,48 +37,48 @@ class EvictionPolicy(Protocol):
     """Evicts entries by deleting their keys from the ``entries`` that hold them."""
 
     level: float
-    """The worth below which entries are evicted at the moment; an entry notes it when it is used."""
+    """The priority of the last evicted entry, which an entry stores when it is used."""
 
     def admit(
-        self, entries: dict[Hashable, MemoEntry[Any]], key: Hashable, entry: MemoEntry[Any], weighed: Weighed | None
+        self, entries: dict[Hashable, MemoEntry[Any]], key: Hashable, entry: MemoEntry[Any], get_parts: GetParts | None
     ) -> None:
-        """Note a new entry; ``weighed`` has the parts of key and value that take memory, by default the value."""
+        """Add a new entry; ``get_parts`` returns the parts of key and value to measure, by default the value."""
 
 
 class Memo(Generic[V]):
     """A thread-safe memo that joins identical computations in flight."""
 
-    def __init__(self, room: EvictionPolicy | None = None, weighed: Weighed | None = None) -> None:
-        """Without ``room`` nothing is evicted."""
+    def __init__(self, eviction: EvictionPolicy | None = None, get_parts: GetParts | None = None) -> None:
+        """Create a memo; without ``eviction`` nothing is evicted."""
         self._done: dict[Hashable, MemoEntry[V]] = {}
-        self._running: dict[Hashable, Future[V] | None] = {}  # the future is made by the first thread that waits
+        self._running: dict[Hashable, Future[V] | None] = {}  # the first waiting thread creates the future
         self._lock = threading.Lock()
-        self._room = room
-        self._weighed = weighed
+        self._eviction = eviction
+        self._get_parts = get_parts
         self.computed = 0
-        """How many values were computed, again after an eviction included."""
+        """Number of computed values, including repeated computations after evictions."""
 
     def __len__(self) -> int:
         return len(self._done)
 
     def keys(self) -> list[Any]:
-        """Every key remembered."""
+        """Return all cached keys."""
         return list(self._done)
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """The value of ``key``, computed now unless it is remembered or being computed."""
+        """Return the value of ``key``, computed unless it is cached or being computed."""
         entry = self._done.get(key)  # without a lock: most keys are found here
         if entry is not None:
             return self._use(entry)
         return self.get_many([key], lambda _: [compute()])[0]
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> list[V]:
-        """The values of ``keys``; ``compute`` gets, once, the distinct keys that are neither remembered nor computed.
+        """Return the values of ``keys``; ``compute`` gets the distinct keys that are neither cached nor in progress.
 
-        It may return a `ModelError` in the place of a value; the first one is raised when all others are remembered.
-        Own keys are computed before waiting for those of others, so that two callers cannot deadlock.
+        ``compute`` may return a `ModelError` in the place of a value; the first one is raised when all values are
+        cached. New keys are computed before waiting for those of other threads, so that callers cannot deadlock.
         """
-        mine: list[Hashable] = []
+        new_keys: list[Hashable] = []
         others: dict[Hashable, Future[V]] = {}
         found: dict[Hashable, V] = {}
         done, running = self._done, self._running
@@ -93,29 +91,31 @@ class Memo(Generic[V]):
                     others[key] = running[key] = running[key] or Future()
                 else:
                     running[key] = None
-                    mine.append(key)
-        if mine:
-            found.update(zip(mine, self._compute(mine, compute), strict=True))
+                    new_keys.append(key)
+        if new_keys:
+            found.update(zip(new_keys, self._compute(new_keys, compute), strict=True))
         for key, future in others.items():
             found[key] = future.result()
         return [found[key] for key in keys]
 
-    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> Sequence[V]:
+    def _compute(
+        self, new_keys: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]
+    ) -> Sequence[V]:
         began = perf_counter()
         try:
-            values = compute(mine)
-            if len(values) != len(mine):
-                raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
+            values = compute(new_keys)
+            if len(values) != len(new_keys):
+                raise RuntimeError(f"{len(new_keys)} values were expected, {len(values)} were returned")
         except BaseException as error:
-            self._fail(mine, error)
+            self._fail(new_keys, error)
             raise
-        cost = (perf_counter() - began) / len(mine)
+        cost = (perf_counter() - began) / len(new_keys)
         failed = [value for value in values if isinstance(value, ModelError)]
         with self._lock:
-            for key, value in zip(mine, values, strict=True):
+            for key, value in zip(new_keys, values, strict=True):
                 if not isinstance(value, ModelError):
-                    self._keep(key, value, cost)
-            waited_for = [self._running.pop(key) for key in mine]
+                    self._add(key, value, cost)
+            waited_for = [self._running.pop(key) for key in new_keys]
         for value, future in zip(values, waited_for, strict=True):
             if future is not None and isinstance(value, ModelError):
                 future.set_exception(value)
@@ -126,23 +126,23 @@ class Memo(Generic[V]):
         return cast(Sequence[V], values)
 
     def _use(self, entry: MemoEntry[V]) -> V:
-        """Count a use of an entry and return its value; over threads the count need not be exact."""
+        """Count a use of an entry and return its value; between threads, counts may be lost."""
         entry.uses += 1
-        if self._room is not None:
-            entry.level = self._room.level
+        if self._eviction is not None:
+            entry.level = self._eviction.level
         return entry.value
 
-    def _keep(self, key: Hashable, value: V, cost: float) -> None:
+    def _add(self, key: Hashable, value: V, cost: float) -> None:
         self.computed += 1
-        room = self._room
-        entry = self._done[key] = MemoEntry(value, cost, 0.0 if room is None else room.level)
-        if room is not None:
-            room.admit(self._done, key, entry, self._weighed)
+        eviction = self._eviction
+        entry = self._done[key] = MemoEntry(value, cost, 0.0 if eviction is None else eviction.level)
+        if eviction is not None:
+            eviction.admit(self._done, key, entry, self._get_parts)
 
-    def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
-        """Raise ``error`` in all callers that wait for one of these keys."""
+    def _fail(self, keys: Sequence[Hashable], error: BaseException) -> None:
+        """Raise ``error`` in all callers that wait for one of ``keys``."""
         with self._lock:
-            waiting = [self._running.pop(key) for key in mine]
+            waiting = [self._running.pop(key) for key in keys]
         for future in waiting:
             if future is not None:
                 future.set_exception(error)

@@ -1,4 +1,4 @@
-"""Vectors and scores: each text is embedded, and each pair scored, once; those of slow models are stored."""
+"""Vectors and scores, computed once per text or pair; those of slow models are stored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from ragsmith.building import TaskProgress
 from ragsmith.errors import ModelError
-from ragsmith.gateway.asking import decode_vector, embed_function, encode_vector, unit_vectors
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.call_context import CallContext, CallMemo
 from ragsmith.gateway.failures import RequestTarget, make_target
 from ragsmith.gateway.memo import EvictionPolicy
+from ragsmith.gateway.prompts_and_vectors import decode_vector, encode_vector, normalize_vectors, select_embed_function
 from ragsmith.models.calls import is_stored
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
 from ragsmith.models.usage import Usage, estimate_max_tokens
@@ -23,40 +23,40 @@ from ragsmith.models.usage import Usage, estimate_max_tokens
 V = TypeVar("V")
 
 BATCH_TEXTS = 64
-"""Texts of all threads that are embedded, and stored, in one batch."""
+"""Number of texts, from all threads, that are embedded and stored in one batch."""
 COLLECTION_TEXTS = 1 << 14
-"""From so many texts at once on, the caller holds the vectors of a whole collection: the memo is bypassed."""
+"""Minimum number of texts in a call that bypasses the memo, because the caller stores the collection's vectors."""
 BLOCK_TEXTS, STORED_BLOCK_TEXTS = 1 << 12, 1 << 13
-"""Texts of a collection that are embedded before the next ones, in whole batches; the second for slow models."""
+"""Number of texts of a collection that are embedded at a time, in whole batches; the second for slow models."""
 
 
 class EmbeddingMemo(CallMemo[Any]):
-    """The vectors that embedders made in this process."""
+    """The cache of vectors of this process."""
 
-    def __init__(self, context: CallContext, room: EvictionPolicy | None = None) -> None:
-        super().__init__(context, room)
-        self._of_collections = 0
+    def __init__(self, context: CallContext, eviction: EvictionPolicy | None = None) -> None:
+        super().__init__(context, eviction)
+        self._collection_texts = 0
         self._batchers: dict[str, Batcher[str, Any]] = {}
         self._lock = threading.Lock()
 
     @property
     def distinct(self) -> int:
-        """How many texts were embedded, each once for a collection that it is part of."""
-        return self.memo.computed + self._of_collections
+        """Number of embedded texts; a text counts once for each collection that contains it."""
+        return self.memo.computed + self._collection_texts
 
     def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
-        """Vectors of ``texts``, each embedded once; those of slow models in batches over threads, and stored."""
-        kind, embed = embed_function(model, as_queries)
+        """Embed ``texts``, each once; vectors of slow models are computed in batches over threads, and stored."""
+        kind, embed = select_embed_function(model, as_queries)
 
         def make(wanted: Sequence[str]) -> Sequence[Any] | Vectors:
             if not is_stored(model):
                 self._count("embedder", made=len(wanted))
-                return unit_vectors(model.id, embed(wanted), len(wanted))
+                return normalize_vectors(model.id, embed(wanted), len(wanted))
             target = make_target("embedder", model)
             batched = self._batcher(target, model, kind, embed)
             found = self.context.fetch(target, kind, wanted, batched, encode_vector, decode_vector, BATCH_TEXTS)
             good = [value for value in found if not isinstance(value, ModelError)]
-            vectors = iter(unit_vectors(model.id, good, len(good)) if good else ())
+            vectors = iter(normalize_vectors(model.id, good, len(good)) if good else ())
             return [value if isinstance(value, ModelError) else next(vectors) for value in found]
 
         if not texts:
@@ -70,9 +70,9 @@ class EmbeddingMemo(CallMemo[Any]):
     def _embed_collection(
         self, model: Embedder, texts: Sequence[str], make: Callable[[Sequence[str]], Sequence[Any] | Vectors]
     ) -> Vectors:
-        """Vectors of the texts of a whole collection, made block by block to bound the memory.
+        """Embed the texts of a whole collection block by block, to bound the memory.
 
-        Where ``make`` returns a `ModelError` in the place of a vector, it is raised when its block is done.
+        A `ModelError` that ``make`` returns in the place of a vector is raised when its block is done.
         """
         first: dict[str, int] = {}
         rows = np.array([first.setdefault(text, position) for position, text in enumerate(texts)])
@@ -91,10 +91,12 @@ class EmbeddingMemo(CallMemo[Any]):
             if not start:
                 vectors = np.empty((len(texts), width), dtype=np.float32)
             if width != vectors.shape[1]:
-                raise ModelError(f"{model.id}: vectors of {width} numbers came back, and of {vectors.shape[1]} before")
+                raise ModelError(
+                    f"{model.id}: the embedder returned vectors of {width} numbers, and of {vectors.shape[1]} before"
+                )
             vectors[positions[start : start + len(block)]] = block
             with self._lock:
-                self._of_collections += len(block)
+                self._collection_texts += len(block)
             progress.done(start + len(block))
         vectors[repeated] = vectors[rows[repeated]]
         return vectors
@@ -103,7 +105,7 @@ class EmbeddingMemo(CallMemo[Any]):
         self, target: RequestTarget, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
     ) -> Batcher[str, Any]:
         def ask(batch: Sequence[str]) -> list[Any] | ModelError:
-            return attempt(self.context, target, kind, model, lambda: embed(batch), batch)
+            return call_model(self.context, target, kind, model, lambda: embed(batch), batch)
 
         with self._lock:
             bisecting = partial(bisect, ask)
@@ -111,10 +113,10 @@ class EmbeddingMemo(CallMemo[Any]):
 
 
 class ScoreMemo(CallMemo[float]):
-    """The scores that rerankers gave in this process."""
+    """The cache of rerankers' scores of this process."""
 
     def score(self, model: CrossEncoder, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Scores of ``texts`` against ``query``, each pair scored once."""
+        """Score ``texts`` against ``query``, each pair once."""
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[float | ModelError]:
             wanted = [text for _, _, text in missing]
@@ -124,7 +126,7 @@ class ScoreMemo(CallMemo[float]):
             target = make_target("cross_encoder", model)
 
             def ask(part: Sequence[str]) -> list[float | ModelError] | ModelError:
-                return attempt(self.context, target, query, model, lambda: model.score(query, part), part, query)
+                return call_model(self.context, target, query, model, lambda: model.score(query, part), part, query)
 
             return self.context.fetch(target, query, wanted, partial(bisect_pairs, ask), float, float, len(wanted))
 
@@ -132,50 +134,50 @@ class ScoreMemo(CallMemo[float]):
         return tuple(self.memo.get_many([(model.id, query, text) for text in texts], compute))
 
 
-Attempt = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
-"""The results of a model for several texts, or the error of the whole request."""
+BatchCall = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
+"""Returns the results of a model for several texts, or the error of the whole request."""
 
 
-def attempt(
+def call_model(
     context: CallContext,
     target: RequestTarget,
     kind: str,
     model: Embedder | CrossEncoder,
-    ask: Callable[[], Iterable[V]],
+    send: Callable[[], Iterable[V]],
     texts: Sequence[str],
     query: str = "",
 ) -> list[V | ModelError] | ModelError:
-    """Return the results of ``ask``, a request for ``texts`` that is paid for, or the error that it raises."""
+    """Return the results of ``send``, a paid request for ``texts``, or the error that it raises."""
     sent = "".join(query + text for text in texts)
     try:
         with context.failures.attempt(target, kind, tuple(texts)), context.reserve_cost(model, sent) as used:
-            found: list[V | ModelError] = list(ask())
+            found: list[V | ModelError] = list(send())
             used.append(Usage(1, 0, 0, estimate_max_tokens(sent)))
             return found
     except ModelError as error:
         return error
 
 
-def bisect(ask: Attempt[V], texts: Sequence[str]) -> list[V | ModelError]:
-    """The result or error of each text; a request that fails is repeated with halves, down to the text at fault."""
-    found = ask(texts)
+def bisect(call: BatchCall[V], texts: Sequence[str]) -> list[V | ModelError]:
+    """Return the result or error of each text; a failed request is bisected until it has one text."""
+    found = call(texts)
     if not isinstance(found, ModelError):
         return found
     if len(texts) == 1:
         return [found]
     half = len(texts) // 2
-    return [*bisect(ask, texts[:half]), *bisect(ask, texts[half:])]
+    return [*bisect(call, texts[:half]), *bisect(call, texts[half:])]
 
 
-def bisect_pairs(ask: Attempt[V], texts: Sequence[str]) -> list[V | ModelError]:
-    """As `bisect`, for texts with one query; where neither the first nor the last succeeds, the query is at fault."""
-    found = ask(texts)
+def bisect_pairs(call: BatchCall[V], texts: Sequence[str]) -> list[V | ModelError]:
+    """Like `bisect`, for texts with one query; if both the first and the last text fail, the query is the cause."""
+    found = call(texts)
     if not isinstance(found, ModelError):
         return found
     if len(texts) == 1:
         return [found]
-    first, last = (bisect(ask, [text])[0] for text in (texts[0], texts[-1]))
+    first, last = (bisect(call, [text])[0] for text in (texts[0], texts[-1]))
     middle = texts[1:-1]
     if isinstance(first, ModelError) and isinstance(last, ModelError):
         return [first, *(type(found)(str(found)) for _ in middle), last]  # each cost counts once
-    return [first, *(bisect(ask, middle) if middle else ()), last]
+    return [first, *(bisect(call, middle) if middle else ()), last]

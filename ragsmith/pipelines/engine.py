@@ -104,8 +104,8 @@ class Engine:
         self.models = models
         self.gateway = gateway
         self._open_store = open_store
-        self.stages: Memo[tuple[StageOutput, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0].value,))
-        self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0],))
+        self.stages: Memo[tuple[StageOutput, Usage]] = Memo(gateway.eviction, lambda _, kept: (kept[0].value,))
+        self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.eviction, lambda _, kept: (kept[0],))
         self.requested = 0
         self.collection_usage = Meter()
         self._companions: dict[type, Any] = {}

@@ -78,7 +78,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
     )
     if not chats:
         return Unpriced("but no chat model is used, so there is no cost", "leave it out")
-    known = {model: prices.price_of(model) for model in chats}
+    known = {model: prices.get_price(model) for model in chats}
     price = known[chats[0]]
     if price is None or None in known.values():
         unknown = ", ".join(model for model, known_price in known.items() if known_price is None)
@@ -87,7 +87,7 @@ def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
         return Unpriced(
             "but the generator and the controller have different prices, and only the sum of their tokens is recorded"
         )
-    if prices.price_of(models.cross_encoder.id):
+    if prices.get_price(models.cross_encoder.id):
         return Unpriced(f"but the cost of {models.cross_encoder.id} for a question is not recorded")
     return price
 

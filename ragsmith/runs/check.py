@@ -18,10 +18,10 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
 from ragsmith.evaluation.experiment import Experiment, ordered
-from ragsmith.gateway.asking import parse_problem, render_prompt, unit_vectors
 from ragsmith.gateway.claims import CallStore
-from ragsmith.gateway.completions import complete_whole
+from ragsmith.gateway.completions import complete_within_limits
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.prompts_and_vectors import normalize_vectors, parse_problem, render_prompt
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
 from ragsmith.measures.judge_calibration import Calibration, CalibrationResult
@@ -198,7 +198,7 @@ class _ModelChecker:
             found = replace(found, id=redacted(model.id))
             started = time.perf_counter()
             if model_in_role.role == "embedder":
-                vectors = unit_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
+                vectors = normalize_vectors(model.id, model.embed(PROBE_TEXTS), len(PROBE_TEXTS))
                 seconds = time.perf_counter() - started
                 return replace(found, seconds=seconds, dimensions=int(vectors.shape[1]))
             if model_in_role.role == "cross_encoder":
@@ -271,7 +271,7 @@ class _ModelChecker:
         try:
             return judge(gateway.language_model(model, Meter()))
         finally:
-            gateway.write_rest()
+            gateway.write_pending()
 
     def _check_task(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskCheck:
         """Request one task.
@@ -310,7 +310,7 @@ class _ModelChecker:
             replies.append(model.complete(prompt, max_tokens=limit, sample=0))
             return replies[-1]
 
-        reply = complete_whole(model, task, prompt, send)
+        reply = complete_within_limits(model, task, prompt, send)
         if problem := parse_problem(task, reply.text):
             return redacted(f"the reply cannot be read: {problem}")
         if self._store is not None:

@@ -473,7 +473,7 @@ class _Costs:
 
         def line(model: str, request: str, count: RequestCount) -> PlanLine:
             scale = 1.0 if request in once else self.questions / sampled
-            usage, price = self.estimates[model].usage(request, count, scale), self.prices.price_of(model)
+            usage, price = self.estimates[model].usage(request, count, scale), self.prices.get_price(model)
             return PlanLine(
                 model,
                 request,

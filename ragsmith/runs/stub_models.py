@@ -14,8 +14,8 @@ from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar, cast
 
-from ragsmith.gateway.asking import render_prompt
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.prompts_and_vectors import render_prompt
 from ragsmith.gateway.vectors_and_scores import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE

@@ -160,7 +160,7 @@ class PipelineService:
         """
         self._base.gateway.stop()
         try:
-            self._base.gateway.write_rest()
+            self._base.gateway.write_pending()
         finally:
             self._opened.close()
 

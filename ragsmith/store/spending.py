@@ -66,7 +66,7 @@ class SpendLedger:
             stored = self._read(connection, key) or Spending(NOTHING_SPENT, GONE)
             if not stored.damage:  # another process has replaced it
                 return stored.spent
-            accepted = stored.spent.at_least(spent or NOTHING_SPENT)
+            accepted = stored.spent.maximum(spent or NOTHING_SPENT)
             self._write(connection, key, accepted, in_doubt=spent is None)
         return accepted
 

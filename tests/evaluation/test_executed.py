@@ -141,5 +141,5 @@ def test_how_models_elsewhere_are_asked_is_in_the_key(tiny_setup: Experiment, pi
     embedder = type(models.embedder).__module__, type(models.embedder).__name__
     extra = named(found) - counted(*CODE, embedder, *functions, *techniques)
     assert extra <= MACHINERY | ELSEWHERE
-    assert "gateway.asking" in named(found)
+    assert "gateway.prompts_and_vectors" in named(found)
     assert not (MACHINERY | ELSEWHERE) & counted(*CODE)

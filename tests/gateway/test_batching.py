@@ -79,7 +79,7 @@ def too_many(batch: list[int]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("run", "message"),
-    [(failing, "the model is down"), (too_few, "4 results were asked for and 3 came back"), (too_many, "and 5 came")],
+    [(failing, "the model is down"), (too_few, "4 results were expected, 3 were returned"), (too_many, "5 were")],
 )
 def test_an_error_is_raised_for_every_caller_in_the_batch(run: Callable[[list[int]], list[int]], message: str) -> None:
     found = all_at_once(Batcher(run, size=4, window=LONG), [[n] for n in range(4)])

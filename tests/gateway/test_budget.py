@@ -20,8 +20,8 @@ from ragsmith.gateway.budget import (
     Prices,
     Spending,
     Spent,
-    lost_attempt,
     read_prices,
+    record_failed_attempt,
 )
 from ragsmith.gateway.call_context import CallContext
 from ragsmith.models.calls import Completion
@@ -72,7 +72,7 @@ class Served:
 
     def __init__(self, context: CallContext, policy: Policy | None = None) -> None:
         self.provider = Provider("here", policy or Policy())
-        self.provider.on_attempt, self.provider.on_lost = context.before_attempt, lost_attempt
+        self.provider.on_attempt, self.provider.on_lost = context.before_attempt, record_failed_attempt
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         raise NotImplementedError
@@ -322,8 +322,8 @@ def test_several_processes_keep_one_limit(place: Path | str) -> None:
 def test_prices_are_of_a_million_tokens_and_a_thousand_requests() -> None:
     price = Price(input=0.4, output=1.6, requests=2.0)
     assert price.cost(10, 500_000, 250_000) == pytest.approx(0.2 + 0.4 + 0.02)
-    assert Prices({"openai:tiny": price}).price_of("openai:tiny@v1@cut") is price
-    assert Prices({"openai:tiny": price}).price_of("openai:tin") is None
+    assert Prices({"openai:tiny": price}).get_price("openai:tiny@v1@cut") is price
+    assert Prices({"openai:tiny": price}).get_price("openai:tin") is None
 
 
 def test_prices_are_read_from_a_file(tmp_path: Path) -> None:

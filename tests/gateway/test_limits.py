@@ -9,7 +9,7 @@ import pytest
 
 from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.gateway.budget import Budget
-from ragsmith.gateway.completions import LEAST_ALLOWANCE, LEAST_RAISE
+from ragsmith.gateway.completions import MIN_EXTRA_THINKING_TOKENS, MIN_LEARNT_THINKING_TOKENS
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion
 from ragsmith.models.capabilities import CapabilityLearner, ModelCapabilities
@@ -50,7 +50,11 @@ def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learn
     model, meter = Thinker(700), Meter()
     view = Gateway().language_model(model, meter)
     assert [view.run(SAY, word=word) for word in ("first", "second")] == ["first", "second"]
-    assert model.limits == [64, 64 + LEAST_RAISE, 64 + 2048]  # 646 more were needed: twice that, as a power of two
+    assert model.limits == [
+        64,
+        64 + MIN_EXTRA_THINKING_TOKENS,
+        64 + 2048,
+    ]  # 646 more were needed: twice that, as a power of two
     assert model.learner.capabilities == ModelCapabilities(thinking_tokens=2048)
     # both replies have the bill that they would have had, had it been known before
     assert (meter.calls, meter.output_tokens) == (2, 2 * 710)
@@ -59,7 +63,13 @@ def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learn
 def test_a_learned_allowance_never_shrinks() -> None:
     model = Thinker(60)
     view = Gateway().language_model(model, Meter())
-    for thinks, allowed in ((60, LEAST_ALLOWANCE), (10, LEAST_ALLOWANCE), (3000, 4096), (5000, 8192), (60, 8192)):
+    for thinks, allowed in (
+        (60, MIN_LEARNT_THINKING_TOKENS),
+        (10, MIN_LEARNT_THINKING_TOKENS),
+        (3000, 4096),
+        (5000, 8192),
+        (60, 8192),
+    ):
         model.thinks = thinks
         view.run(SAY, word=f"after {thinks}, {allowed}")
         assert model.thinking_tokens == allowed

@@ -84,7 +84,7 @@ def test_only_missing_keys_are_computed_in_order_and_distinct() -> None:
 
 def test_a_computation_that_returns_too_few_values_is_an_error_and_nothing_is_remembered() -> None:
     memo: Memo[int] = Memo()
-    with pytest.raises(RuntimeError, match="2 values were asked for and 1 came back"):
+    with pytest.raises(RuntimeError, match="2 values were expected, 1 were returned"):
         memo.get_many(["a", "b"], lambda keys: [1])
     assert len(memo) == 0
 

@@ -23,10 +23,10 @@ from ragsmith.gateway.memory import (
     MIB,
     Memory,
     available_bytes,
+    estimate_size,
     memory_per_process,
     parse_size,
     process_bytes,
-    size_of,
 )
 from ragsmith.types import Chunk, Hit, Passage, Scale, Span
 
@@ -183,12 +183,12 @@ def test_several_at_once_are_there_even_if_they_do_not_fit(batches: list[list[in
 def test_sizes_are_those_of_values_and_not_of_the_corpus() -> None:
     chunk = Chunk("c", "d", 0, 0, 9, "word " * 1000)
     hits = tuple(Hit(chunk, 0.5, Scale.BM25) for _ in range(100))
-    assert 5_000 < size_of(hits) < 20_000
-    assert 9_000 < size_of((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
-    assert size_of(np.zeros(1000)) == 8112
-    assert size_of(TEXT) > KIB
-    assert size_of(()) < 100
-    assert 0 < size_of(object()) < 100
+    assert 5_000 < estimate_size(hits) < 20_000
+    assert 9_000 < estimate_size((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
+    assert estimate_size(np.zeros(1000)) == 8112
+    assert estimate_size(TEXT) > KIB
+    assert estimate_size(()) < 100
+    assert 0 < estimate_size(object()) < 100
 
 
 @pytest.mark.parametrize(("text", "size"), rows("sizes in bytes"))

@@ -69,7 +69,7 @@ def test_what_is_dropped_is_run_again_to_the_same_end(models: Models, pipeline: 
             del entries[key]
 
     corpus = Corpus(example_documents(), example_chunks())
-    keeping, forgetting = Engine(corpus, models, Gateway()), Engine(corpus, models, Gateway(room=Nowhere()))
+    keeping, forgetting = Engine(corpus, models, Gateway()), Engine(corpus, models, Gateway(eviction=Nowhere()))
     numbers: dict[Any, Any] = {}
     for candidate in (pipeline(), pipeline(passage_augment="prev_next"), pipeline()):
         for question in (QUESTION, OTHER):

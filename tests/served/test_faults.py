@@ -373,7 +373,7 @@ def test_a_full_disk_stops_the_run_and_what_it_has_paid_for_is_written_when_ther
         with pytest.raises(StoreError, match="the disk is full") as raised:
             searched(setup, space, store, workers=4)
         kept = len(calls(store))
-        assert ("could not be kept" in str(raised.value)) == lost
+        assert ("could not be stored" in str(raised.value)) == lost
     sent = len(server.log)
     assert kept < sent if lost else kept == sent
     assert sent <= kept + 4 * 2, "nothing but what was in flight was sent after the first reply that was not written"

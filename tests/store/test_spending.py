@@ -16,7 +16,7 @@ import pytest
 from stored import Locked
 
 from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, StoreError, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, parse_spent
+from ragsmith.gateway.budget import BLOCK_CALLS, Budget, Limits, Price, Prices, Spent, parse_spent
 from ragsmith.gateway.claims import BatchedStore
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.usage import Usage
@@ -132,7 +132,7 @@ def test_a_limit_holds_over_processes_that_are_killed_at_any_moment(path: Path, 
         if said == "exhausted":
             break
     assert said == "exhausted" or kills == 60
-    assert 60 - BLOCK * kills <= sent <= 60
+    assert 60 - BLOCK_CALLS * kills <= sent <= 60
     with Store.open(path) as store:
         spent = store.spending("run")
         assert spent.damage == ""
@@ -227,7 +227,7 @@ def test_what_a_reply_cost_that_cannot_be_kept_is_settled_with_it(path: Path, li
         assert budget.spent.tokens == 15
         assert store.spending("run").spent.tokens == (23 if limits.tokens else 0)
         locked.locked = False
-        batched.write_rest()
+        batched.write_pending()
         assert batched.all_written
         assert budget.spent.tokens == store.spending("run").spent.tokens == 15
 

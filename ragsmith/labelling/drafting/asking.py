@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Unreadable
 from ragsmith.evaluation.threads import close
-from ragsmith.gateway.asking import ATTEMPTS
 from ragsmith.gateway.failures import MAX_FAILED_REQUESTS
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.prompts_and_vectors import MAX_REPLY_ATTEMPTS
 from ragsmith.labelling.drafting.checks import (
     CLOSED_BOOK,
     CLOSED_BOOK_NAME,
@@ -176,7 +176,7 @@ class ModelDrafting:
             read = list(passages)
             requests = requests_for(read, Links(material), self._methods)
             least = min(math.ceil(wanted / MOST), len(requests)) + CHECKS * min(wanted, MOST * len(requests))
-            most = self._samples * ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
+            most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
             self._on_plan(DraftingPlan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
                 if self.paused:

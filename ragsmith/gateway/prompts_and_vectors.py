@@ -1,7 +1,7 @@
-"""Prompts, the reading of replies, and the stored form of vectors: all of the gateway that can change a value.
+"""Prompts, parsing of replies and encoding of vectors: the part of the gateway that can change a result.
 
-Each function here counts in the key of every evaluation (`ragsmith.evaluation.keys`). Waiting, memory and payment do
-not, and are in the other modules.
+Every function of this module is part of the key of every evaluation (`ragsmith.evaluation.keys`). Caching, waiting and
+budgets are not, and have modules of their own.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from ragsmith.models.usage import MIN_CHARACTERS_PER_TOKEN, Usage
 
 T = TypeVar("T")
 
-ATTEMPTS = 2
-"""Requests for a reply that can be read."""
+MAX_REPLY_ATTEMPTS = 2
+"""Maximum number of requests for a reply that can be parsed."""
 
 
 def render_prompt(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
-    """The prompt of a task, and whether inputs were cut to leave room for it and the reply in ``window`` tokens.
+    """Render the prompt of ``task``; return it, and whether inputs were truncated to fit ``window``.
 
-    Tokens are estimated; None is no limit.
+    ``window`` is the size of prompt and reply in estimated tokens; None is no limit.
 
     Raises:
-        ModelError: cutting the inputs does not make it fit.
+        ModelError: the prompt does not fit even with truncated inputs.
     """
-    given = dict(inputs)
+    values = dict(inputs)
     if window is None:
-        return task.render(given), False
+        return task.render(values), False
     try:
-        cut = task.truncate_inputs(given, (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)
+        cut = task.truncate_inputs(values, (window - task.max_tokens) * MIN_CHARACTERS_PER_TOKEN)
     except ValueError as error:
         raise ModelError(f"{error}: name a model with a larger context window") from error
-    return task.render(cut), cut != given
+    return task.render(cut), cut != values
 
 
-def complete_readably(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
-    """A reply that ``task`` can read, with the cost of all attempts, or a sentence on why there is none.
+def complete_until_parsed(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
+    """Return a reply that ``task`` can parse, with the cost of all attempts, or the error of the last attempt.
 
-    After an unreadable reply the model is asked once more, with what was wrong with it.
+    After an unreadable reply, the prompt is sent again with the parsing error.
     """
-    spent, asked, problem = Usage(), prompt, ""
-    for _ in range(ATTEMPTS):
-        completion = complete(asked)
+    spent, current, problem = Usage(), prompt, ""
+    for _ in range(MAX_REPLY_ATTEMPTS):
+        completion = complete(current)
         spent += completion.usage
         wrong = parse_problem(task, completion.text)
         if wrong is None:
             return Completion(completion.text, spent, completion.cut_at)
         problem = f"{wrong} (it began {completion.text[:60]!r})"
-        asked = f"{prompt}\n\nYour last reply could not be used: {wrong}. Reply in exactly the form asked for."
+        current = f"{prompt}\n\nYour last reply could not be used: {wrong}. Reply in exactly the form asked for."
     return problem
 
 
 def parse_problem(task: Task[Any], reply: str) -> str | None:
-    """Why ``task`` cannot read a reply; None if it can."""
+    """Return the error of parsing a reply to ``task``, or None if it can be parsed."""
     try:
         task.parse(reply)
     except ValueError as error:
@@ -70,10 +70,10 @@ def parse_problem(task: Task[Any], reply: str) -> str | None:
 
 
 def parse_reply(task: Task[T], reply: str) -> T:
-    """The value of a reply.
+    """Parse a reply to ``task``.
 
     Raises:
-        ModelError: it cannot be read. Two tasks may send the same prompt, and read the reply differently.
+        ModelError: the reply cannot be parsed, which may happen if another task with the same prompt accepted it.
     """
     try:
         return task.parse(reply)
@@ -81,14 +81,14 @@ def parse_reply(task: Task[T], reply: str) -> T:
         raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
 
 
-def embed_function(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
-    """How texts are embedded, as a ``text`` or a ``query``: the latter for queries, where the model differs."""
+def select_embed_function(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
+    """Return ``query`` and the model's function for queries if it has one, else ``text`` and that for texts."""
     queries = getattr(model, "embed_queries", None) if as_queries else None
     return ("query", queries) if queries else ("text", model.embed)
 
 
-def unit_vectors(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
-    """The ``n`` vectors of ``model`` in single precision; those that are neither zero nor of length 1 are scaled to it.
+def normalize_vectors(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
+    """Return the ``n`` vectors of ``model`` in single precision, scaled to length 1 if they are not zero.
 
     Raises:
         ModelError: they are not ``n`` rows of finite numbers.
@@ -99,17 +99,17 @@ def unit_vectors(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vector
         rows = np.asarray("")
     if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
         raise ModelError(f"{model}: not a row of finite numbers for each of {n} texts came back")
-    of_length_1, changed = normalize_rows(rows)
+    normalized, changed = normalize_rows(rows)
     if changed.any():
         warn_normalized(model)
-    return np.where(changed[:, np.newaxis], of_length_1, rows).astype(np.float32, copy=False)
+    return np.where(changed[:, np.newaxis], normalized, rows).astype(np.float32, copy=False)
 
 
 def encode_vector(vector: Any) -> str:
-    """A vector in its stored form: little-endian single precision, in base64."""
+    """Encode a vector for storage: little-endian single precision in base64."""
     return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
 
 
 def decode_vector(text: str) -> Any:
-    """The vector of a stored form."""
+    """Inverse of `encode_vector`."""
     return np.frombuffer(base64.b64decode(text), dtype="<f4")
