@@ -1,1 +1,1 @@
-"""Labelled questions are made here: drafted from documents, looked at by a person, and checked before they are used."""
+"""Labelled questions: drafted from documents by a chat model, reviewed by a person, and checked before use."""

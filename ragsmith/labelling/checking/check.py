@@ -1,4 +1,4 @@
-"""A data set through all gates, what that says of it in words, and the page of it."""
+"""Run all gates on a data set, and format their findings as text or as a page."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Dataset
 
 SMALLEST_CHUNK = 100
-"""Characters."""
+"""Minimum chunk size that can be given, in characters."""
 GateOptions = Mapping[str, Mapping[str, object]]
-"""Options by the name of the gate and their own."""
+"""Values of options by gate and name."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What the gates found of a data set, in the order in which they were asked.
+    """Findings of the gates for a data set, in the order in which they ran.
 
-    ``documents``, ``chunks`` and ``questions`` are counts; ``ranked`` counts the questions that pipelines were ranked
-    on, ``drafted`` those that were drafted by a program.
+    ``documents``, ``chunks`` and ``questions`` are counts; ``ranked`` is the number of questions for which pipelines
+    ranked chunks, ``drafted`` the number that a program drafted.
     """
 
     dataset: str
@@ -41,28 +41,28 @@ class Check:
     chunk_size: int
     findings: tuple[GateFinding, ...]
 
-    def those(self, state: GateState) -> tuple[GateFinding, ...]:
-        """The findings in this state."""
+    def in_state(self, state: GateState) -> tuple[GateFinding, ...]:
+        """Return the findings with ``state``."""
         return tuple(finding for finding in self.findings if finding.state is state)
 
     @property
     def failed(self) -> tuple[GateFinding, ...]:
-        """The gates that failed."""
-        return self.those(GateState.FAILED)
+        """The findings of gates that failed."""
+        return self.in_state(GateState.FAILED)
 
     def passed(self, *, strict: bool = False) -> bool:
         """Whether no gate failed; ``strict`` counts warnings as failures."""
-        return not self.failed and not (strict and self.those(GateState.WARNING))
+        return not self.failed and not (strict and self.in_state(GateState.WARNING))
 
     def __getitem__(self, gate: str) -> GateFinding:
-        """The finding of a gate by its name."""
+        """Return the finding of the gate with this name."""
         for finding in self.findings:
             if finding.gate == gate:
                 return finding
         raise KeyError(gate)
 
     def plain(self) -> dict[str, Any]:
-        """The check as JSON has it."""
+        """Return the check as a JSON object."""
         return {
             "dataset": self.dataset,
             "passed": self.passed(),
@@ -83,10 +83,10 @@ def check(
     options: GateOptions | None = None,
     chunk_size: int = DEFAULT_SIZE,
 ) -> Check:
-    """Ask all gates, or ``only`` some, or all ``without`` some; ``options`` are those of gates, by gate and name.
+    """Run all gates, ``only`` the named ones, or all ``without`` the named ones.
 
     Raises:
-        UsageError: a gate or an option cannot be used, or no gate is left.
+        UsageError: a gate or an option is invalid, or no gate is selected.
     """
     chosen = check_request(only, without, options, chunk_size)
     view = DatasetView(dataset, chunk_size)
@@ -107,17 +107,17 @@ def check(
 def check_request(
     only: Sequence[str], without: Sequence[str], options: GateOptions | None, chunk_size: int
 ) -> tuple[Gate, ...]:
-    """The gates that are asked.
+    """Return the selected gates.
 
     Raises:
-        UsageError: a gate or an option cannot be used, or no gate is left.
+        UsageError: a gate or an option is invalid, or no gate is selected.
     """
     chosen = chosen_gates(only, without)
-    asked = {gate.name: gate for gate in chosen}
-    for name, given in (options or {}).items():
-        if name not in asked:
-            raise WrongOption("set", f"is about a gate that is not asked: {name!r}; {did_you_mean(name, asked)}")
-        asked[name].check_options(given)
+    selected = {gate.name: gate for gate in chosen}
+    for name, values in (options or {}).items():
+        if name not in selected:
+            raise WrongOption("set", f"names a gate that does not run: {name!r}; {did_you_mean(name, selected)}")
+        selected[name].check_options(values)
     if chunk_size < SMALLEST_CHUNK:
         raise WrongOption("chunk_size", f"is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
     return chosen
@@ -127,7 +127,7 @@ ORDER = (GateState.FAILED, GateState.WARNING, GateState.PASSED, GateState.NOT_JU
 
 
 def headline(check: Check) -> str:
-    """How the check ended, in one sentence."""
+    """Return a summary of the check in one sentence."""
     if not check.failed:
         return f"No gate failed: {states(check)}."
     *names, last = [finding.gate for finding in check.failed]
@@ -136,23 +136,23 @@ def headline(check: Check) -> str:
 
 
 def states(check: Check) -> str:
-    """How many gates ended in which state."""
+    """Return the number of gates in each state, as text."""
     count = Counter(finding.state for finding in check.findings)
     return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in ORDER if count[state])
 
 
 def about(check: Check) -> str:
-    """What was looked at."""
-    said = f"{check.documents:,} documents, {check.chunks:,} chunks, {check.questions:,} questions"
+    """Return the numbers of documents, chunks and questions, as text."""
+    text = f"{check.documents:,} documents, {check.chunks:,} chunks, {check.questions:,} questions"
     if check.drafted:
-        said += f", {check.drafted:,} of them drafted by a program"
+        text += f", {check.drafted:,} of them drafted by a program"
     if check.ranked < check.questions:
-        said += f"; pipelines were ranked on {check.ranked:,}"
-    return said
+        text += f"; pipelines were ranked on {check.ranked:,}"
+    return text
 
 
 def lines(check: Check) -> list[str]:
-    """The check in lines of text: every gate, and then what to do."""
+    """Return the check as lines of text: a line for each gate, then the advice."""
     longest = max(len(finding.gate) for finding in check.findings)
     found = [f"{check.dataset}: {about(check)}"]
     for finding in check.findings:
@@ -165,7 +165,7 @@ def lines(check: Check) -> list[str]:
 
 
 def shown(finding: GateFinding) -> str:
-    """The figure of a finding and its limit; nothing where it was not judged."""
+    """Return the figure of a finding and its limit, as text; "" if the gate was not judged."""
     if finding.figure is None or finding.limit is None:
         return ""
     return f"{number(finding.figure)} ({finding.limit})"
@@ -180,11 +180,11 @@ def _plural(state: GateState, count: int) -> str:
 
 
 LISTED = 30
-"""Offenders of a gate that are listed; ``--json`` has them all."""
+"""Maximum number of offenders listed for a gate; ``--json`` lists all of them."""
 
 
 def check_page(check: Check) -> str:
-    """The check as one page that fetches nothing and has no script."""
+    """Return the check as an HTML page without external resources or scripts."""
     return rendered(
         "check.html.j2",
         check=check,

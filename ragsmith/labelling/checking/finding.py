@@ -1,4 +1,4 @@
-"""What a gate found: whether the data set passed, the figure that decided, and what to do where it did not."""
+"""Findings of gates: the state, the measured figure, its limit, and advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragsmith.reporting.charts import Chart
 
 
 class GateState(StrEnum):
-    """How a gate ended. What cannot be judged never counts as passed."""
+    """Result of a gate. A gate that cannot be judged never counts as passed."""
 
     PASSED = "passed"
     WARNING = "warning"
@@ -20,13 +20,13 @@ class GateState(StrEnum):
 
 
 def number(value: float) -> str:
-    """A share with three digits, a count whole."""
+    """Format a share with three digits, and a number of at least 10 as an integer."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure may be, both ends included; None where there is no end."""
+    """Closed interval of the permitted figures; None for no bound."""
 
     low: float | None = None
     high: float | None = None
@@ -37,7 +37,7 @@ class Limit:
         return f"at most {number(self.high)}" if self.high is not None else f"at least {number(self.low or 0.0)}"
 
     def holds(self, figure: float) -> bool:
-        """Whether ``figure`` lies within; what differs by rounding alone does."""
+        """Whether ``figure`` is within the limit, up to rounding errors."""
         return not (
             (self.low is not None and figure < self.low - 1e-9) or (self.high is not None and figure > self.high + 1e-9)
         )
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Offender:
-    """A question or a document, by its id, and what is wrong with it."""
+    """Question or document that contributes to a failure, with the reason."""
 
     id: str
     why: str
@@ -53,10 +53,10 @@ class Offender:
 
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """What a gate found; its name, ``gate``, is filled in when it is asked.
+    """Finding of a gate; its name, ``gate``, is set when the gate is called.
 
-    ``figure`` is what was compared with ``limit``; both are None where the gate could not be judged. ``sentence`` says
-    it in words, ``advice`` what to do about it, and ``offenders`` lists what it rests on, the worst first.
+    ``figure`` was compared with ``limit``; both are None if the gate could not be judged. ``sentence`` describes the
+    result, ``advice`` how to correct it; ``offenders`` are sorted by severity, the most severe first.
     """
 
     state: GateState
@@ -70,11 +70,11 @@ class GateFinding:
 
     @property
     def passed(self) -> bool:
-        """Whether the gate was judged, and nothing is wrong."""
+        """Whether the gate was judged and passed."""
         return self.state is GateState.PASSED
 
     def plain(self) -> dict[str, Any]:
-        """The finding as JSON has it, without its charts."""
+        """Return the finding as a JSON object, without its charts."""
         return {
             "gate": self.gate,
             "state": self.state.value,
@@ -97,9 +97,9 @@ def judged(
     passed: bool | None = None,
     listed: bool = False,
 ) -> GateFinding:
-    """A finding that fails, with ``advice``, unless it ``passed``, which is by default where ``limit`` holds.
+    """Return a finding that is passed if ``figure`` is within ``limit``, or as ``passed`` says, and failed otherwise.
 
-    The ``offenders`` of a gate that passed are left out unless ``listed``.
+    A passed finding has ``offenders`` only if they are ``listed``.
     """
     if limit.holds(figure) if passed is None else passed:
         return GateFinding(
@@ -109,5 +109,5 @@ def judged(
 
 
 def not_judged(why: str) -> GateFinding:
-    """A finding that nothing can be said; ``why`` is a sentence."""
+    """Return a finding of a gate that cannot be judged; ``why`` is a sentence."""
     return GateFinding(GateState.NOT_JUDGED, why)

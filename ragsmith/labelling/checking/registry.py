@@ -1,4 +1,4 @@
-"""How a function becomes a gate. Everything known about one is read from its own file."""
+"""Registration of functions as gates. All metadata of a gate is in its own file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Judge = TypeVar("Judge", bound=Callable[..., GateFinding])
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(Extension):
-    """A function that judges a data set, and the question that it ``asks``; ``paper`` is the source of its limit."""
+    """Function that judges a data set; ``asks`` is its question, and ``paper`` the source of its limit."""
 
     asks: str
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The paragraphs of the docstring, each on one line; the first says when it fails."""
+        """Paragraphs of the docstring, each on one line; the first states when the gate fails."""
         return tuple(" ".join(part.split()) for part in (inspect.getdoc(self.fn) or "").split("\n\n"))
 
     def check_options(self, options: Mapping[str, object]) -> None:
-        """Raise WrongOption where a name is unknown, or a value is none that the option can have."""
+        """Raise WrongOption if a name is unknown or a value is invalid."""
         for name, value in options.items():
             if problem := self.problem(name, value):
                 raise WrongOption("set", f"cannot be used: {problem}")
@@ -36,7 +36,7 @@ class Gate(Extension):
         """Return the finding about the data set of ``view``.
 
         Raises:
-            UsageError: an option cannot be used, or the function returns no `GateFinding`.
+            UsageError: an option is invalid, or the function returns no `GateFinding`.
         """
         self.check_options(options or {})
         with self.named_errors():
@@ -47,11 +47,11 @@ class Gate(Extension):
 
 
 GATES: Registry[Gate] = Registry("gate", "ragsmith.labelling.checking.gates", by_name=False)
-"""Every gate, in the order in which they are asked: those of installed packages and imported files come last."""
+"""All gates in the order in which they run; those of installed packages and imported files are last."""
 
 
 def gate(asks: str, *, paper: str = "", package: Package | None = None) -> Callable[[Judge], Judge]:
-    """Register the decorated function as the gate of its name; see `Gate`."""
+    """Register the decorated function as a gate under its name; see `Gate`."""
 
     def register(judge: Judge) -> Judge:
         GATES.add(Gate(name=judge.__name__, fn=judge, asks=asks, paper=paper, package=package))

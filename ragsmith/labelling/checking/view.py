@@ -57,7 +57,7 @@ class Ranks:
 
 
 def make_candidate(pipeline: str) -> Candidate:
-    """The pipeline of this name."""
+    """Return the pipeline with this name in `PIPELINES`."""
     load_techniques()
     chosen = {**DEFAULT_TECHNIQUES, **PIPELINES[pipeline]}
     return tuple(make_gene(family.name, chosen.get(family.name, "none")) for family in FAMILIES)
@@ -89,12 +89,12 @@ class DatasetView:
 
     @property
     def chunks(self) -> Sequence[Chunk]:
-        """The chunks of all documents."""
+        """Chunks of all documents."""
         return self.setup.corpus.chunks
 
     @cached_property
     def chunks_of(self) -> Mapping[str, Sequence[Chunk]]:
-        """The chunks of each document that has any, in reading order."""
+        """Chunks by document, in reading order; documents without chunks are left out."""
         found: dict[str, list[Chunk]] = {}
         for chunk in self.chunks:
             found.setdefault(chunk.doc, []).append(chunk)
@@ -102,61 +102,61 @@ class DatasetView:
 
     @cached_property
     def located(self) -> tuple[Example, ...]:
-        """The questions whose evidence is in some chunk, in the order of their ids."""
+        """Questions with a relevant chunk, sorted by id."""
         return tuple(e for e in self.dataset.examples if e.evidence and self.setup.relevance[e.id].relevant)
 
     @cached_property
     def answered(self) -> tuple[Example, ...]:
-        """The questions with a reference answer."""
+        """Questions with a reference answer."""
         return tuple(example for example in self.original.examples if example.answer.strip())
 
     @cached_property
     def ranked(self) -> tuple[Example, ...]:
-        """The located questions, or a sample of the maximum size, stratified by type and document."""
+        """Located questions, or a sample of the maximum size, stratified by type and document."""
         if len(self.located) <= MAX_RANKED_QUESTIONS:
             return self.located
         return tuple(sorted(stratified(self.located)[:MAX_RANKED_QUESTIONS], key=lambda example: example.id))
 
     def relevance(self, example: Example) -> Relevance:
-        """The relevant chunks of a question, and their gains in a ranking."""
+        """Return the relevant chunks of a question and their gains."""
         return self.setup.relevance[example.id]
 
     def relevant(self, example: Example) -> frozenset[str]:
-        """The ids of the chunks that are relevant to a question."""
+        """Return the ids of the relevant chunks of a question."""
         return self.relevance(example).relevant
 
     def text(self, span: Span) -> str:
-        """The text of a span."""
+        """Return the text of a span."""
         return self.documents[span.doc].text[span.start : span.end]
 
     def terms(self, text: str) -> tuple[str, ...]:
-        """The stems of the content words of a text in any language of the documents."""
+        """Return the stems of the content words of a text in any language of the documents."""
         return self._terms(text)
 
     @cached_property
     def bm25(self) -> BM25:
-        """BM25 over the texts of the chunks."""
+        """BM25 index of the texts of the chunks."""
         return self.build_bm25([chunk.text for chunk in self.chunks])
 
     def build_bm25(self, texts: Sequence[str]) -> BM25:
-        """BM25 over a text for each chunk, in the language of its document."""
+        """Return a BM25 index of one text for each chunk, in the language of its document."""
         return BM25(texts, languages=[chunk.language for chunk in self.chunks])
 
     @cached_property
     def bm25_top(self) -> Mapping[str, NDArray[np.int64]]:
-        """The positions of the 20 best chunks by BM25 for each ranked question."""
+        """Positions of the first 20 chunks in the BM25 ranking for each ranked question."""
         return {example.id: self.bm25.best(example.question, 20)[0] for example in self.ranked}
 
     @cached_property
     def split(self) -> Split:
-        """The questions of the search and of the test."""
+        """Split of the questions into search and test."""
         return self.setup.split
 
     @cached_property
     def groups(self) -> Sequence[Group]:
-        """The groups of dependent located questions: the widest kind of groups with enough of them.
+        """Groups of dependent located questions, at the coarsest level with at least `MIN_GROUPS` groups.
 
-        Without such a kind, each question is a group.
+        Without such a level, each question is a group.
         """
         for found in iter_groupings(self.dataset, self.located):
             if len(found) >= MIN_GROUPS:
@@ -205,7 +205,10 @@ class DatasetView:
 
 
 K = 5
-MORE_OFTEN = 3.0
+"""Cut-off of recall, in units of relevance."""
+
+MIN_RECALL_RATIO = 3.0
+"""Minimum ratio of the recall of a question's own evidence to the recall of the evidence of other questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class Belonging:
     others: float
 
     @classmethod
-    def of(cls, view: DatasetView) -> Belonging:
+    def from_view(cls, view: DatasetView) -> Belonging:
         """Compute the values for the ranked questions, of which there must be at least one."""
         found = view.ranks("bm25").recall
         units = {e.id: len(view.relevance(e).units) for e in view.ranked}
@@ -231,8 +234,8 @@ class Belonging:
 
     @property
     def lowest(self) -> float:
-        """The minimum of ``own`` if evidence belongs to its question."""
-        return MORE_OFTEN * self.others
+        """Minimum of ``own`` if evidence belongs to its question."""
+        return MIN_RECALL_RATIO * self.others
 
     @property
     def mixed_up(self) -> bool:

@@ -83,7 +83,7 @@ def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
     ("arguments", "said"),
     [
         (("--only", "titels"), "names no gate: 'titels'; did you mean 'titles'?"),
-        (("--only", "spans", "--without", "spans"), "leaves no gate"),
+        (("--only", "spans", "--without", "spans"), "excludes all gates"),
         (("--only", "bm25", "--set", "bm25.low=0.9"), "bm25.low at 0.9, above bm25.high, 0.8: swap them"),
         (
             ("--set", "questions.difference=0"),
@@ -91,8 +91,8 @@ def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
         ),
         (("--set", "bm25.low=few"), "the option 'low' of bm25 must be a number from 0 to 1, not 'few'"),
         (("--set", "bm25.lowest=0.1"), "bm25 has no option 'lowest': did you mean 'low'?"),
-        (("--set", "bm52.low=0.1"), "is about a gate that is not asked: 'bm52'; did you mean 'bm25'?"),
-        (("--only", "spans", "--set", "bm25.low=0.1"), "is about a gate that is not asked: 'bm25'"),
+        (("--set", "bm52.low=0.1"), "names a gate that does not run: 'bm52'; did you mean 'bm25'?"),
+        (("--only", "spans", "--set", "bm25.low=0.1"), "names a gate that does not run: 'bm25'"),
         (("--set", "bm25.low"), "give GATE.OPTION=VALUE, such as bm25.low=0.6"),
         (("--set", "bm25.low=0.1", "--set", "bm25.low=0.2"), "gives bm25.low twice"),
         (("--chunk-size", "10"), "give at least 100 characters"),
@@ -183,7 +183,7 @@ def test_documents_as_gold_are_judged_as_documents(law: Dataset) -> None:
     gold = {example.id: sorted({span.doc for span in example.evidence}) for example in answered}
     coarse = [replace(e, evidence=tuple(Span(doc, 0, lengths[doc]) for doc in gold[e.id])) for e in answered]
     view = DatasetView(make_dataset({"name": "coarse"}, law.documents, coarse))
-    found = Belonging.of(view)
+    found = Belonging.from_view(view)
     first = {
         one: list(dict.fromkeys(view.chunks[int(place)].doc for place in places))[:5]
         for one, places in view.bm25_top.items()

@@ -227,9 +227,9 @@ DAMAGES: list[tuple[Callable[[Dataset], Dataset], str]] = [
 def test_the_bundled_data_sets_pass_all_gates(name: str) -> None:
     found = check(load_dataset(name))
     assert {finding.gate: finding.sentence for finding in found.failed} == {}
-    assert {finding.gate for finding in found.those(GateState.NOT_JUDGED)} == set()
+    assert {finding.gate for finding in found.in_state(GateState.NOT_JUDGED)} == set()
     # they have a hundred test questions at most, too few for a difference of 0.03, and say so
-    assert {finding.gate for finding in found.those(GateState.WARNING)} == {"questions"}
+    assert {finding.gate for finding in found.in_state(GateState.WARNING)} == {"questions"}
     assert [finding.gate for finding in found.findings] == NAMES
 
 

@@ -1,6 +1,6 @@
-"""The gates, in the order in which they are asked: data first, then shortcuts, then what it can show.
+"""Gates in the order in which they run: evidence, then shortcuts, then discrimination.
 
-A file of one's own registers one in the same way::
+User code registers a gate in the same way::
 
     from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit
     from ragsmith.labelling.checking.gates import gate
@@ -24,20 +24,20 @@ __all__ = ["GATES", "chosen_gates", "gate"]
 
 
 def chosen_gates(only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Gate, ...]:
-    """The gates that are named, in their order.
+    """Return the selected gates in the order in which they run.
 
     Raises:
-        UsageError: a gate is not known, none is left, or a package is not installed.
+        UsageError: a gate is unknown, none is selected, or a package is not installed.
     """
     known = {gate.name: gate for gate in GATES}
     for parameter, names in (("only", only), ("without", without)):
         for name in names:
             if name not in known:
                 raise WrongOption(parameter, f"names no gate: {name!r}; {did_you_mean(name, known)}")
-    left = tuple(one for name, one in known.items() if (not only or name in only) and name not in without)
-    if not left:
-        raise WrongOption("without", "leaves no gate: leave one of its names out")
-    for one in left:
-        if one.package:
-            one.package.check()
-    return left
+    selected = tuple(gate for name, gate in known.items() if (not only or name in only) and name not in without)
+    if not selected:
+        raise WrongOption("without", "excludes all gates: remove one of its names")
+    for selected_gate in selected:
+        if selected_gate.package:
+            selected_gate.package.check()
+    return selected

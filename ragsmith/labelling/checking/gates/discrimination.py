@@ -1,4 +1,4 @@
-"""Gates of what the data set can show: pipelines differ on it, its test is unseen, and large enough."""
+"""Gates of discrimination: pipelines differ in scores, and the test is unseen by the search and large enough."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from ragsmith.reporting.charts import Curve, ForestPlot, ForestRow, ReferenceLin
 from ragsmith.reporting.wording import in_groups
 
 SATURATED = 0.95
+"""Recall@5 of BM25 above which too little can be gained."""
 
 
 @gate("Does BM25 find some of the evidence, and not all?")
 def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFinding:
-    """Warn where Recall@5 of BM25 lies outside 0.50 to 0.80; fail where it says that the set is broken or done.
+    """Warn if Recall@5 of BM25 is outside 0.50 to 0.80; fail if it shows that the set is invalid or saturated.
 
-    A set of which BM25 finds nearly everything cannot show that anything else is better, and one of which it finds
-    little measures something other than search, or has wrong gold. In four published sets (RAGSmith's law and finance,
-    HotpotQA, TAT-QA) it is 0.71 to 0.76; the range has room on both sides of that, and is yours to change.
+    If BM25 finds nearly all evidence, no other pipeline can be shown to be better; if it finds little, the set measures
+    something other than search, or has wrong gold. In four published sets (RAGSmith's law and finance, HotpotQA,
+    TAT-QA) it is 0.71 to 0.76; the default range has a margin on both sides, and can be changed.
 
-    It fails above 0.95: what is left to gain is 0.05, so that a difference of 0.03 would take most of it. And it fails
-    where BM25 finds a question's own evidence not three times as often as it finds the evidence of another question of
-    the set: then evidence and questions do not belong together (rows were shifted, ids mixed up), whatever the size of
-    the corpus, or the questions are in another language than the documents.
+    The gate fails above 0.95: at most 0.05 can be gained, and a difference of 0.03 would be most of it. It also fails
+    if the recall of the evidence of a question is less than three times the recall of the evidence of other questions
+    in the same ranking: then evidence and questions do not match (rows were shifted, ids mixed up), whatever the size
+    of the corpus, or the questions are in another language than the documents.
 
-    Where evidence has more than 5 units (chunks, or what coarse gold counts as one), recall is divided by what can be
-    reached.
+    If evidence has more than 5 units (chunks, or groups of chunks for coarse gold), recall is divided by its maximum.
     """
     if low > high:
         raise WrongOption("set", f"has bm25.low at {low}, above bm25.high, {high}: swap them")
     if len(view.ranked) < MIN_COUNT:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
-    found = Belonging.of(view)
+    found = Belonging.from_view(view)
     recall, figure, mixed = found.recall, found.own, found.others
     wanted = Limit(low, high)
-    said = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
+    summary = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
     failed = figure > SATURATED or found.mixed_up
     chart = ForestPlot(
         "Recall@5 of BM25, and where it should lie",
@@ -57,33 +57,34 @@ def bm25(view: DatasetView, *, low: Share = 0.5, high: Share = 0.8) -> GateFindi
         band=(low, high),
     )
     if figure > SATURATED:
-        advice = "ask for what is not said in the words of the question, or add documents that resemble each other"
-        return GateFinding(GateState.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
+        advice = "ask questions in words that their evidence does not have, or add documents that resemble each other"
+        return GateFinding(GateState.FAILED, summary, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
     if failed:
         offenders = tuple(
             Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
         )
-        said += ": questions and evidence do not seem to belong together"
+        summary += ": questions and evidence do not seem to belong together"
         advice = "look at a few rows: are ids, offsets or languages mixed up?"
         lowest = round(found.lowest, 3)
-        return GateFinding(GateState.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
+        return GateFinding(GateState.FAILED, summary, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
     if wanted.holds(figure):
-        return GateFinding(GateState.PASSED, said, figure, wanted, charts=(chart,))
+        return GateFinding(GateState.PASSED, summary, figure, wanted, charts=(chart,))
     advice = (
         "check some of the questions that it misses: is the evidence marked where the answer is?"
         if figure < low
-        else "ask harder questions, or take care: few techniques can show here what they are worth"
+        else "ask harder questions: few techniques can be shown to improve on BM25 here"
     )
     missed = (
         ()
         if figure > high
         else tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id])
     )
-    return GateFinding(GateState.WARNING, said, figure, wanted, advice, missed, (chart,))
+    return GateFinding(GateState.WARNING, summary, figure, wanted, advice, missed, (chart,))
 
 
-SHOWN = Limit(high=0.05)
-FULL = 0.95
+SIGNIFICANT = Limit(high=0.05)
+MAX_R = 0.95
+"""Mean R above which too little can be gained."""
 
 
 @gate(
@@ -91,20 +92,21 @@ FULL = 0.95
     paper="Sakai (2006), Evaluating evaluation metrics based on the bootstrap",
 )
 def spread(view: DatasetView) -> GateFinding:
-    """Fail where the best of five cheap pipelines is not clearly above the worst, or where one has nothing to gain.
+    """Fail if no pair of five inexpensive pipelines differs significantly, or if one pipeline is saturated.
 
-    A set is there to tell pipelines apart: one on which search by words, by meaning, by both, under headings and with
-    reranking are alike tells nothing, as a test item that all solve or none solves has no discrimination (Lord and
-    Novick 1968; Sakai 2006 judges measures by how many pairs they tell apart). R is the mean of Recall, MAP, nDCG
-    and MRR at 5. Clearly is: sign-flip test over groups of questions that share gold, p < 0.05 after correction for
-    all pairs (Bonferroni, as best and worst were picked by looking). Above 0.95 there is nothing left to gain.
+    A data set has to distinguish pipelines: if lexical, dense and hybrid search, search with headings, and reranking
+    all score the same, it has no discrimination, as a test item that all or none solve (Lord and Novick 1968; Sakai
+    2006 judges measures by the number of pairs they distinguish). R is the mean of Recall, MAP, nDCG and MRR at 5.
+    Significant means p < 0.05 in a sign-flip test over groups of questions that share gold, after a Bonferroni
+    correction for all pairs, as the best and the worst pipeline are selected on the same data. A pipeline with R above
+    0.95 is saturated.
 
-    On evidence that does not belong to its questions (see bm25) nothing can differ, and this is not judged.
+    If evidence does not match its questions (see bm25), no pipelines can differ, and the gate is not judged.
     """
     if len(view.ranked) < MIN_COUNT:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {MIN_COUNT} are needed")
-    if Belonging.of(view).mixed_up:
-        return not_judged("questions and evidence do not seem to belong together, so nothing can differ: see bm25")
+    if Belonging.from_view(view).mixed_up:
+        return not_judged("questions and evidence do not seem to belong together, so no pipelines can differ: see bm25")
     ranks = {name: view.ranks(name) for name in PIPELINES}
     best = max(ranks, key=lambda name: ranks[name].mean)
     worst = min(ranks, key=lambda name: ranks[name].mean)
@@ -115,7 +117,7 @@ def spread(view: DatasetView) -> GateFinding:
     }
     pairs = len(list(combinations(PIPELINES, 2)))
     p = min(1.0, pairs * sign_flip(sums[best], sums[worst]))
-    full = [name for name in ranks if ranks[name].mean > FULL]
+    full = [name for name in ranks if ranks[name].mean > MAX_R]
     chart = ForestPlot(
         "R of five cheap pipelines, with 95 % intervals",
         tuple(
@@ -124,34 +126,34 @@ def spread(view: DatasetView) -> GateFinding:
             )
             for name in PIPELINES
         ),
-        lines=(ReferenceLine(FULL, "nothing left to gain"),),
+        lines=(ReferenceLine(MAX_R, "nothing left to gain"),),
     )
-    said = (
+    summary = (
         f"R is {ranks[worst].mean:.2f} ({worst}) to {ranks[best].mean:.2f} ({best}), "
         f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
     )
     if full:
-        said += f"; {' and '.join(full)} can gain nothing more"
+        summary += f"; {' and '.join(full)} can gain nothing more"
         advice = "ask harder questions, or add documents that resemble each other"
         easy = tuple(
             Offender(e.id, "every pipeline finds all of it first")
             for e in view.ranked
             if all(ranks[name].quality[e.id] == 1 for name in PIPELINES)
         )
-        return GateFinding(GateState.FAILED, said, ranks[best].mean, Limit(high=FULL), advice, easy, (chart,))
-    if SHOWN.holds(p):
-        return GateFinding(GateState.PASSED, said, p, SHOWN, charts=(chart,))
+        return GateFinding(GateState.FAILED, summary, ranks[best].mean, Limit(high=MAX_R), advice, easy, (chart,))
+    if SIGNIFICANT.holds(p):
+        return GateFinding(GateState.PASSED, summary, p, SIGNIFICANT, charts=(chart,))
     same = tuple(
         Offender(e.id, "all pipelines do the same")
         for e in view.ranked
         if len({round(ranks[name].quality[e.id], 9) for name in PIPELINES}) == 1
     )
-    said += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
-    advice = "more questions, or such as are neither found by every technique nor by none"
-    return GateFinding(GateState.FAILED, said, p, SHOWN, advice, same, (chart,))
+    summary += f": no difference is shown, and on {len(same)} of {len(view.ranked)} questions there is none"
+    advice = "add questions whose evidence some techniques find and others do not"
+    return GateFinding(GateState.FAILED, summary, p, SIGNIFICANT, advice, same, (chart,))
 
 
-NONE_LEAKED = Limit(high=0.0)
+MAX_LEAKS = Limit(high=0.0)
 
 
 @gate(
@@ -159,33 +161,33 @@ NONE_LEAKED = Limit(high=0.0)
     paper="Kapoor and Narayanan (2023), Leakage and the reproducibility crisis in machine-learning-based science",
 )
 def leakage(view: DatasetView) -> GateFinding:
-    """Fail where a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
+    """Fail if a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
 
-    A search is tuned on where gold lies: a test that asks for the next sentence is no test. Kapoor and Narayanan (2023)
-    list dependence between the two sides among the leaks behind irreproducible results in seventeen fields, and Lewis
-    et al. (2021) show what test questions that overlap with training ones do to question answering. None is allowed,
-    because none is needed: ragsmith draws splits without any, by document or by section, and leaves out the few
-    between.
+    A search is fitted to the positions of gold, so a test question about the next sentence is not independent of it.
+    Kapoor and Narayanan (2023) list dependence between training and test sets among the leaks behind irreproducible
+    results in seventeen fields, and Lewis et al. (2021) show the effect of overlapping test questions in question
+    answering. No leak is permitted, because none is necessary: ragsmith splits by document or by section, and leaves
+    out the few questions in between.
     """
     divided = view.split
     if not divided.test:
         return not_judged(f"the questions are not split: {divided.rule}")
     if not any(example.evidence for example in divided.test):
-        return not_judged("no test question has evidence, so nothing is known of what it shares with the search")
+        return not_judged("no test question has evidence, so leaks from the search cannot be detected")
     gap = view.setup.gap
     found = leaks(view.dataset, divided, cuts=((view.chunk_size, 0),), gap=gap)
     rule = "the set's own split" if divided.rule == GIVEN else "drawn"
     neither = f", {len(divided.unused)} in neither part" if divided.unused else ""
-    said = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
+    summary = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
     figure = found.near / found.test
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
-    if not NONE_LEAKED.holds(figure) and split_apart(view.dataset) is None:
+    if not MAX_LEAKS.holds(figure) and split_apart(view.dataset) is None:
         advice = f"ask of more documents, or further apart: {UNSPLITTABLE}"
-    return judged(said, figure, NONE_LEAKED, advice, _near(divided, gap))
+    return judged(summary, figure, MAX_LEAKS, advice, _near(divided, gap))
 
 
 def _near(divided: Split, gap: int) -> tuple[Offender, ...]:
-    """The test questions with gold near a search question's, and that question."""
+    """Return the test questions with gold near that of a search question, each with that question."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
     pairs = ((example, found) for example, found in zip(together, find_neighbours(together, gap), strict=True))
@@ -199,32 +201,32 @@ def _near(divided: Split, gap: int) -> tuple[Offender, ...]:
 
 
 FOLDS = 5
-"""The folds of a search with ``--verdict crossfit``, unless another number is given."""
+"""Default number of folds of a search with ``--verdict crossfit``."""
 
 
 @gate("Are there questions enough?", paper="Sakai (2016), Statistical significance, power, and sample sizes")
 def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)] = 0.03) -> GateFinding:
-    """Fail below 20 questions, of which no test can be split off; warn where the test cannot show what it should.
+    """Fail below 20 questions, from which no test can be split off; warn if the power of the test is too low.
 
-    A test whose questions hang together in fewer than 8 groups shows nothing, however many they are: the groups are
-    counted as the verdict of a search counts them, and the figure is then theirs.
+    A test whose questions form fewer than 8 clusters cannot show any difference, however many questions it has: the
+    clusters are those of the verdict of a search, and the figure is then their number.
 
-    A test shows a true difference d of R four times in five, at a two-sided level of 0.05, from
-    n = (2.80 sd / d)^2 questions on (Cohen 1988; Sakai 2016 for search). sd^2 is the variance of the difference
-    between two pipelines, question by question, with questions that share gold counted as alike (Liang and Zeger 1986);
-    the median over all pairs of the five cheap pipelines stands for two that are compared in earnest. d is 0.03 unless
-    you say otherwise: of the order of what a good pipeline gains over BM25.
+    A test detects a true difference d of R with a power of 80 %, at a two-sided level of 0.05, if it has at least
+    n = (2.80 sd / d)^2 questions (Cohen 1988; Sakai 2016 for search). sd^2 is the variance of the paired difference of
+    two pipelines per question, with clusters of questions that share gold (Liang and Zeger 1986); it is estimated by
+    the median over all pairs of the five inexpensive pipelines. d is 0.03 by default, the order of magnitude of the
+    gain of a good pipeline over BM25.
 
-    Many good sets have fewer questions: it is a warning, and says what the set can show.
+    Many good sets have fewer questions: the gate only warns, and reports the difference that the set can show.
     """
     total = len(view.original.examples)
     if total < MIN_QUESTIONS:
-        said = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
+        summary = f"there are {total} questions, and no test is split off from fewer than {MIN_QUESTIONS}"
         advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft --llm MODEL` proposes some"
-        return GateFinding(GateState.FAILED, said, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
+        return GateFinding(GateState.FAILED, summary, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
     if len(view.ranked) < MIN_COUNT:
         return not_judged(
-            f"of {total} questions {len(view.ranked)} have evidence, so nothing is known of how pipelines differ"
+            f"of {total} questions {len(view.ranked)} have evidence, so no variance can be estimated"
         )
     located = {example.id for example in view.located}
     test = [example for example in view.split.test if example.id in located]
@@ -233,32 +235,36 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
     groups = len(Clusters.of(view.dataset, test or view.located).groups)
     counted = f"{here} {part}, in {in_groups(groups)}"
     if groups < FEWEST_GROUPS:
-        said = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
-        return GateFinding(GateState.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
-    of_one = _variance(view)
-    wanted = needed(of_one, difference)
+        summary = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
+        return GateFinding(
+            GateState.WARNING, summary, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view)
+        )
+    unit_variance = _variance(view)
+    wanted = needed(unit_variance, difference)
     limit = Limit(low=float(wanted))
-    can = detectable(of_one, here)
-    said = f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
+    can = detectable(unit_variance, here)
+    summary = (
+        f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
+    )
     last = max(2.0 * here, min(float(wanted), 20.0 * here))
     points = [last * (0.04 + 0.96 * step / 40) for step in range(41)]
     chart = Curve(
         "The smallest difference in R that is shown four times in five, by the number of test questions",
-        tuple((n, detectable(of_one, max(1, round(n)))) for n in points if n >= 1),
+        tuple((n, detectable(unit_variance, max(1, round(n)))) for n in points if n >= 1),
         "test questions",
         at=(ReferenceLine(float(here), "here"),),
         levels=(ReferenceLine(can, "shown here"), ReferenceLine(difference, "wanted")),
     )
     if limit.holds(here):
-        return GateFinding(GateState.PASSED, said, float(here), limit, charts=(chart,))
+        return GateFinding(GateState.PASSED, summary, float(here), limit, charts=(chart,))
     advice = (
         "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft --llm MODEL` proposes some"
     )
-    return GateFinding(GateState.WARNING, said, float(here), limit, advice, charts=(chart,))
+    return GateFinding(GateState.WARNING, summary, float(here), limit, advice, charts=(chart,))
 
 
 def _more_groups(view: DatasetView) -> str:
-    """What to do where the test has too few groups: test all questions, if those have enough, or ask about more."""
+    """Return the advice for a test with too few groups: cross-fitting if all questions have enough, and more questions."""
     advice = (
         "questions whose gold lies together count as one group, so ask about other documents or sections: "
         "`ragsmith dataset draft --llm MODEL` proposes questions"
@@ -271,7 +277,7 @@ def _more_groups(view: DatasetView) -> str:
 
 
 def _variance(view: DatasetView) -> float:
-    """Median over all pairs of the cheap pipelines of what one question adds to the variance of their difference."""
+    """Return the median over all pairs of pipelines of the variance per question of their difference."""
     groups = [[example.id for example in group.examples] for group in view.groups]
     found = []
     for one, other in combinations(PIPELINES, 2):

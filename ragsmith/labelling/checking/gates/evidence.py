@@ -13,11 +13,11 @@ from ragsmith.labelling.checking.view import DatasetView
 from ragsmith.text.words import normalise_answer, words
 from ragsmith.types import Example, Span
 
-MOST_CUT = Limit(high=0.05)
+MAX_CUT = Limit(high=0.05)
 MAX_COARSE_SHARE = 0.2
 
 
-@gate("Does the evidence point at the text that it means?")
+@gate("Does the evidence refer to the intended text?")
 def spans(view: DatasetView) -> GateFinding:
     """Fail if a span is outside the text, or if more than 5 % of the spans begin or end inside a word.
 
@@ -41,21 +41,23 @@ def spans(view: DatasetView) -> GateFinding:
         *(Offender(example.id, _show_cut(view.documents[span.doc].text, span)) for example, span in cut),
     )
     figure = (len(view.broken) + len(cut)) / len(found)
-    summary = f"{len(view.broken)} of {len(found)} spans point at no text, {len(cut)} begin or end inside a word"
+    summary = f"{len(view.broken)} of {len(found)} spans refer to no text, {len(cut)} begin or end inside a word"
     if lost:
         summary += f", and all evidence of {len(lost)} questions lies in headings, which are in no chunk"
-    if view.broken or lost or not MOST_CUT.holds(figure):
-        advice = "offsets have moved: find the passages again; `ragsmith dataset validate` says where each text stands"
-        if not view.broken and MOST_CUT.holds(figure):
+    if view.broken or lost or not MAX_CUT.holds(figure):
+        advice = (
+            "offsets have moved: find the passages again; `ragsmith dataset validate` reports the position of each text"
+        )
+        if not view.broken and MAX_CUT.holds(figure):
             advice = "mark the text below the headings"
-        return GateFinding(GateState.FAILED, summary, figure, MOST_CUT, advice, offenders)
+        return GateFinding(GateState.FAILED, summary, figure, MAX_CUT, advice, offenders)
     coarse = [e.id for e in view.located if view.setup.relevance[e.id].partial]
     if len(coarse) > MAX_COARSE_SHARE * len(view.located):
         summary += f"; {len(coarse)} of {len(view.located)} questions have gold longer than two chunks"
         advice = "mark the sentences that answer: any part of long gold counts as found, so recall says less"
         long = tuple(Offender(one, "has a span that no chunk covers by half") for one in coarse)
-        return GateFinding(GateState.WARNING, summary, figure, MOST_CUT, advice, (*offenders, *long))
-    return GateFinding(GateState.PASSED, summary, figure, MOST_CUT, offenders=offenders)
+        return GateFinding(GateState.WARNING, summary, figure, MAX_CUT, advice, (*offenders, *long))
+    return GateFinding(GateState.PASSED, summary, figure, MAX_CUT, offenders=offenders)
 
 
 def _cuts(text: str, span: Span) -> bool:
@@ -75,7 +77,7 @@ def _show_cut(text: str, span: Span) -> str:
 MIN_JACCARD = 0.8
 """Minimum Jaccard coefficient of the words of two questions that are duplicates."""
 
-MOST_REPEATED = Limit(high=0.05)
+MAX_REPEATED = Limit(high=0.05)
 
 
 @gate("Is each question asked once?", paper="arXiv 2107.06499")
@@ -97,8 +99,8 @@ def duplicates(view: DatasetView) -> GateFinding:
     repeats = list(_find_repeats(view, examples))
     figure = len(repeats) / len(examples)
     summary = f"{len(repeats)} of {len(examples)} questions repeat an earlier one"
-    advice = "keep one of each, or make the wording say which document it asks of"
-    return judged(summary, figure, MOST_REPEATED, advice, repeats, listed=True)
+    advice = "keep one of each, or name the document in the question"
+    return judged(summary, figure, MAX_REPEATED, advice, repeats, listed=True)
 
 
 def _find_repeats(view: DatasetView, examples: tuple[Example, ...]) -> Iterator[Offender]:
@@ -148,7 +150,7 @@ MIN_WORDS = 8
 MIN_CONTAINMENT = 0.8
 """Minimum share of the shingles of a span in a chunk with a copy of it."""
 
-MOST_COPIED = Limit(high=0.05)
+MAX_COPIED = Limit(high=0.05)
 
 Shingle = tuple[str, ...]
 
@@ -187,7 +189,7 @@ def copies(view: DatasetView) -> GateFinding:
     figure = len(offenders) / len(compared)
     summary = f"the evidence of {len(offenders)} of {len(compared)} questions also occurs in an unmarked chunk"
     advice = "remove the copies of documents, or mark each copy as evidence"
-    return judged(summary, figure, MOST_COPIED, advice, offenders, listed=True)
+    return judged(summary, figure, MAX_COPIED, advice, offenders, listed=True)
 
 
 def shingles(text: str) -> frozenset[Shingle]:
