@@ -1,7 +1,7 @@
-"""A draft is a question that a chat model wrote about documents, with its answer and the quotations that show it.
+"""Draft questions about documents with a chat model. A draft has a question, an answer and quotations as evidence.
 
-methods    ->  what the model is asked about a passage: one file a method, with its prompt and its parser
-filters    ->  what is wrong with a draft, in a fixed order
-checks     ->  what the model is asked about a draft
-drafting   ->  which passages are asked about, which drafts become rows of a data set
+methods    ->  prompts for passages, with parsers of replies
+filters    ->  rules that reject drafts, in a fixed order
+checks     ->  prompts that check a draft
+drafting   ->  selection of passages, and of the drafts that become rows of a data set
 """

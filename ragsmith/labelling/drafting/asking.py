@@ -1,7 +1,7 @@
-"""Drafting with a chat model: many passages are asked about at once, and what comes back is checked with the model.
+"""Draft questions with a chat model in concurrent requests, and check the drafts with the model.
 
-Which requests are sent depends on the documents and on replies alone, never on which reply came first: drafting that
-was killed asks for what it has not got, and comes to the same questions.
+The requests depend only on the documents and on replies, not on the order in which replies arrive: drafting that is
+resumed sends the remaining requests, and results in the same questions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ragsmith.labelling.drafting.draft import Draft, RejectedDraft, quote_of
 from ragsmith.labelling.drafting.links import Links
 from ragsmith.labelling.drafting.material import DraftingCorpus
 from ragsmith.labelling.drafting.registry import DraftingMethod
-from ragsmith.labelling.drafting.replies import MOST, DraftReply
+from ragsmith.labelling.drafting.replies import MAX_QUESTIONS, DraftReply
 from ragsmith.models.calls import ChatModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter
@@ -42,26 +42,26 @@ from ragsmith.types import Chunk
 T = TypeVar("T")
 
 ROLE = "controller"
-"""Who asks, as the gateway counts it: a model that is of use for one prompt is of use."""
+"""Role under which the gateway counts the requests."""
 
-TOGETHER = 32
-"""Drafts that are checked together, at most."""
+MAX_BATCH = 32
+"""Maximum number of drafts in a batch of checks."""
 
-FEWEST = 4
-"""Requests in a wave, at least: what is sent before what comes back is looked at."""
+MIN_WAVE = 4
+"""Minimum number of requests in a wave; the replies of a wave are read before the next is sent."""
 
 CHECKS = 2
-"""Requests that a draft is checked with."""
+"""Number of requests that check a draft."""
 
 MORE_SAMPLES = 3
-"""How often what could not be read is asked for anew, with another seed each time, where that is wanted."""
+"""Number of further samples after an unreadable reply if ``retry_failed`` is set, each with another seed."""
 
 AGAIN = "\n\nYour last reply could not be used: {problem}. Reply in exactly the form asked for."
 
 
 @dataclass(frozen=True, slots=True)
 class DraftingFailure:
-    """A request to which there is no reply of use: the prompt, the passage or the question, the kind, and why."""
+    """Request without a readable reply: its prompt, the passage or question, and the kind and reason of the failure."""
 
     prompt: str
     about: str
@@ -71,8 +71,9 @@ class DraftingFailure:
 
 @dataclass(frozen=True, slots=True)
 class DraftingPlan:
-    """How many requests drafting takes: ``least`` if each draft is good, and never more than ``most``, but for what is
-    sent again after an error of the server, or because a reply was cut.
+    """Bounds of the number of requests of drafting: ``least`` if each draft passes, and ``most`` without retries.
+
+    Requests are retried after an error of the server, or if a reply was truncated.
     """
 
     wanted: int
@@ -83,34 +84,34 @@ class DraftingPlan:
 
 @dataclass(frozen=True, slots=True)
 class DraftingRequest:
-    """A drafting method for a passage, with what the model is shown: the passage, and perhaps another."""
+    """Drafting method applied to a passage; ``shown`` are the passages in the prompt, which may include another one."""
 
     method: DraftingMethod
     shown: tuple[Chunk, ...]
 
     @property
     def inputs(self) -> dict[str, Input]:
-        """What fills the prompt."""
+        """Values of the placeholders of the prompt."""
         texts = tuple(chunk.text for chunk in self.shown)
         title = " and ".join(dict.fromkeys(_titled(chunk) for chunk in self.shown))
         return {"title": title, "texts": texts} if len(texts) > 1 else {"title": title, "text": texts[0]}
 
     def drafts(self, written: Iterable[DraftReply], model: str) -> list[Draft]:
-        """The drafts in a reply."""
+        """Return the drafts in a reply."""
         found = []
-        for one in written:
-            quotes = tuple(dict.fromkeys(quote_of(self.shown[number - 1], said) for number, said in one.quotes))
+        for reply in written:
+            quotes = tuple(dict.fromkeys(quote_of(self.shown[number - 1], text) for number, text in reply.quotes))
             method, passage = self.method, self.shown[0].span
-            draft = Draft(one.question, one.answer, quotes, method.type, method.name, passage)
+            draft = Draft(reply.question, reply.answer, quotes, method.type, method.name, passage)
             found.append(replace(draft, answerable=method.answerable, model=model, prompt=method.digest))
         return found
 
 
 def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[DraftingMethod]) -> list[DraftingRequest]:
-    """Every method for every passage that it suits: first one for each passage, then a second, and so on.
+    """Return requests of all suitable methods for all passages: one for each passage, then a second one, and so on.
 
-    The next for a passage is the one that was asked least so far, then the one that suits the fewest passages, so that
-    any number of requests from the front is balanced.
+    The next method of a passage is the one with the fewest requests so far; ties go to the method that suits the fewest
+    passages. Any number of requests from the front is therefore balanced.
     """
     suited = [
         {m.name: DraftingRequest(m, shown) for m in methods if (shown := m.shown(chunk, links))} for chunk in passages
@@ -127,11 +128,11 @@ def requests_for(passages: Iterable[Chunk], links: Links, methods: Sequence[Draf
 
 
 class ModelDrafting:
-    """Asks a chat model through a gateway, which remembers, pays and counts; a context manager.
+    """Drafts and checks questions with a chat model through a gateway; a context manager.
 
-    ``failures`` are the requests to which there is no reply, and ``paused`` says why no more are sent, if none are.
-    ``at_once`` requests are waited for together; how many of them the server is sent is the provider's matter. On the
-    way out through an error, or Ctrl-C, nothing more is sent, and what is in flight soon given up.
+    ``failures`` are the requests without a reply; ``paused`` is the reason why no more requests are sent, or "".
+    ``at_once`` is the number of threads; the provider limits the number of concurrent requests to the server. On an
+    error or Ctrl-C no more requests are sent, and those in flight are cancelled.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class ModelDrafting:
         gateway: Gateway,
         methods: Sequence[DraftingMethod],
         *,
-        at_once: int = TOGETHER,
+        at_once: int = MAX_BATCH,
         retry_failed: bool = False,
         on_plan: Callable[[DraftingPlan], None] | None = None,
     ) -> None:
@@ -165,18 +166,23 @@ class ModelDrafting:
 
     @property
     def name(self) -> str:
-        """What rows call the model."""
+        """Name of the model in rows."""
         return self._model.id.partition("@")[0]
 
     def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], DraftingCorpus], Iterator[Draft]]:
-        """What drafts of passages, in waves of at most half of the ``wanted`` drafts, so that few are paid in vain."""
-        wave = max(min(math.ceil(wanted / MOST / 2), self._at_once), FEWEST)
+        """Return a function that drafts from passages.
+
+        It sends requests in waves of at most half of the ``wanted`` drafts, so that few are unnecessary.
+        """
+        wave = max(min(math.ceil(wanted / MAX_QUESTIONS / 2), self._at_once), MIN_WAVE)
 
         def drafting(passages: Iterable[Chunk], material: DraftingCorpus) -> Iterator[Draft]:
             read = list(passages)
             requests = requests_for(read, Links(material), self._methods)
-            least = min(math.ceil(wanted / MOST), len(requests)) + CHECKS * min(wanted, MOST * len(requests))
-            most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
+            least = min(math.ceil(wanted / MAX_QUESTIONS), len(requests)) + CHECKS * min(
+                wanted, MAX_QUESTIONS * len(requests)
+            )
+            most = self._samples * MAX_REPLY_ATTEMPTS * len(requests) * (1 + CHECKS * MAX_QUESTIONS)
             self._on_plan(DraftingPlan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
                 if self.paused:
@@ -190,7 +196,7 @@ class ModelDrafting:
         return drafting
 
     def checked(self, drafts: Sequence[Draft], material: DraftingCorpus) -> list[Draft | RejectedDraft | None]:
-        """Each of ``drafts``, or what refused it; None for one that could not be checked, see ``failures``."""
+        """Return each of ``drafts`` or its rejection; None if it could not be checked, see ``failures``."""
         found: list[Draft | RejectedDraft | None] = list(drafts)
         places = [place for place, draft in enumerate(drafts) if draft.answerable]
         asked = [(CLOSED_BOOK, {"question": drafts[p].question}, drafts[p].question) for p in places]
@@ -206,17 +212,17 @@ class ModelDrafting:
                 drafts[place],
                 ROUND_TRIP_NAME,
                 reply,
-                lambda draft, said, its=its: round_trip_problem(draft, its, said),  # type: ignore[misc]
+                lambda draft, reply, its=its: round_trip_problem(draft, its, reply),  # type: ignore[misc]
             )
         return found
 
     def _all(self, asked: Sequence[tuple[Task[T], dict[str, Any], str]]) -> list[T | None]:
-        """The replies in the order of the requests; None in the place of one that failed.
+        """Return the replies in the order of the requests; None for a request that failed.
 
-        What may be spent being spent is no error: what was paid for is worth having.
+        An exhausted budget is no error: the replies that were paid for are used.
 
         Raises:
-            ModelUnavailable: the model cannot be asked.
+            ModelUnavailable: the first requests all failed.
         """
 
         def ask(task: Task[T], inputs: dict[str, Any]) -> T | ModelError | BudgetExhausted:
@@ -240,38 +246,38 @@ class ModelDrafting:
                     found.append(reply)
         if not self._answered and len(self.failures) >= MAX_FAILED_REQUESTS:
             raise ModelUnavailable(
-                f"{self.name} has not given one reply of use to {len(self.failures)} requests "
+                f"{self.name} has given no usable reply to {len(self.failures)} requests "
                 f"(the last: {self.failures[-1].reason}): name another model"
             )
         return found
 
     def _reply(self, task: Task[T], inputs: dict[str, Any]) -> T:
-        """A reply that ``task`` can read; after an unreadable one the model is told what was wrong with it.
+        """Return the parsed reply of ``task``; after an unreadable reply the prompt is repeated with the error.
 
-        The gateway is asked for the replies as they are, so that one that cannot be read is kept as well: nothing is
-        paid for again, wherever drafting is killed.
+        The gateway caches raw replies, including unreadable ones, so that no request is paid for twice when drafting is
+        resumed.
 
         Raises:
-            Unreadable: the second is no better.
-            ModelError: there is none.
+            Unreadable: no reply can be parsed.
+            ModelError: there is no reply.
         """
         view = self.gateway.language_model(self._model, Meter(), ROLE)
-        first, again = _as_it_is(task, ""), _as_it_is(task, AGAIN)
-        said = problem = ""
+        first, again = _raw_task(task, ""), _raw_task(task, AGAIN)
+        text = problem = ""
         for sample in range(self._samples):
             for raw in (first, again):
-                told = {"problem": problem} if raw is again else {}
-                said = view.run(raw, sample=sample, **inputs, **told)
+                extra = {"problem": problem} if raw is again else {}
+                text = view.run(raw, sample=sample, **inputs, **extra)
                 try:
-                    return task.parse(said)
+                    return task.parse(text)
                 except ValueError as error:
                     problem = str(error)
-        raise Unreadable(f"the replies cannot be read; the last: {problem} (it began {said[:60]!r})")
+        raise Unreadable(f"the replies cannot be read; the last: {problem} (it began {text[:60]!r})")
 
 
-def _as_it_is(task: Task[Any], more: str) -> Task[str]:
-    """The same request, with ``more`` behind it, for the text of the reply."""
-    return Task(task.name, task.prompt + more, str, task.offline, task.max_tokens)
+def _raw_task(task: Task[Any], suffix: str) -> Task[str]:
+    """Return ``task`` with ``suffix`` appended to its prompt and the unparsed reply as its result."""
+    return Task(task.name, task.prompt + suffix, str, task.offline, task.max_tokens)
 
 
 def _judged(

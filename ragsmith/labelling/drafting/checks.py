@@ -1,4 +1,4 @@
-"""Checks ask the model about a draft that passed the filters: a prompt, its parser, and what its reply means."""
+"""Checks of a draft by the chat model, after the filters: prompts, parsers of replies, and their interpretation."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Reply with JSON and nothing else: {"known": true, "answer": "..."} with a short 
 {"known": false, "answer": ""} if you do not know it or could only guess.
 """
 
-SAME = 0.7
-"""Share of the words of an answer, without those of its question, that another has to have to be the same."""
+MIN_ANSWER_OVERLAP = 0.7
+"""Minimum share of the words of an answer, without those of its question, in an equivalent answer."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def parse_closed_book(reply: str) -> str:
-    """The answer that is known; "" where none is.
+    """Return the answer in a reply; "" if the model does not know it.
 
     Raises:
-        ValueError: the reply is neither, or says both.
+        ValueError: the reply has another form, or gives an answer as unknown.
     """
     found = object_in(reply, ("known", "answer"))
     known, answer = found["known"], found["answer"]
@@ -46,25 +46,25 @@ CLOSED_BOOK: Task[str] = chat_task(CLOSED_BOOK_NAME, CLOSED_BOOK_PROMPT, parse_c
 
 
 def closed_book_problem(draft: Draft, known: str) -> str | None:
-    """What is wrong with a draft whose question the model answered with ``known`` without any document."""
+    """Return the problem of a draft whose question the model answered with ``known`` without documents, or None."""
     return f"the model answers it without the documents: {known!r}" if same_answer(draft, known) else None
 
 
 def same_answer(draft: Draft, other: str) -> bool:
-    """Whether an answer is that of a draft: it has the same numbers, and most of the words that tell something."""
+    """Whether an answer is equivalent to that of a draft: it has the same numbers, and most of the content words."""
     own = frozenset(terms(draft.answer))
-    telling = own - frozenset(terms(draft.question)) or own
-    if not telling or not other:
+    distinctive = own - frozenset(terms(draft.question)) or own
+    if not distinctive or not other:
         return False
     if not set(_NUMBER.findall(draft.answer)) <= set(_NUMBER.findall(other)):
         return False
-    return len(telling & frozenset(terms(other))) >= SAME * len(telling)
+    return len(distinctive & frozenset(terms(other))) >= MIN_ANSWER_OVERLAP * len(distinctive)
 
 
 ROUND_TRIP_NAME = "round_trip"
 
-SHOWN = 4
-"""Passages that the model is shown: the best for the words of the question, without those of the evidence."""
+MAX_PASSAGES = 4
+"""Maximum number of passages in the prompt: the best by BM25 for the question, without those of the evidence."""
 
 ROUND_TRIP_PROMPT = """Does one of the numbered texts answer the question?
 
@@ -81,15 +81,15 @@ none does. A text on the same subject that leaves the question open does not ans
 
 
 def parse_round_trip(reply: str) -> tuple[int, str]:
-    """The number, from 1, of the text that answers, and its words; 0 and "" where none does.
+    """Return the number, from 1, of the text that answers, and the quoted words; 0 and "" if no text answers.
 
     Raises:
-        ValueError: the reply is neither.
+        ValueError: the reply has another form.
     """
     found = object_in(reply, ("text", "words"))
     number, said = found["text"], found["words"]
-    if type(number) is not int or not 0 <= number <= SHOWN or not isinstance(said, str):
-        raise ValueError(f"'text' must be a number from 0 to {SHOWN}, and 'words' a text")
+    if type(number) is not int or not 0 <= number <= MAX_PASSAGES or not isinstance(said, str):
+        raise ValueError(f"'text' must be a number from 0 to {MAX_PASSAGES}, and 'words' a text")
     if number == 0 and said.strip():
         raise ValueError("the reply quotes a text and says that none answers")
     return (number, text_of(said, "words", exact=True)) if number else (0, "")
@@ -99,19 +99,19 @@ ROUND_TRIP: Task[tuple[int, str]] = chat_task(ROUND_TRIP_NAME, ROUND_TRIP_PROMPT
 
 
 def rival_passages(draft: Draft, material: DraftingCorpus) -> tuple[Chunk, ...]:
-    """The passages that might answer a draft's question instead of its own; of a near-miss also its own."""
+    """Return passages other than the evidence that may answer a draft; for an unanswerable one, all candidates."""
     spans = [quote.span for quote in draft.quotes]
-    found = material.best(draft.question, SHOWN + 2 * len(spans))
+    found = material.best(draft.question, MAX_PASSAGES + 2 * len(spans))
     others = [
         passage
         for passage in found
         if not any(s.doc == passage.doc and s.start < passage.end and passage.start < s.end for s in spans)
     ]
-    return tuple(others[:SHOWN])
+    return tuple(others[:MAX_PASSAGES])
 
 
 def round_trip_problem(draft: Draft, shown: tuple[Chunk, ...], reply: tuple[int, str]) -> str | None:
-    """What is wrong with a draft of which the model gave ``reply``; what it quotes wrongly does not count."""
+    """Return the problem that ``reply`` shows with a draft, or None; a reply with an inexact quotation is ignored."""
     number, said = reply
     if not 0 < number <= len(shown) or place_in(shown[number - 1], said) is None:
         return None

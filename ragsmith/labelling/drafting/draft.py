@@ -1,4 +1,4 @@
-"""Drafted questions, the quotations that they rest on, and their rows in ``questions.jsonl`` and ``rejected.jsonl``."""
+"""Drafted questions, their quotations, and their rows in ``questions.jsonl`` and ``rejected.jsonl``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragsmith.types import Chunk, Span
 
 @dataclass(frozen=True, slots=True)
 class DraftQuote:
-    """Words of document ``doc``, copied exactly; ``start`` is where they stand, if the method knows it."""
+    """Exact quotation of document ``doc``; ``start`` is its position, or None if it is not located."""
 
     doc: str
     text: str
@@ -29,10 +29,10 @@ class DraftQuote:
 
     @property
     def span(self) -> Span:
-        """Where they stand.
+        """Span of the quotation.
 
         Raises:
-            ValueError: it has not been located, see `ragsmith.labelling.drafting.draft.located`.
+            ValueError: the quotation is not located, see `ragsmith.labelling.drafting.draft.located`.
         """
         if self.start is None:
             raise ValueError(f"the quotation {self.text!r} has not been located in {self.doc!r}")
@@ -41,9 +41,9 @@ class DraftQuote:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question with its answer, as ``model`` wrote it about ``passage`` with the prompt of a method.
+    """Question and answer that ``model`` wrote about ``passage`` with the prompt of a method.
 
-    ``quotes`` are its evidence: none where the documents do not answer it. ``prompt`` is the digest of the prompt.
+    ``quotes`` are its evidence, empty for an unanswerable question. ``prompt`` is the digest of the prompt.
     """
 
     question: str
@@ -58,17 +58,17 @@ class Draft:
 
     @property
     def id(self) -> str:
-        """The identifier of its row, by content: the same draft has the same one on every machine."""
+        """Identifier of its row, a digest of the content, which is the same on every machine."""
         return f"draft-{digest('draft', self.question, self.answer, self._quoted)[:12]}"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What it is known by once it was refused: its question, and what it asks about however it is worded."""
+        """Keys by which a rejected draft is recognised: its question, and its content whatever its wording."""
         return by_question(self.question), by_content(self.method, self.question, self.answer, self._quoted)
 
     @property
     def names(self) -> frozenset[str]:
-        """Whatever its row may be known by: its keys, its identifier, and its quotations where there are no answers."""
+        """All keys of its row: those of `keys`, its identifier, and the key of its content without an answer."""
         return frozenset((*self.keys, self.id, by_content(self.method, self.question, "", self._quoted)))
 
     @property
@@ -77,18 +77,18 @@ class Draft:
 
 
 def by_question(question: str) -> str:
-    """A key for the words of a question, whatever their case and punctuation."""
+    """Return a key of a question that ignores case and punctuation."""
     return f"asks {normalise_answer(question)}"
 
 
 def by_content(method: str, question: str, answer: str, quoted: tuple[str, ...]) -> str:
-    """A key for what a draft asks about: for its answer and quotations or, where it has none, for its question."""
+    """Return a key of the content of a draft: of its answer and quotations, or of its question without quotations."""
     return f"about {digest('content', method, answer, quoted)}" if quoted else by_question(question)
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedDraft:
-    """A draft that is not used: the filter that refused it, and why, in a sentence."""
+    """Draft that was rejected by a filter, with the reason as a sentence."""
 
     draft: Draft
     filter: str
@@ -96,13 +96,13 @@ class RejectedDraft:
 
 
 _SHOWN_BREAK = re.compile(r"\n[^\S\n]*> ?")
-"""A line break as prompts show it."""
+"""Line break with the prefix of quoted lines in prompts."""
 
 
 def located(draft: Draft, material: DraftingCorpus) -> Draft | str:
-    """Return the draft with the place of every quotation, or why there is none.
+    """Return the draft with located quotations, or the reason why a quotation cannot be located.
 
-    A quotation that stands in the draft's own passage once is that one; otherwise it must stand in its document once.
+    A quotation must occur exactly once in the passage of the draft, or else exactly once in its document.
     """
     places: list[DraftQuote] = []
     for quote in draft.quotes:
@@ -126,8 +126,8 @@ def _place(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQu
     if not quote.text.strip():
         return "a quotation is blank"
     if quote.start is not None:
-        stands = document.text.startswith(quote.text, quote.start)
-        return quote if stands else f"{quote.text!r} does not stand at {quote.start} of {quote.doc!r}"
+        is_exact = document.text.startswith(quote.text, quote.start)
+        return quote if is_exact else f"{quote.text!r} does not stand at {quote.start} of {quote.doc!r}"
     starts = occurrences(quote.text, document.text)
     if quote.doc == draft.passage.doc:
         last = draft.passage.end - len(quote.text)
@@ -137,12 +137,15 @@ def _place(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQu
     return replace(quote, start=starts[0])
 
 
-def place_in(passage: Chunk, said: str) -> tuple[int, int] | None:
-    """Where, in the document of ``passage``, the words stand there exactly, but for white space; None unless once."""
-    exact = [match.start() for match in re.finditer(re.escape(said), passage.text)]
+def place_in(passage: Chunk, quote: str) -> tuple[int, int] | None:
+    """Return the position of ``quote`` in the document of ``passage``; None unless it occurs there exactly once.
+
+    White space may differ.
+    """
+    exact = [match.start() for match in re.finditer(re.escape(quote), passage.text)]
     if len(exact) == 1:
-        return passage.start + exact[0], passage.start + exact[0] + len(said)
-    parts = _SHOWN_BREAK.sub("\n", said).split()
+        return passage.start + exact[0], passage.start + exact[0] + len(quote)
+    parts = _SHOWN_BREAK.sub("\n", quote).split()
     if exact or not parts:
         return None
     found = list(re.finditer(r"\s+".join(map(re.escape, parts)), passage.text))
@@ -151,45 +154,45 @@ def place_in(passage: Chunk, said: str) -> tuple[int, int] | None:
     return passage.start + found[0].start(), passage.start + found[0].end()
 
 
-def quote_of(passage: Chunk, said: str) -> DraftQuote:
-    """The words as the document has them, with their place; as they were said where that is not clear."""
-    place = place_in(passage, said)
+def quote_of(passage: Chunk, quote: str) -> DraftQuote:
+    """Return the quotation as the document has it, located; as the model wrote it if its position is not unique."""
+    place = place_in(passage, quote)
     if place is None:
-        return DraftQuote(passage.doc, said)
+        return DraftQuote(passage.doc, quote)
     start, end = place
     return DraftQuote(passage.doc, passage.text[start - passage.start : end - passage.start], start)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRows:
-    """A file of rows as it stands: its text, and its objects in order."""
+    """Current contents of a file of rows: its text, and its objects in order."""
 
     text: str
     records: tuple[Mapping[str, object], ...]
 
     @property
     def questions(self) -> list[str]:
-        """What they ask."""
+        """Questions of the rows."""
         return [str(record.get("question", "")) for record in self.records]
 
     @property
     def origins(self) -> list[tuple[str, str]]:
-        """The method and the document of each row that was drafted."""
+        """Method and document of each drafted row."""
         drafted = [origin for record in self.records if isinstance(origin := record.get("origin"), dict)]
         passages = [passage if isinstance(passage := origin.get("passage"), dict) else {} for origin in drafted]
         return [(str(o.get("method", "")), str(p.get("doc", ""))) for o, p in zip(drafted, passages, strict=True)]
 
     @property
     def keys(self) -> set[str]:
-        """By what a draft of the same question, or about the same, is known."""
+        """Keys of drafts of the same question or content."""
         return keys_of(self.records)
 
 
 def read_rows(path: Path) -> QuestionRows:
-    """Read a file of rows; one that is not there has none.
+    """Read a file of rows; a missing file has none.
 
     Raises:
-        DatasetError: lines are not JSON objects.
+        DatasetError: some lines are not JSON objects.
     """
     found = read_json_lines(path, MAX_BYTES)
     if found.mistakes:
@@ -200,14 +203,14 @@ def read_rows(path: Path) -> QuestionRows:
 def add_rows(
     path: Path, rows: Sequence[Mapping[str, object]], drafts: int | None = None
 ) -> Sequence[Mapping[str, object]]:
-    """Write the file again, whole, with ``rows`` behind what it has by now; return those that were added.
+    """Append ``rows`` to the file by rewriting it; return the rows that were added.
 
-    Others may have drafted meanwhile: rows that the file has by now, or that ask what one of its rows asks, are left
-    out, and no more are added than make ``drafts`` drafted ones. Nothing is written where there are none.
+    As other processes may have added rows, those whose keys are already in the file are left out, and rows are added
+    until the file has ``drafts`` drafted ones. If no rows are added, the file is not written.
     """
     if not rows:
         return []
-    with locked(path.parent):  # somebody may be reviewing
+    with locked(path.parent):  # a review may be running
         before = read_rows(path)
         keys = before.keys
         new = [row for row in rows if keys.isdisjoint(_keys(row))]
@@ -220,7 +223,7 @@ def add_rows(
 
 
 def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The row of a draft, for a file with rows ``others``: answers and splits are on all of them or on none."""
+    """Return the row of a draft for a file with rows ``others``; answers and splits are on all rows or on none."""
     row: dict[str, object] = {"id": draft.id, "question": draft.question}
     answered = [other for other in others if other.get("answerable", True)]
     if draft.answerable and (not answered or "answer" in answered[0]):
@@ -229,7 +232,7 @@ def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, ob
     row["evidence"] = [_evidence(quote) for quote in draft.quotes]
     if not draft.answerable:
         row["answerable"] = False
-    if others and "split" in others[0]:  # what people wrote is the test
+    if others and "split" in others[0]:  # only human-written questions are in the test
         row["split"] = "search"
     origin: dict[str, object] = {"by": "drafted", "method": draft.method}
     origin |= {key: value for key, value in (("model", draft.model), ("prompt", draft.prompt)) if value}
@@ -238,18 +241,18 @@ def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, ob
 
 
 def rejected_row(refused: RejectedDraft) -> dict[str, object]:
-    """The row of a draft that a filter refused."""
+    """Return the row of a rejected draft."""
     return {**row_of(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
 
 
 def _evidence(quote: DraftQuote) -> dict[str, object]:
-    if quote.start is None:  # of a draft that was refused because nobody finds them
+    if quote.start is None:  # the draft was rejected because the quotation was not found
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}
 
 
 def keys_of(records: Iterable[Mapping[str, object]]) -> set[str]:
-    """By what drafts of the same questions, or about the same, are known."""
+    """Return the keys of drafts with the same questions or content."""
     return {key for record in records for key in _keys(record)}
 
 

@@ -1,4 +1,4 @@
-"""Draft questions for a folder of documents: a model writes drafts, filters and checks refuse some, others are kept."""
+"""Draft questions for a folder of documents: a model writes drafts, which filters and checks accept or reject."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
 from ragsmith.gateway.call_context import CallCounts
-from ragsmith.labelling.drafting.asking import TOGETHER, DraftingFailure, ModelDrafting
+from ragsmith.labelling.drafting.asking import MAX_BATCH, DraftingFailure, ModelDrafting
 from ragsmith.labelling.drafting.draft import (
     Draft,
     QuestionRows,
@@ -27,25 +27,25 @@ from ragsmith.labelling.drafting.draft import (
     row_of,
 )
 from ragsmith.labelling.drafting.filters import FILTERS, QUOTE
-from ragsmith.labelling.drafting.material import DraftingCorpus, in_turns
+from ragsmith.labelling.drafting.material import DraftingCorpus, interleave
 from ragsmith.labelling.reviewing.journal import REJECTED, drafted_rows
 
-READ, FEWEST_READ = 8, 400
-"""Passages that are read for each question that is wanted, and at least."""
+PASSAGES_PER_QUESTION, MIN_PASSAGES = 8, 400
+"""Number of passages used for each requested question, and the minimum number of passages."""
 
-SPARE = 1.5
-"""Drafts that pass for each question that is missing: the best balanced of them are chosen, and every one is paid."""
+OVERSAMPLING = 1.5
+"""Accepted drafts per missing question, from which a balanced selection is made; all of them are paid for."""
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """What a call of `draft_dataset` came to.
+    """Result of `draft_dataset`.
 
-    ``found`` questions were in the data set before, ``drafts`` of them drafted ones; ``added`` are new. ``made`` counts
-    drafts by method, ``refused`` those refused by filter, ``known`` those that had been kept or refused before,
-    ``left`` those that no filter refused and that were not needed, and ``types`` the added ones. ``failures`` are
-    requests to a model to which no reply could be had, and ``paused`` says why it was not asked for all, if it was not.
-    ``replies`` counts what it was asked in this command, and ``spent`` is what drafting in this folder has cost so far.
+    ``found`` is the number of questions in the data set before, ``drafts`` the number of drafted ones among them;
+    ``added`` are the new ones, counted by type in ``types``. ``made`` counts drafts by method, ``refused`` rejected
+    ones by filter, ``known`` those that were accepted or rejected in an earlier call, and ``left`` accepted ones that
+    were not needed. ``failures`` are requests to a model without a reply; ``paused`` is the reason why drafting stopped
+    early, or "". ``replies`` are the call counts of this command, and ``spent`` the total cost of drafting in this folder.
     """
 
     folder: Path
@@ -63,14 +63,14 @@ class Drafted:
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How many each filter refused, in the order of the filters."""
+        """Number of rejected drafts by filter, in the order of the filters."""
         counts = Counter(refused.filter for refused in self.refusals)
         names = [QUOTE, *(filter_.__name__ for filter_ in FILTERS)]
         return {name: counts[name] for name in dict.fromkeys([*names, *counts]) if counts[name]}
 
     @property
     def types(self) -> Mapping[str, int]:
-        """How many were added of each type."""
+        """Number of added questions by type."""
         return dict(Counter(draft.type for draft in self.added).most_common())
 
 
@@ -82,15 +82,15 @@ def draft_dataset(
     seed: int = 0,
     on_progress: Callable[[int, int, int], None] | None = None,
 ) -> Drafted:
-    """Draft questions until the data set in ``folder`` has ``questions`` that were drafted, and write them.
+    """Draft questions until the data set in ``folder`` has ``questions`` drafted ones, and write them.
 
-    What is there stays as it is, and what was refused is not drafted again. ``seed`` draws the order of passages.
-    ``asking`` drafts, and checks what passed the filters; ``on_progress`` is told how many drafts there were, how many
-    passed, and how many have to. Where the budget is spent, what passed until then is written.
+    Existing rows are unchanged, and rejected drafts are not drafted again. ``seed`` determines the order of passages.
+    ``on_progress`` is called with the numbers of drafts, of accepted drafts, and of accepted drafts that are required.
+    If the budget is exhausted, the drafts accepted until then are written.
 
     Raises:
-        UsageError: there is no such folder, or fewer than one question is wanted.
-        DatasetError: documents or rows cannot be read; nothing is written then.
+        UsageError: the folder does not exist, or ``questions`` is less than 1.
+        DatasetError: documents or rows cannot be read; nothing is written.
     """
     if questions < 1:
         raise WrongOption("questions", f"is {questions}: give at least 1")
@@ -100,12 +100,12 @@ def draft_dataset(
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
-    known = before.keys | rejected.keys | keys_of(drafted_rows(folder))  # an edited question has other words by now
-    goal = math.ceil(missing * SPARE)
+    known = before.keys | rejected.keys | keys_of(drafted_rows(folder))  # an edited question has another key
+    goal = math.ceil(missing * OVERSAMPLING)
     sifting = Sifting(material, asking, known, before.questions, goal, on_progress)
     if missing:
-        read = max(FEWEST_READ, READ * questions)  # so that more questions go on from there
-        sifting.sift(asking.drafting(goal)(islice(in_turns(material.passages, seed), read), material))
+        read = max(MIN_PASSAGES, PASSAGES_PER_QUESTION * questions)  # a call for more questions extends these passages
+        sifting.sift(asking.drafting(goal)(islice(interleave(material.passages, seed), read), material))
     passed, refusals = sifting.passed, sifting.refusals
     added = write(folder, before, chosen(passed, missing, material, origins), refusals, questions)
     return Drafted(
@@ -124,10 +124,10 @@ def draft_dataset(
 
 @dataclass
 class Sifting:
-    """Tells drafts that pass from those that are refused, until ``goal`` have passed.
+    """Filters and checks drafts until ``goal`` of them are accepted.
 
-    ``known`` are the keys of drafts that were kept or refused before, which count in ``again``, and ``asked`` the
-    questions that are kept. ``asking`` checks what passed the filters, many drafts at once.
+    ``known`` are the keys of drafts that were accepted or rejected earlier, whose repetitions are counted in ``again``;
+    ``asked`` are the accepted questions. ``asking`` checks the drafts that pass the filters, in batches.
     """
 
     material: DraftingCorpus
@@ -143,9 +143,9 @@ class Sifting:
     _waiting: list[Draft] = field(default_factory=list)
 
     def sift(self, drafts: Iterable[Draft]) -> None:
-        """Take drafts in their order; no more are asked for than it takes."""
-        # few enough that a small budget makes some questions
-        together = min(TOGETHER, math.ceil(self.goal / 3))
+        """Process drafts in order, and stop when ``goal`` is reached."""
+        # small enough that a small budget results in some questions
+        batch_size = min(MAX_BATCH, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
             if not self.known.isdisjoint(draft.names):
@@ -158,7 +158,7 @@ class Sifting:
                 continue
             self._waiting.append(judged)
             self.asked.append(judged.question)
-            if len(self._waiting) >= together or len(self.passed) + len(self._waiting) >= self.goal:
+            if len(self._waiting) >= batch_size or len(self.passed) + len(self._waiting) >= self.goal:
                 self._settle()
             if len(self.passed) >= self.goal:
                 break
@@ -169,7 +169,7 @@ class Sifting:
         self.refusals.extend(one for one in checked if isinstance(one, RejectedDraft))
         self.passed.extend(one for one in checked if isinstance(one, Draft))
         for draft, one in zip(self._waiting, checked, strict=True):
-            if not isinstance(one, Draft):  # so another may ask it, and ask it better
+            if not isinstance(one, Draft):  # so that another draft may ask it
                 self.asked.remove(draft.question)
         self._waiting.clear()
         if self.on_progress:
@@ -177,7 +177,7 @@ class Sifting:
 
 
 def judge(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> Draft | RejectedDraft:
-    """The draft with the place of its quotations, or the first filter that refuses it; ``kept`` are other questions."""
+    """Return the draft with located quotations, or its rejection by the first filter; ``kept`` are other questions."""
     found = located(draft, material)
     if isinstance(found, str):
         return RejectedDraft(draft, QUOTE, found)
@@ -190,9 +190,9 @@ def judge(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> Draft 
 def write(
     folder: Path, before: QuestionRows, wanted: Sequence[Draft], refusals: Sequence[RejectedDraft], questions: int
 ) -> list[Draft]:
-    """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused.
+    """Add rows to the files of a data set, rejected ones first; return the drafts that were added.
 
-    Returns the drafts that were added: those that others drafted meanwhile are not, nor more than make ``questions``.
+    Drafts that other processes have added are left out, as are those beyond ``questions`` drafted questions.
     """
     add_rows(folder / REJECTED, [rejected_row(refused) for refused in refusals])
     rows = add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in wanted], questions)
@@ -201,10 +201,10 @@ def write(
 
 
 BANDS = (1, 5, 20)
-"""Ranks of the first evidence by BM25 that part easy questions from hard ones."""
+"""Upper bounds of the bands of difficulty: the BM25 rank of the first evidence."""
 
 Kind = tuple[bool, int]
-"""Whether the evidence stands in several passages, and the band of the rank: 0 is easy; beyond all bands is hardest."""
+"""Whether the evidence is in several passages, and the band of difficulty, from 0 for the easiest."""
 
 SHARES: Mapping[Kind, float] = {
     (False, 0): 0.26,
@@ -216,10 +216,10 @@ SHARES: Mapping[Kind, float] = {
     (True, 2): 0.03,
     (True, 3): 0.02,
 }
-"""Of the search questions of `law` and `workshop`, and of 100 questions on ten articles on finance, on average."""
+"""Target shares: the mean over the search questions of `law` and `workshop`, and 100 questions on finance articles."""
 
-UNANSWERABLE = 0.05
-"""Most of the questions that the documents do not answer."""
+MAX_UNANSWERABLE = 0.05
+"""Maximum share of unanswerable questions."""
 
 
 def chosen(
@@ -229,11 +229,10 @@ def chosen(
     before: Sequence[tuple[str, str]] = (),
     shares: Mapping[Kind, float] = SHARES,
 ) -> list[Draft]:
-    """Up to ``wanted`` of the drafts: the next is always of the kind that is furthest behind its share.
+    """Select up to ``wanted`` drafts: the next is always of the kind with the largest deficit relative to its share.
 
-    Among those it is of the method that has fewest so far, then of the document that has fewest, then the first.
-    ``before`` has the method and the document of questions that are there already. Where drafts of a kind run out,
-    the others take their place.
+    Within a kind, the method and then the document with the fewest questions are preferred, then the first draft.
+    ``before`` are the methods and documents of existing questions. If a kind has no more drafts, other kinds are used.
     """
     left: dict[Kind, dict[str, list[Draft]]] = {}
     unanswerable = []
@@ -244,7 +243,7 @@ def chosen(
             unanswerable.append(draft)
     methods: Counter[str] = Counter(method for method, _ in before)
     documents: Counter[str] = Counter(doc for _, doc in before)
-    taken: list[Draft] = unanswerable[: int(UNANSWERABLE * wanted)]
+    taken: list[Draft] = unanswerable[: int(MAX_UNANSWERABLE * wanted)]
     counts: Counter[Kind] = Counter()
     while len(taken) < wanted and left:
         total = sum(counts.values()) + 1
@@ -265,7 +264,7 @@ def chosen(
 
 
 def kind_of(draft: Draft, material: DraftingCorpus) -> Kind:
-    """In how many passages the evidence of a draft stands, and how far down BM25 finds the first of it."""
+    """Return the kind of a draft: the number of passages with evidence, and the BM25 rank of the first of it."""
     ranks = [material.rank(draft.question, quote.span, BANDS[-1]) for quote in draft.quotes]
     first = min((rank for rank in ranks if rank is not None), default=BANDS[-1] + 1)
     passages = {passage.id if (passage := material.passage_at(quote.span)) else quote for quote in draft.quotes}

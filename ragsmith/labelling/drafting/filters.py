@@ -1,6 +1,6 @@
-"""A filter says what is wrong with a draft, or nothing: it sees the draft, the documents, and the questions so far.
+"""Filters: functions of a draft, the documents and the accepted questions, which return a problem or None.
 
-A draft is refused by the first of `FILTERS` that finds something. Its quotations have been located before
+A draft is rejected by the first of `FILTERS` that returns a problem. Its quotations are located before
 (`ragsmith.labelling.drafting.draft`).
 """
 
@@ -18,34 +18,34 @@ from ragsmith.text.words import normalise_answer, sentences, words
 from ragsmith.types import Chunk, Span
 
 Filter = Callable[[Draft, DraftingCorpus, Sequence[str]], str | None]
-"""What is wrong with a draft in a sentence; the texts are the questions that are kept already."""
+"""Function that returns the problem of a draft as a sentence, or None; the texts are the accepted questions."""
 
 QUOTE = "quote_found"
-"""The name under which a draft is refused whose quotations are not where they should be."""
+"""Filter name in the rejection of a draft whose quotations cannot be located."""
 
-SHORTEST_QUOTE = 12
-"""Characters; half of a shorter quotation is in many a chunk by accident."""
+MIN_QUOTE_CHARACTERS = 12
+"""Minimum length of a quotation in characters; half of a shorter one occurs in many chunks by chance."""
 
-FEWEST_WORDS, MOST_WORDS = 4, 40
-"""Words of a question."""
+MIN_WORDS, MAX_WORDS = 4, 40
+"""Minimum and maximum number of words of a question."""
 
-FEWEST_TERMS = 3
-"""Distinct words of a question, without function words."""
+MIN_TERMS = 3
+"""Minimum number of distinct content words of a question."""
 
 RIVAL_SENTENCE = 0.85
-"""Share of a question's words, by inverse document frequency, that a sentence elsewhere needs to answer it too."""
+"""Minimum share of a question's words, weighted by inverse document frequency, in a sentence that may answer it."""
 
 RIVAL_PASSAGE = 0.6
-"""Share of a question's words that a passage needs to be about the same."""
+"""Minimum share of a question's words in a passage on the same topic."""
 
 RIVAL_ANSWER = 0.8
-"""Share of the words of a long answer that a passage needs to have it."""
+"""Minimum share of the words of a long answer in a passage that contains it."""
 
-LONGEST_EXACT = 8
-"""Words of an answer that a passage has only if it has them in a row; a longer one is compared by `RIVAL_ANSWER`."""
+MAX_EXACT_WORDS = 8
+"""Maximum number of words of an answer that is matched exactly; longer ones are compared by `RIVAL_ANSWER`."""
 
-SIMILAR = 0.7
-"""Jaccard similarity of the words of two questions from which they are near-duplicates."""
+MIN_JACCARD = 0.7
+"""Minimum Jaccard similarity of the words of two questions that are near-duplicates."""
 
 PRONOUNS_DIGEST = "ce2961695e5dc355"
 
@@ -62,9 +62,9 @@ _ANTECEDENT = re.compile(r"\b(?:an?|the|any|each|every|someone|somebody|who|whic
 
 
 def quote_unique(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse quotations that are too short, or that the documents have in two places."""
+    """Reject quotations that are too short, or that occur more than once in the documents."""
     for quote in draft.quotes:
-        if len(quote.text) < SHORTEST_QUOTE:
+        if len(quote.text) < MIN_QUOTE_CHARACTERS:
             return f"{quote.text!r} is too short to be evidence"
         if (count := material.occurrences(quote.text)) > 1:
             return f"{quote.text!r} stands in the documents {count} times"
@@ -72,10 +72,10 @@ def quote_unique(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) ->
 
 
 def well_formed(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse questions of too few or too many words, with half a pair of brackets, or with signs that are no words."""
+    """Reject questions with too few or too many words, unbalanced brackets, or symbols."""
     question = draft.question.strip().rstrip("?").strip()
     count = len(words(draft.question))
-    if not FEWEST_WORDS <= count <= MOST_WORDS:
+    if not MIN_WORDS <= count <= MAX_WORDS:
         return f"it has {count} words"
     if any(question.count(one) != question.count(other) for one, other in _PAIRS) or question.count('"') % 2:
         return "half of a pair of brackets or quotation marks is missing"
@@ -85,7 +85,7 @@ def well_formed(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> 
 
 
 def self_contained(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse ``What does this section say?``, and pronouns that no noun before them can explain."""
+    """Reject questions such as ``What does this section say?``, and pronouns without an antecedent."""
     if found := _POINTING.search(draft.question):
         return f"{found[0]!r} points at something that is not in the question"
     if (found := _PRONOUN.search(draft.question)) and not _has_antecedent(draft.question[: found.start()]):
@@ -94,12 +94,12 @@ def self_contained(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) 
 
 
 def _has_antecedent(before: str) -> bool:
-    """Whether the words before a pronoun name something: two or more besides the question word and its verb."""
+    """Whether the words before a pronoun may contain its antecedent: at least two after the question word and verb."""
     return len(re.findall(r"\w+", before)) >= 4 and bool(_ANTECEDENT.search(before.partition(" ")[2]))
 
 
 def answered_by_itself(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question that contains its answer, and an answer that says nothing."""
+    """Reject a question that contains its answer, and an answer without content."""
     if not draft.answerable:
         return None
     answer = set(material.terms(draft.answer)) or set(words(draft.answer))
@@ -114,18 +114,18 @@ def answered_by_itself(draft: Draft, material: DraftingCorpus, kept: Sequence[st
 
 @cache
 def _pronouns() -> frozenset[str]:
-    """English words that are no answer alone."""
+    """Return the English pronouns, which are no answer alone."""
     return frozenset(read_data("ragsmith.labelling.drafting", "pronouns.txt", PRONOUNS_DIGEST).split())
 
 
 def specific(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question of few words: it fits many passages."""
-    few = len(set(material.terms(draft.question))) < FEWEST_TERMS
+    """Reject a question with few content words, as it fits many passages."""
+    few = len(set(material.terms(draft.question))) < MIN_TERMS
     return "it has too few words to be found by" if few else None
 
 
 def one_answer(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question whose words are nearly all in a sentence elsewhere."""
+    """Reject a question if nearly all its words occur in a sentence outside its evidence."""
     if not draft.answerable:
         return None
     asked = frozenset(material.terms(draft.question))
@@ -141,7 +141,7 @@ def one_answer(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> s
 
 
 def answered_elsewhere(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question for which another of the best passages has the answer, and most of the question."""
+    """Reject a question if another of the best passages contains the answer and most words of the question."""
     if not draft.answerable:
         return None
     asked = frozenset(material.terms(draft.question))
@@ -155,22 +155,22 @@ def answered_elsewhere(draft: Draft, material: DraftingCorpus, kept: Sequence[st
 
 
 def _has_answer(passage: Chunk, answer: str, material: DraftingCorpus) -> bool:
-    plain, telling = normalise_answer(answer), frozenset(material.terms(answer))
-    if not telling:
+    normalised, answer_terms = normalise_answer(answer), frozenset(material.terms(answer))
+    if not answer_terms:
         return False
-    if len(plain.split()) <= LONGEST_EXACT:
-        return plain in normalise_answer(passage.text)
-    return len(telling & frozenset(material.terms(passage.text))) >= RIVAL_ANSWER * len(telling)
+    if len(normalised.split()) <= MAX_EXACT_WORDS:
+        return normalised in normalise_answer(passage.text)
+    return len(answer_terms & frozenset(material.terms(passage.text))) >= RIVAL_ANSWER * len(answer_terms)
 
 
 def _overlaps(draft: Draft, span: Span) -> bool:
-    """Whether a quotation of the draft lies in ``span``, at least in part."""
+    """Whether a quotation of the draft overlaps ``span``."""
     quoted = (quote.span for quote in draft.quotes)
     return any(its.doc == span.doc and its.start < span.end and span.start < its.end for its in quoted)
 
 
 def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question without evidence of which one passage has every word."""
+    """Reject an unanswerable question if one passage has all its words."""
     if draft.answerable:
         return None
     asked = frozenset(material.terms(draft.question))
@@ -181,11 +181,11 @@ def unanswerable_is_absent(draft: Draft, material: DraftingCorpus, kept: Sequenc
 
 
 def near_duplicate(draft: Draft, material: DraftingCorpus, kept: Sequence[str]) -> str | None:
-    """Refuse a question whose words are nearly those of one that is kept."""
+    """Reject a question that is a near-duplicate of an accepted one."""
     own = frozenset(material.terms(draft.question))
     for question in kept:
         other = frozenset(material.terms(question))
-        if own and len(own & other) >= SIMILAR * len(own | other):
+        if own and len(own & other) >= MIN_JACCARD * len(own | other):
             return f"nearly the same as {question!r}"
     return None
 
@@ -201,4 +201,4 @@ FILTERS: tuple[Filter, ...] = (
     unanswerable_is_absent,
     near_duplicate,
 )
-"""In the order in which they are asked: what is quickly found out comes first."""
+"""Filters in the order in which they run, the fastest first."""

@@ -1,4 +1,4 @@
-"""Passages of different documents that belong together: by a name, by a reference, or by what they are headed."""
+"""Links between passages of different documents: a shared name, a reference, or the same heading."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ragsmith.digest import digest
-from ragsmith.labelling.drafting.material import MOST_LINKED, SHORTEST, DraftingCorpus, names_in
+from ragsmith.labelling.drafting.material import MAX_LINKED, MIN_CHARACTERS, DraftingCorpus, names_in
 from ragsmith.types import Chunk
 
-SHORTEST_TITLE = 8
-"""Characters of a title that refers to its document where it is mentioned; shorter ones are common words."""
+MIN_TITLE_CHARACTERS = 8
+"""Minimum length in characters of a title whose mention is a reference; shorter ones may be common words."""
 
 
 class Links:
-    """Finds for a passage one of another document that has to do with it."""
+    """Finder of linked passages in other documents."""
 
     def __init__(self, material: DraftingCorpus) -> None:
         self.material = material
         self._headed: defaultdict[str, list[Chunk]] = defaultdict(list)
         self._opening: dict[str, Chunk] = {}
         for passage in material.passages:
-            if len(passage.text) < SHORTEST:
+            if len(passage.text) < MIN_CHARACTERS:
                 continue
             self._opening.setdefault(passage.doc, passage)
             if passage.headings:
                 self._headed[passage.headings[-1].casefold()].append(passage)
         self._titles = {
-            document.title: doc for doc, document in material.documents.items() if len(document.title) >= SHORTEST_TITLE
+            document.title: doc
+            for doc, document in material.documents.items()
+            if len(document.title) >= MIN_TITLE_CHARACTERS
         }
 
-    def of(self, passage: Chunk) -> Chunk | None:
-        """The passage that shares a rare name, or else is referred to, or else has the same heading; or None."""
+    def find(self, passage: Chunk) -> Chunk | None:
+        """Return a passage that shares a rare name, is referred to, or has the same heading, in this order; or None."""
         for others in (self._named(passage), self._referred(passage), self._alike(passage)):
-            found = {other.id: other for other in others if other.doc != passage.doc and len(other.text) >= SHORTEST}
+            found = {
+                other.id: other for other in others if other.doc != passage.doc and len(other.text) >= MIN_CHARACTERS
+            }
             if found:
                 return found[min(found, key=lambda id_: digest("link", passage.id, id_))]
         return None
@@ -49,5 +53,5 @@ class Links:
 
     def _alike(self, passage: Chunk) -> Iterator[Chunk]:
         headed = self._headed.get(passage.headings[-1].casefold(), []) if passage.headings else []
-        if len(headed) <= MOST_LINKED:  # what every document has, as "Introduction", links nothing
+        if len(headed) <= MAX_LINKED:  # headings such as "Introduction" are in every document
             yield from headed

@@ -1,4 +1,4 @@
-"""What questions are drafted from: documents, their passages in turns, and the words of these."""
+"""Corpus for drafting: documents, their passages in a balanced order, and indexes of their words."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Chunk, Document, Span
 
-MOST_LINKED = 8
-"""Passages that a name may stand in and still link two of them: what stands everywhere links nothing."""
+MAX_LINKED = 8
+"""Maximum number of passages with a name that links passages; more frequent names are not distinctive."""
 
 _NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-Z][\w-]+(?: (?:of |the |and )?[A-Z][\w-]+)*|\b[A-Z]+-?\d+\w*\b")
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names and labels in a text (``Court of Appeal``, ``E14``), each once, but not what opens a sentence."""
+    """Return the distinct names and labels in a text (``Court of Appeal``, ``E14``), except at sentence starts."""
     found = dict.fromkeys(match.group() for match in _NAME.finditer(text))
     return tuple(name for name in found if len(name) > 2 and name.lower() not in STOP_WORDS)
 
 
 class DraftingCorpus:
-    """Documents, cut into passages as a search cuts them by default; indexes of words are built on first use."""
+    """Documents, chunked with the default options of a search; indexes are built on first use."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = {document.id: document for document in documents}
@@ -37,12 +37,12 @@ class DraftingCorpus:
         self._tables: dict[str, list[tuple[int, int]]] = {}
 
     def passage_at(self, span: Span) -> Chunk | None:
-        """The passage that a span begins in; None where it is a heading, which is in no passage."""
-        its = self._of_document[span.doc]
-        return next((passage for passage in its if passage.start <= span.start < passage.end), None)
+        """Return the passage in which a span begins; None for a heading, which is in no passage."""
+        passages = self._of_document[span.doc]
+        return next((passage for passage in passages if passage.start <= span.start < passage.end), None)
 
     def has_table(self, passage: Chunk) -> bool:
-        """Whether a part of a table that is written in Markdown is in a passage."""
+        """Whether a passage overlaps a Markdown table."""
         if passage.doc not in self._tables:
             found = blocks(self.documents[passage.doc].text)
             self._tables[passage.doc] = [(one.start, one.end) for one in found if one.kind is BlockType.TABLE]
@@ -50,7 +50,7 @@ class DraftingCorpus:
 
     @cached_property
     def entities(self) -> Mapping[str, tuple[Chunk, ...]]:
-        """Names and labels that stand in passages of two or more documents, but in few passages, and these."""
+        """Names and labels that occur in several documents but few passages, with these passages."""
         found: dict[str, dict[str, Chunk]] = {}
         for passage in self.passages:
             for name in names_in(passage.text):
@@ -58,20 +58,20 @@ class DraftingCorpus:
         return {
             name: tuple(its.values())
             for name, its in sorted(found.items())
-            if len(its) <= MOST_LINKED and len({passage.doc for passage in its.values()}) > 1
+            if len(its) <= MAX_LINKED and len({passage.doc for passage in its.values()}) > 1
         }
 
     def occurrences(self, text: str) -> int:
-        """In how many places of the documents a text stands."""
+        """Return the number of occurrences of a text in the documents."""
         return sum(document.text.count(text) for document in self.documents.values())
 
     def best(self, question: str, n: int) -> list[Chunk]:
-        """The ``n`` passages that the words of a question lead to (BM25), best first."""
+        """Return the ``n`` best passages for a question by BM25, best first."""
         positions, _ = self.words.best(question, n)
         return [self.passages[position] for position in positions.tolist()]
 
     def rank(self, question: str, span: Span, n: int) -> int | None:
-        """The place, from 1, of a passage with half of the span among the best ``n``, by words; None beyond."""
+        """Return the BM25 rank, from 1 to ``n``, of the first passage that overlaps the span by half, or None."""
         for place, passage in enumerate(self.best(question, n), start=1):
             shared = min(passage.end, span.end) - max(passage.start, span.start)
             if passage.doc == span.doc and 2 * shared >= min(span.end - span.start, passage.end - passage.start):
@@ -80,12 +80,12 @@ class DraftingCorpus:
 
     @cached_property
     def words(self) -> BM25:
-        """BM25 over the passages, in their order."""
+        """BM25 index of the passages, in their order."""
         return BM25([passage.text for passage in self.passages], languages=self._languages)
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """Counts of the words of the passages."""
+        """Word counts of the passages."""
         return Lexicon([passage.text for passage in self.passages], self._languages)
 
     @property
@@ -100,27 +100,28 @@ class DraftingCorpus:
         return found
 
 
-BANDS = 3
-"""Parts of a document, by position, that take turns."""
+PARTS = 3
+"""Number of parts of a document, by position, whose passages alternate."""
 
-SHORTEST = 80
-"""Characters; a passage with fewer has hardly a sentence."""
+MIN_CHARACTERS = 80
+"""Minimum length of a passage in characters; shorter ones rarely have a sentence."""
 
 
-def in_turns(passages: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
-    """Yield every passage once: documents take turns, and in a document its beginning, middle and end do.
+def interleave(passages: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
+    """Yield every passage once, alternating between documents, and between the beginning, middle and end of each.
 
-    So whatever is taken from the front is balanced. ``seed`` draws the order of documents, of parts, and in a part.
+    Any number of passages from the front is therefore balanced. ``seed`` determines the order of documents, of parts,
+    and within parts.
     """
     draw = random.Random(seed)
-    bands: defaultdict[str, list[list[Chunk]]] = defaultdict(lambda: [[] for _ in range(BANDS)])
+    bands: defaultdict[str, list[list[Chunk]]] = defaultdict(lambda: [[] for _ in range(PARTS)])
     of_document: defaultdict[str, list[Chunk]] = defaultdict(list)
     for passage in passages:
-        if len(passage.text) >= SHORTEST:
+        if len(passage.text) >= MIN_CHARACTERS:
             of_document[passage.doc].append(passage)
     for doc, its in of_document.items():
         for place, passage in enumerate(its):
-            bands[doc][place * BANDS // len(its)].append(passage)
+            bands[doc][place * PARTS // len(its)].append(passage)
     documents = sorted(bands)
     draw.shuffle(documents)
     queues = []

@@ -1,4 +1,4 @@
-"""How a function becomes a drafting method. Everything known about one is read from its own file.
+"""Registration of functions as drafting methods. All metadata of a method is in its own file.
 
 ```python
 @drafting_method(type="deadline", prompt=PROMPT)
@@ -7,7 +7,7 @@ def deadlines(passage: Chunk, links: Links, *, longest: Count = 4000) -> Sequenc
     return (passage,) if "within" in passage.text and len(passage.text) <= longest else ()
 ```
 
-From then on ``deadlines`` is a method of ``ragsmith dataset draft``. What prompts have in common, and parsers, are in
+This registers ``deadlines`` as a method of ``ragsmith dataset draft``. Common parts of prompts, and parsers, are in
 `ragsmith.labelling.drafting.replies`.
 """
 
@@ -29,10 +29,11 @@ ChoosePassages = Callable[..., Sequence[Chunk]]
 
 @dataclass(frozen=True, kw_only=True)
 class DraftingMethod(Extension):
-    """A function that chooses the passages which the model is shown, and the prompt that it is shown them with.
+    """Function that selects the passages for a prompt.
 
-    ``prompt`` has the places ``{title}`` and ``{>text}``, or ``{>texts}`` for several passages; ``type`` is that of its
-    questions, which are ``answerable`` from the passages or not. ``parse`` reads a reply of ``max_tokens`` at most.
+    ``prompt`` has the placeholders ``{title}`` and ``{>text}``, or ``{>texts}`` for several passages; ``type`` is that
+    of its questions, and ``answerable`` whether the passages answer them. ``parse`` parses a reply of at most
+    ``max_tokens``.
     """
 
     type: str
@@ -43,16 +44,16 @@ class DraftingMethod(Extension):
 
     @cached_property
     def task(self) -> Task[tuple[DraftReply, ...]]:
-        """What the model is asked."""
+        """Task for the chat model."""
         return chat_task(self.name, self.prompt, self.parse, self.max_tokens)
 
     @property
     def digest(self) -> str:
-        """What rows name the prompt by: it changes with each word of it."""
+        """Digest of the prompt, which identifies it in rows."""
         return digest("prompt", self.task.name, self.prompt)
 
     def shown(self, passage: Chunk, links: Links) -> tuple[Chunk, ...]:
-        """The passages that the model is shown: ``passage`` is the first; none where the method does not suit it."""
+        """Return the passages for the prompt, ``passage`` first; none if the method does not apply to it."""
         with self.named_errors():
             return tuple(self.fn(passage, links, **self.chosen))
 
@@ -62,7 +63,7 @@ METHODS: Registry[DraftingMethod] = Registry("drafting method", "ragsmith.labell
 
 def drafting_method(
     *,
-    type: str,  # noqa: A002  as rows call it
+    type: str,  # noqa: A002  the key in rows
     prompt: str,
     parse: Callable[[str], tuple[DraftReply, ...]] = questions_in,
     max_tokens: int = 512,
@@ -70,7 +71,7 @@ def drafting_method(
     paper: str = "",
     package: Package | None = None,
 ) -> Callable[[ChoosePassages], ChoosePassages]:
-    """Register the decorated function as the drafting method of its name; see `DraftingMethod` for the arguments."""
+    """Register the decorated function as a drafting method under its name; see `DraftingMethod` for the arguments."""
 
     def register(fn: ChoosePassages) -> ChoosePassages:
         METHODS.add(

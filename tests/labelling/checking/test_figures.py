@@ -20,7 +20,7 @@ from ragsmith.labelling.checking.gates.shortcuts import (
     binomial_tail,
     recall_of_units,
     recall_over_ties,
-    shifted,
+    add_effect,
 )
 from ragsmith.measures.rankings import recall_at
 from ragsmith.reporting.charts import histogram
@@ -106,8 +106,8 @@ def test_the_binomial_tail_of_large_sets_is_that_of_exact_fractions(hits: int, n
 
 
 def test_a_medium_effect_on_a_fifth() -> None:
-    assert shifted(0.2, MEDIUM_H) == pytest.approx(0.428, abs=0.001)
-    assert shifted(1.0, MEDIUM_H) == 1
+    assert add_effect(0.2, MEDIUM_H) == pytest.approx(0.428, abs=0.001)
+    assert add_effect(1.0, MEDIUM_H) == 1
 
 
 @given(st.lists(st.floats(0, 1)), st.integers(1, 12))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragsmith.labelling.drafting import checks
 from ragsmith.labelling.drafting.registry import METHODS
-from ragsmith.labelling.drafting.replies import MOST, DraftReply
+from ragsmith.labelling.drafting.replies import MAX_QUESTIONS, DraftReply
 
 TEXTS = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1).filter(lambda t: any(map(str.isalnum, t)))
 JSON = st.recursive(
@@ -62,7 +62,7 @@ def is_right(name: str, found: Any) -> bool:
         number, words = found
         return 0 <= number <= checks.SHOWN and bool(words.strip()) == (number > 0)
     answerable = DRAFTING[name].answerable
-    return len(found) <= MOST and all(
+    return len(found) <= MAX_QUESTIONS and all(
         isinstance(one, DraftReply)
         and one.question.strip()
         and one.answer.strip()
@@ -150,7 +150,7 @@ def test_no_question_is_an_answer(name: str) -> None:
         ("factual", "[" * 100_000, "nested"),
         ("factual", '{"questions": [], "questions": []}', "twice"),
         ("factual", '{"questions": [], "note": "none"}', "keys questions"),
-        ("factual", json.dumps({"questions": [valid_item("factual")] * (MOST + 1)}), "at most"),
+        ("factual", json.dumps({"questions": [valid_item("factual")] * (MAX_QUESTIONS + 1)}), "at most"),
         ("factual", json.dumps({"questions": [valid_item("factual", question=" ")]}), "blank"),
         ("factual", json.dumps({"questions": [valid_item("factual", quote="...")]}), "blank"),
         ("factual", json.dumps({"questions": [valid_item("factual", answer="a\ud800")]}), "no text"),

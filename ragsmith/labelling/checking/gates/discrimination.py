@@ -225,9 +225,7 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
         advice = f"write {MIN_QUESTIONS - total} more at least; `ragsmith dataset draft --llm MODEL` proposes some"
         return GateFinding(GateState.FAILED, summary, float(total), Limit(low=float(MIN_QUESTIONS)), advice)
     if len(view.ranked) < MIN_COUNT:
-        return not_judged(
-            f"of {total} questions {len(view.ranked)} have evidence, so no variance can be estimated"
-        )
+        return not_judged(f"of {total} questions {len(view.ranked)} have evidence, so no variance can be estimated")
     located = {example.id for example in view.located}
     test = [example for example in view.split.test if example.id in located]
     here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
@@ -264,7 +262,7 @@ def questions(view: DatasetView, *, difference: Annotated[float, Range(0.001, 1)
 
 
 def _more_groups(view: DatasetView) -> str:
-    """Return the advice for a test with too few groups: cross-fitting if all questions have enough, and more questions."""
+    """Return the advice for a test with too few groups: more questions, or cross-fitting if all questions suffice."""
     advice = (
         "questions whose gold lies together count as one group, so ask about other documents or sections: "
         "`ragsmith dataset draft --llm MODEL` proposes questions"

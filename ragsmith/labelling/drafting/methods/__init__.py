@@ -1,1 +1,1 @@
-"""A drafting method says what a chat model is asked about a passage, and which passages it suits: one file a method."""
+"""Drafting methods: prompts for a chat model, and the selection of the passages to which they apply."""

@@ -1,4 +1,4 @@
-"""Questions that take two documents: passages that a name, a reference or a heading links."""
+"""Questions that require two documents, about passages linked by a name, a reference or a heading."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Reply with JSON and nothing else, in this form:
 "words" are those of the text with that number that show a part of the answer, each a clause or a sentence, copied
 character by character without the ">"; both texts have to be quoted. If the texts allow no such question, reply
 {{"questions": []}}
-"""  # noqa: E501  the form is one line, as a reply is
+"""  # noqa: E501  the form is one line, like a reply
 
 
 def parse(reply: str) -> tuple[DraftReply, ...]:
-    """Read questions that quote both texts.
+    """Parse questions that quote both texts.
 
     Raises:
-        ValueError: the reply is anything else.
+        ValueError: the reply has another form.
     """
     found = []
     for item in items_in(reply, ("question", "answer", "quotes")):
@@ -55,6 +55,6 @@ def _quote(entry: object) -> tuple[int, str]:
     type="multi_document", prompt=PROMPT, parse=parse, max_tokens=768, paper="https://arxiv.org/abs/2401.15391"
 )
 def multi_document(passage: Chunk, links: Links) -> Sequence[Chunk]:
-    """Ask what takes two documents: passages that a name, a reference or a heading links."""
-    other = links.of(passage)
+    """Ask questions that require two documents, about passages linked by a name, a reference or a heading."""
+    other = links.find(passage)
     return () if other is None else (passage, other)

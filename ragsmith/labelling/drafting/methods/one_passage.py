@@ -50,12 +50,12 @@ The answer says what follows and why, in one or two sentences; it adds nothing t
 
 @drafting_method(type="interpretation", prompt=INTERPRETATION, max_tokens=640, paper="https://arxiv.org/abs/1809.01494")
 def interpretation(passage: Chunk, links: Links) -> Sequence[Chunk]:
-    """Ask what the text means for a situation that it does not describe itself."""
+    """Ask for the consequences of the text in a situation that it does not describe."""
     return (passage,)
 
 
-SHORTEST = 12
-"""Words of a long answer."""
+MIN_ANSWER_WORDS = 12
+"""Minimum number of words of a long answer."""
 
 LONG_ANSWER = f"""Write questions whose answer takes several points of this text: how something is done, what has to be
 observed, what something consists of, how things compare.
@@ -73,16 +73,16 @@ The answer has two to five sentences and every point; "quotes" has the words for
 
 
 def parse_long_answer(reply: str) -> tuple[DraftReply, ...]:
-    """Read questions whose answers have `SHORTEST` words or more.
+    """Parse questions whose answers have at least `MIN_ANSWER_WORDS` words.
 
     Raises:
-        ValueError: the reply is anything else.
+        ValueError: the reply has another form.
     """
     found = questions_in(reply)
     for written in found:
-        if len(words(written.answer)) < SHORTEST:
+        if len(words(written.answer)) < MIN_ANSWER_WORDS:
             raise ValueError(
-                f"the answer {written.answer[:60]!r} has fewer than {SHORTEST} words; expected every point"
+                f"the answer {written.answer[:60]!r} has fewer than {MIN_ANSWER_WORDS} words; expected every point"
             )
     return found
 
@@ -161,10 +161,10 @@ reply {{"questions": []}}
 
 
 def parse_near_misses(reply: str) -> tuple[DraftReply, ...]:
-    """Read questions without an answer.
+    """Parse questions without an answer.
 
     Raises:
-        ValueError: the reply is anything else.
+        ValueError: the reply has another form.
     """
     found = []
     for item in items_in(reply, ("question", "missing")):
@@ -182,8 +182,8 @@ def parse_near_misses(reply: str) -> tuple[DraftReply, ...]:
     paper="https://arxiv.org/abs/1806.03822",
 )
 def near_misses(passage: Chunk, links: Links, *, every: Count = 6) -> Sequence[Chunk]:
-    """Ask what the documents seem to answer and do not.
+    """Ask questions that the documents seem to answer and do not.
 
-    Of ``every`` passages one is asked about: such questions are a small part of what people ask.
+    One in ``every`` passages is used, as such questions are a small part of those that users ask.
     """
     return () if int(digest("near miss", passage.id)[:6], 16) % every else (passage,)
