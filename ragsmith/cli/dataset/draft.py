@@ -196,7 +196,7 @@ def review(
 
 
 def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
-    from ragsmith.labelling.reviewing.page.server import ReviewServer, doorway
+    from ragsmith.labelling.reviewing.page.server import ReviewServer, redirect_file
 
     with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
         note(f"review at  {server.url}")
@@ -204,7 +204,7 @@ def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
         if browser and _has_screen():
             import webbrowser
 
-            webbrowser.open(stack.enter_context(doorway(server.url)))
+            webbrowser.open(stack.enter_context(redirect_file(server.url)))
         server.serve_forever(poll_interval=0.2)
 
 

@@ -44,8 +44,9 @@ class Drafted:
     ``found`` is the number of questions in the data set before, ``drafts`` the number of drafted ones among them;
     ``added`` are the new ones, counted by type in ``types``. ``made`` counts drafts by method, ``refused`` rejected
     ones by filter, ``known`` those that were accepted or rejected in an earlier call, and ``left`` accepted ones that
-    were not needed. ``failures`` are requests to a model without a reply; ``paused`` is the reason why drafting stopped
-    early, or "". ``replies`` are the call counts of this command, and ``spent`` the total cost of drafting in this folder.
+    were not needed. ``failures`` are requests to a model without a reply; ``paused`` is the reason why drafting
+    stopped early, or "".
+    ``replies`` are the call counts of this command, and ``spent`` the total cost of drafting in this folder.
     """
 
     folder: Path

@@ -1,10 +1,10 @@
-"""A reviewer accepts, mends or rejects each drafted question, the least certain first.
+"""Review of drafted questions: a reviewer accepts, edits or rejects each draft, the least certain first.
 
-    decisions   ->  what a decision makes of a row
-    journal     ->  decisions on disk, before they are confirmed
-    review      ->  the drafted questions of a data set's folder
-    uncertainty ->  how uncertain a draft is, and why
+    decisions   ->  decisions, and their application to rows
+    journal     ->  write-ahead log of decisions
+    review      ->  the drafted questions in the folder of a data set
+    uncertainty ->  the uncertainty of a draft, with reasons
     passages    ->  the text around the evidence
 
-``page`` shows it in a browser on this machine.
+``page`` serves the review to a browser on this machine.
 """

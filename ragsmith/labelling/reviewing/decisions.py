@@ -1,4 +1,4 @@
-"""What a reviewer may decide about a drafted question, and what becomes of its row; nothing is read or written here."""
+"""Decisions of reviewers about drafted questions, and their application to rows, without input or output."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
 Row = Mapping[str, object]
-"""A row of ``questions.jsonl`` or ``rejected.jsonl``."""
+"""Row of ``questions.jsonl`` or ``rejected.jsonl``."""
 
-UNSAID = "a reviewer rejected it"
-"""The reason of a rejection for which nobody gave one."""
+NO_REASON = "a reviewer rejected it"
+"""Reason of a rejection without a given reason."""
 
 REASONS = (
     "not clear what is asked",
@@ -28,14 +28,14 @@ REASONS = (
     "nobody would ask this",
     "others ask the same",
 )
-"""Reasons that a key alone gives, 1 to 5."""
+"""Predefined reasons of rejection, for the keys 1 to 5."""
 
 REVIEW = "review"
-"""What stands in ``rejected.jsonl`` where the name of a filter stands that refused a draft."""
+"""Value of the key ``filter`` in ``rejected.jsonl`` for drafts that a reviewer rejected."""
 
 
 class DecisionState(StrEnum):
-    """What became of a draft."""
+    """State of a draft in a review."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -45,7 +45,7 @@ class DecisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DecisionQuote:
-    """Words of document ``doc`` that are to be evidence; ``start`` is where they stand, if that is known."""
+    """Quotation of document ``doc`` as new evidence; ``start`` is its position, or None if that is unknown."""
 
     doc: str
     text: str
@@ -54,14 +54,14 @@ class DecisionQuote:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The draft is right as it is."""
+    """Decision that a draft is correct without changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The draft is right when this is changed; None leaves a part as it is.
+    """Decision that a draft is correct after changes; None leaves a part unchanged.
 
-    ``evidence`` is all that there is to be: positions in the evidence of the row, from 0, keep what stands there.
+    ``evidence`` is the complete new evidence: an integer keeps the entry at that index of the row's evidence.
     """
 
     question: str | None = None
@@ -71,16 +71,16 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The draft is wrong, or not worth asking."""
+    """Decision that a draft is wrong or of no use."""
 
-    reason: str = UNSAID
+    reason: str = NO_REASON
 
 
 Decision = Accept | Edit | Reject
 
 
 class UneditableDraft(UsageError):
-    """A draft cannot be mended in this way; ``problems`` has a sentence for everything that is wrong."""
+    """An edit of a draft is invalid; ``problems`` are its errors, each a sentence."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -88,19 +88,19 @@ class UneditableDraft(UsageError):
 
 
 def is_drafted(row: Row) -> bool:
-    """Whether a program made the question."""
+    """Whether a program drafted the question."""
     origin = row.get("origin")
     return isinstance(origin, Mapping) and origin.get("by") == "drafted"
 
 
 def origin_of(row: Row) -> Mapping[str, object]:
-    """Where the question comes from."""
+    """Return the origin of the question."""
     origin = row.get("origin")
     return origin if isinstance(origin, Mapping) else {}
 
 
 def state_of(row: Row) -> DecisionState:
-    """What became of a draft that stands in ``questions.jsonl``."""
+    """Return the state of a draft in ``questions.jsonl``."""
     reviewed = origin_of(row).get("reviewed")
     return (
         DecisionState(str(reviewed))
@@ -110,53 +110,55 @@ def state_of(row: Row) -> DecisionState:
 
 
 def evidence_of(row: Row) -> tuple[Mapping[str, object], ...]:
-    """The entries of the row's evidence."""
+    """Return the entries of the evidence of a row."""
     evidence = row.get("evidence")
     return tuple(entry for entry in evidence if isinstance(entry, Mapping)) if isinstance(evidence, list) else ()
 
 
 def seen(row: Row, state: DecisionState) -> str:
-    """A short digest of what a reviewer looked at: a decision about something else is not taken."""
+    """Return a short digest of a row and its state, by which decisions about an outdated row are detected."""
     return digest("seen", state.value, row)[:16]
 
 
 def as_drafted(row: Row) -> Row:
-    """The row without what a review wrote about it; what a mending changed stays changed."""
+    """Return the row without the keys that a review adds; edits are kept."""
     origin = {key: value for key, value in origin_of(row).items() if key not in ("reviewed", "reviewer")}
     kept = {key: value for key, value in row.items() if key not in ("filter", "reason", "reviewer")}
     return {**kept, "origin": origin}
 
 
-def decided(row: Row, decision: Decision, reviewer: str, checker: EvidenceChecker, *, answered: bool = True) -> Row:
-    """The row after ``decision``; a mending that changes nothing accepts.
+def apply_decision(
+    row: Row, decision: Decision, reviewer: str, checker: EvidenceChecker, *, answered: bool = True
+) -> Row:
+    """Return the row after ``decision``; an edit without changes accepts the draft.
 
-    ``row`` is as it was drafted, or as an earlier decision left it. ``answered`` says whether the questions of the data
-    set have answers.
+    ``row`` is the drafted row, or that after an earlier decision. ``answered`` is whether the questions of the data set
+    have answers.
 
     Raises:
-        Unmendable: the mended row would be wrong; everything that would be is listed.
+        UneditableDraft: the edited row is invalid; all errors are listed.
     """
     plain = as_drafted(row)
     match decision:
         case Accept():
-            return _marked(
+            return _mark_reviewed(
                 plain, state_of(row) if state_of(row) is DecisionState.MENDED else DecisionState.ACCEPTED, reviewer
             )
         case Edit():
-            mended = _mended(plain, decision, checker, answered=answered)
-            if mended == plain:
-                return decided(row, Accept(), reviewer, checker)
-            return _marked(mended, DecisionState.MENDED, reviewer)
+            edited = _apply_edit(plain, decision, checker, answered=answered)
+            if edited == plain:
+                return apply_decision(row, Accept(), reviewer, checker)
+            return _mark_reviewed(edited, DecisionState.MENDED, reviewer)
         case Reject():
-            reason = " ".join(decision.reason.split()) or UNSAID
+            reason = " ".join(decision.reason.split()) or NO_REASON
             return {**plain, "filter": REVIEW, "reason": reason, "reviewer": reviewer}
 
 
 def located(quote: DecisionQuote, document: Document) -> Span | str:
-    """Where a quote stands in its document, or why that cannot be said.
+    """Return the span of a quote in its document, or the reason why it cannot be located.
 
-    With a ``start`` it must stand there; without one it must stand at one place alone. White space may differ where
-    nothing else does: lines are broken otherwise in a file that was edited.
+    A quote with a ``start`` must occur at that position, others exactly once. White space may differ, as line breaks
+    change when a file is edited.
     """
     if quote.start is not None:
         end = quote.start + len(quote.text)
@@ -183,28 +185,28 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
             )
 
 
-def _marked(row: Row, state: DecisionState, reviewer: str) -> Row:
+def _mark_reviewed(row: Row, state: DecisionState, reviewer: str) -> Row:
     return {**row, "origin": {**origin_of(row), "reviewed": state.value, "reviewer": reviewer}}
 
 
-def _mended(row: Row, mend: Edit, checker: EvidenceChecker, *, answered: bool) -> Row:
-    """``row`` with what was changed."""
+def _apply_edit(row: Row, edit: Edit, checker: EvidenceChecker, *, answered: bool) -> Row:
+    """Return ``row`` with the changes of an edit."""
     changed = dict(row)
     problems: list[str] = []
-    if mend.question is not None:
-        changed["question"] = mend.question.strip()
+    if edit.question is not None:
+        changed["question"] = edit.question.strip()
         problems += text_problems(changed, ("question",))
-    if mend.evidence is not None:
-        entries, wrong = _entries(row, mend.evidence, checker)
+    if edit.evidence is not None:
+        entries, wrong = _entries(row, edit.evidence, checker)
         changed["evidence"] = entries
         problems += wrong
-    answerable = bool(evidence_of(row) if mend.evidence is None else mend.evidence)
+    answerable = bool(evidence_of(row) if edit.evidence is None else edit.evidence)
     if answerable:
         changed.pop("answerable", None)
     elif row.get("answerable", True):
         problems.append("no evidence is left; quote the words that hold the answer, or reject the question")
-    if mend.answer is not None and not (mend.answer.strip() == "" and "answer" not in row):
-        changed["answer"] = mend.answer.strip()
+    if edit.answer is not None and not (edit.answer.strip() == "" and "answer" not in row):
+        changed["answer"] = edit.answer.strip()
     if answerable and answered and not str(changed.get("answer", "")).strip():
         problems.append("the answer is blank; write it, as every question of this data set has one")
     elif not answered or (not answerable and not changed.get("answer")):
@@ -220,7 +222,7 @@ def _mended(row: Row, mend: Edit, checker: EvidenceChecker, *, answered: bool) -
 def _entries(
     row: Row, wanted: Sequence[int | DecisionQuote], checker: EvidenceChecker
 ) -> tuple[list[Mapping[str, object]], list[str]]:
-    """The entries of a mended row's evidence, and what is wrong with the new ones."""
+    """Return the entries of the evidence of an edited row, and the problems of the new ones."""
     before = evidence_of(row)
     entries: list[Mapping[str, object]] = []
     problems: list[str] = []

@@ -1,9 +1,9 @@
-"""The journal of a review: each decision is a line of ``review.jsonl`` before it changes another file.
+"""Write-ahead log of a review: each decision is a line of ``review.jsonl`` before it changes another file.
 
-A decision touches two files, ``questions.jsonl`` and ``rejected.jsonl``, and a process may be killed between them, or
-the disk be full. So a line is appended first, and is on the disk when that returns; a file is replaced whole
-afterwards, and a line ``{"applied": true}`` says that the files show all decisions above it. The next process applies
-those below the last such line. A line that was cut in the middle was never confirmed, and is removed.
+A decision changes two files, ``questions.jsonl`` and ``rejected.jsonl``, and the process may be killed between the two
+writes, or the disk be full. A line is therefore appended and synced first; then the files are replaced atomically, and
+a line ``{"applied": true}`` records that they show all decisions before it. The next process applies the decisions
+after the last such line. An incomplete last line was never confirmed, and is removed.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ APPLIED = b'{"applied": true}\n'
 
 
 class Unapplied(OSError):
-    """A decision is kept in the journal, and another file that shows it could not be written."""
+    """A decision is in the journal, but could not be applied to the other files."""
 
 
 class FolderDisk:
-    """The files of a data set's folder that a review changes."""
+    """Files in the folder of a data set that a review changes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, name: str) -> bytes:
-        """What is in a file; nothing where there is none."""
+        """Return the contents of a file; empty if it does not exist."""
         path = self.folder / name
         return path.read_bytes() if path.exists() else b""
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file, all or nothing; on the disk when this returns."""
+        """Append to a file atomically, and sync it."""
         path = self.folder / name
         new = not path.exists()
         with path.open("ab", buffering=0) as file:
             length = os.fstat(file.fileno()).st_size
             left = memoryview(data)
             try:
-                while left:  # a disk that is nearly full takes a part
+                while left:  # a write to a nearly full disk may be partial
                     left = left[file.write(left) :]
                 os.fsync(file)
             except OSError:
@@ -62,15 +62,15 @@ class FolderDisk:
             sync_folder(self.folder)
 
     def cut(self, name: str, length: int) -> None:
-        """Keep so many bytes of a file."""
+        """Truncate a file to ``length`` bytes."""
         os.truncate(self.folder / name, length)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file whole or not at all; on the disk when this returns."""
+        """Replace a file atomically, and sync it."""
         replace_file(data, self.folder / name)
 
-    def mark(self, name: str) -> tuple[int, ...]:
-        """A value that changes with the file; nothing where there is none."""
+    def fingerprint(self, name: str) -> tuple[int, ...]:
+        """Return a value that changes with the file; empty if it does not exist."""
         try:
             status = (self.folder / name).stat()
         except FileNotFoundError:
@@ -80,11 +80,10 @@ class FolderDisk:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A line of the journal.
+    """Line of the journal.
 
-    ``state`` is what the draft was decided to be, `DecisionState.PENDING` where a decision was taken back; ``before``
-    and ``after`` are its row. A mending that was begun has no ``state``: ``after`` is what was typed, which is nothing
-    where it was given up.
+    ``state`` is the new state of the draft, `DecisionState.PENDING` for a revoked decision; ``before`` and ``after``
+    are its rows. An unfinished edit has the ``state`` None, and its values in ``after``, empty if the edit was discarded.
     """
 
     id: str
@@ -96,31 +95,31 @@ class JournalEntry:
 
     @property
     def line(self) -> bytes:
-        """As it is written."""
+        """The entry in the form of the file."""
         what = {"id": self.id, "decision": self.state.value if self.state else "unfinished", "reviewer": self.reviewer}
         record = {**what, "at": self.at, "before": self.before, "after": self.after}
         return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
 def read_entry(line: str) -> JournalEntry:
-    """A line that `JournalEntry.line` wrote.
+    """Parse a line of the form of `JournalEntry.line`.
 
     Raises:
-        TextError: it is another line.
+        TextError: the line has another form.
     """
     record = parse_record(line)
     id_, decision, reviewer, at = (record.get(key) for key in ("id", "decision", "reviewer", "at"))
     before, after = record.get("before"), record.get("after")
     known = decision == "unfinished" or decision in tuple(DecisionState)
     if not (isinstance(id_, str) and known and isinstance(before, dict) and isinstance(after, dict)):
-        raise TextError("is no decision of a review; remove the line, or the file where you keep no record of reviews")
+        raise TextError("is no decision of a review; remove the line, or the file if no record of reviews is needed")
     state = None if decision == "unfinished" else DecisionState(str(decision))
     return JournalEntry(id_, state, str(reviewer), str(at), before, after)
 
 
 @dataclass
-class Lines:
-    """A file of rows as it stands: each line as it is written, and the row in it."""
+class RowFile:
+    """Contents of a file of rows: the raw lines, and the parsed rows."""
 
     name: str
     raw: list[bytes] = field(default_factory=list)
@@ -128,11 +127,11 @@ class Lines:
     places: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, name: str, data: bytes) -> Lines:
-        """The lines of a file.
+    def read(cls, name: str, data: bytes) -> RowFile:
+        """Parse the contents of a file.
 
         Raises:
-            DatasetError: with every line that is no JSON object with an ``id``.
+            DatasetError: some lines are not JSON objects with an ``id``; all of them are listed.
         """
         found = cls(name)
         mistakes: list[str] = []
@@ -158,11 +157,11 @@ class Lines:
         return found
 
     def get(self, id_: str) -> Row | None:
-        """The row of that identifier."""
+        """Return the row with this identifier, or None."""
         return self.rows[self.places[id_]] if id_ in self.places else None
 
     def with_row(self, id_: str, row: Row) -> bytes:
-        """The file with this row in the place of the one of that identifier, or behind all others."""
+        """Return the contents with ``row`` in place of the one with this identifier, or appended."""
         raw = json.dumps(row, ensure_ascii=False).encode()
         lines = list(self.raw)
         if id_ in self.places:
@@ -172,29 +171,30 @@ class Lines:
         return b"".join(line + b"\n" for line in lines)
 
     def without(self, id_: str) -> bytes:
-        """The file without the row of that identifier."""
-        gone = self.places.get(id_)
-        return b"".join(line + b"\n" for place, line in enumerate(self.raw) if place != gone)
+        """Return the contents without the row with this identifier."""
+        removed = self.places.get(id_)
+        return b"".join(line + b"\n" for place, line in enumerate(self.raw) if place != removed)
 
 
 class Journal:
-    """``review.jsonl`` and the files that it is ahead of.
+    """Write-ahead log ``review.jsonl``, and the files to which its decisions are applied.
 
-    One process alone has the journal open; call it while the folder is locked, as others may write questions.
+    Only one process may have the journal open. Call its methods while the folder is locked, as other processes may
+    write questions.
 
     Raises:
-        DatasetError: the file has a line that is no decision.
+        DatasetError: the file has an invalid line.
     """
 
     def __init__(self, disk: FolderDisk) -> None:
         self.disk = disk
         self.entries: list[JournalEntry] = []
-        self.files = {name: Lines(name) for name in (QUESTIONS, REJECTED)}
-        self._open: list[JournalEntry] = []  # decisions that the files may not show yet
-        self._marks: dict[str, tuple[int, ...]] = {}
+        self.files = {name: RowFile(name) for name in (QUESTIONS, REJECTED)}
+        self._open: list[JournalEntry] = []  # decisions that may not have been applied yet
+        self._fingerprints: dict[str, tuple[int, ...]] = {}
         data = disk.read(JOURNAL)
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):  # its writer was killed before the decision was confirmed
+        if whole < len(data):  # the process was killed before the decision was confirmed
             disk.cut(JOURNAL, whole)
         for raw in filter(None, map(bytes.strip, data[:whole].split(b"\n"))):
             if raw == APPLIED.strip():
@@ -207,44 +207,44 @@ class Journal:
             self._remember(entry)
 
     def refresh(self) -> None:
-        """Read the rows that others changed, and finish what was begun.
+        """Read the rows that other processes changed, and apply open decisions.
 
-        Where the disk is full, it is finished by the first call when it is not.
+        If the disk is full, the decisions stay open until a later call.
 
         Raises:
             DatasetError: a file has lines that cannot be read.
         """
         for name in self.files:
-            if (mark := self.disk.mark(name)) != self._marks.get(name):
-                self.files[name] = Lines.read(name, self.disk.read(name))
-                self._marks[name] = mark
+            if (mark := self.disk.fingerprint(name)) != self._fingerprints.get(name):
+                self.files[name] = RowFile.read(name, self.disk.read(name))
+                self._fingerprints[name] = mark
         with suppress(OSError):
-            self._finish()
+            self._apply_open()
 
     def write(self, entry: JournalEntry) -> None:
-        """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile.
+        """Append an entry, sync it, and apply it.
 
         Raises:
-            Unapplied: it is kept, and the other files do not show it yet.
-            OSError: it is not kept.
+            Unapplied: the entry is written, but not applied yet.
+            OSError: the entry is not written.
         """
         self.disk.append(JOURNAL, entry.line)
         self._remember(entry)
         try:
-            self._finish()
+            self._apply_open()
         except OSError as error:
-            said = f"it is decided and kept in {JOURNAL}, and {QUESTIONS} is brought up to date when it can be written"
-            raise Unapplied(error.errno, f"{said} ({error.strerror or error})") from error
+            problem = f"the decision is saved in {JOURNAL}, and {QUESTIONS} will be updated when it can be written"
+            raise Unapplied(error.errno, f"{problem} ({error.strerror or error})") from error
 
     def _remember(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
         if entry.state is not None:
             self._open.append(entry)
 
-    def _finish(self) -> None:
-        """Apply the last decision about each draft whose row is as one of those that are open knew it.
+    def _apply_open(self) -> None:
+        """Apply the last open decision about each draft whose row is known from an open decision.
 
-        A row that another program wrote since stays.
+        Rows that another program has changed since are unchanged.
         """
         if not self._open:
             return
@@ -253,27 +253,27 @@ class Journal:
             if any(lines.get(last.id) in known for lines in self.files.values()):
                 self._apply(last)
         self._open = []
-        with suppress(OSError):  # then they are looked at once more, and found applied
+        with suppress(OSError):  # then they are applied again, which changes nothing
             self.disk.append(JOURNAL, APPLIED)
 
     def _apply(self, entry: JournalEntry) -> None:
-        """Let the files show an entry; where a row goes from one to the other it is never in neither."""
-        there, gone = self.files.values()
+        """Apply an entry to the files; a row is added to its new file before it is removed from the old one."""
+        target, source = self.files.values()
         if entry.state is DecisionState.REJECTED:
-            there, gone = gone, there
-        if there.get(entry.id) != entry.after:
-            self._replace(there.name, there.with_row(entry.id, entry.after))
-        if gone.get(entry.id) is not None:
-            self._replace(gone.name, gone.without(entry.id))
+            target, source = source, target
+        if target.get(entry.id) != entry.after:
+            self._replace(target.name, target.with_row(entry.id, entry.after))
+        if source.get(entry.id) is not None:
+            self._replace(source.name, source.without(entry.id))
 
     def _replace(self, name: str, data: bytes) -> None:
         self.disk.replace(name, data)
-        self.files[name] = Lines.read(name, data)
-        self._marks[name] = self.disk.mark(name)
+        self.files[name] = RowFile.read(name, data)
+        self._fingerprints[name] = self.disk.fingerprint(name)
 
 
 def drafted_rows(folder: Path) -> tuple[Row, ...]:
-    """The rows as they were drafted, before any decision; lines that cannot be read are skipped."""
+    """Return the rows before any decision; invalid lines are skipped."""
     found: dict[str, Row] = {}
     for raw in FolderDisk(folder).read(JOURNAL).split(b"\n"):
         with suppress(TextError):
@@ -283,8 +283,8 @@ def drafted_rows(folder: Path) -> tuple[Row, ...]:
     return tuple(found.values())
 
 
-def unfinished(entries: Sequence[JournalEntry]) -> Mapping[str, JournalEntry]:
-    """The mendings that were begun, and neither given up nor finished, by identifier."""
+def unfinished_edits(entries: Sequence[JournalEntry]) -> Mapping[str, JournalEntry]:
+    """Return the edits that were neither finished nor discarded, by identifier."""
     found: dict[str, JournalEntry] = {}
     for entry in entries:
         if entry.state is None and entry.after:

@@ -1,4 +1,4 @@
-"""The drafted questions of a data set's folder, and what a reviewer decides about them."""
+"""Review of the drafted questions in the folder of a data set."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ from ragsmith.labelling.reviewing.decisions import (
     DecisionState,
     Reject,
     Row,
+    apply_decision,
     as_drafted,
-    decided,
     evidence_of,
     is_drafted,
     origin_of,
     seen,
     state_of,
 )
-from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished
+from ragsmith.labelling.reviewing.journal import REJECTED, FolderDisk, Journal, JournalEntry, unfinished_edits
 from ragsmith.labelling.reviewing.passages import ReviewPassage, make_passages
 from ragsmith.labelling.reviewing.uncertainty import Uncertainty, UncertaintyModel
 from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
-LONGEST_NAME = 60
+MAX_NAME_CHARACTERS = 60
+"""Maximum length of the name of a reviewer, in characters."""
 LOCK = ".review.lock"
-"""Held by the one process that reviews the folder."""
+"""Lock file, held by the process that reviews the folder."""
 
 
 @dataclass(frozen=True)
 class ReviewedDraft:
-    """A drafted question in its current state.
+    """Drafted question in its current state.
 
-    ``reviewer`` and ``reason`` are empty where there is none. ``begun`` is a mending that was typed and not finished.
+    ``reviewer`` and ``reason`` are "" if there is none. ``begun`` is an unfinished edit.
     """
 
     id: str
@@ -65,32 +66,32 @@ class ReviewedDraft:
 
     @property
     def seen(self) -> str:
-        """A digest of row and state: a decision about another digest is refused."""
+        """Digest of row and state, by which outdated decisions are refused."""
         return seen(self.row, self.state)
 
     @property
     def question(self) -> str:
-        """The question."""
+        """Question."""
         return str(self.row.get("question", ""))
 
     @property
     def answer(self) -> str:
-        """The answer, or an empty text."""
+        """Answer, or ""."""
         return str(self.row.get("answer", ""))
 
     @property
     def type(self) -> str:
-        """The type of question."""
+        """Type of the question."""
         return str(self.row.get("type", "unspecified"))
 
     @property
     def evidence(self) -> tuple[Mapping[str, object], ...]:
-        """The entries of its evidence."""
+        """Entries of the evidence."""
         return evidence_of(self.row)
 
 
 class DecidedMeanwhile(UsageError):
-    """A draft is not as it was shown; ``draft`` is its current state."""
+    """A draft has changed since it was shown; ``draft`` is its current state."""
 
     def __init__(self, draft: ReviewedDraft) -> None:
         self.draft = draft
@@ -98,10 +99,10 @@ class DecidedMeanwhile(UsageError):
 
 
 class Review:
-    """A review of the drafted questions in ``folder``, one at a time; close it, or use it as a context manager.
+    """Review of the drafted questions in ``folder``; a context manager.
 
-    Threads may share it, and other programs may change the questions meanwhile. A decision is on the disk when a method
-    returns.
+    A review is thread-safe, and other programs may change the questions at the same time. Each decision is synced to
+    disk before a method returns.
     """
 
     def __init__(
@@ -116,13 +117,13 @@ class Review:
         self.name = name
         self.documents = documents
         self._checker = EvidenceChecker(documents)
-        self._doubter = UncertaintyModel(chunk_documents(list(documents.values())))
-        self._doubts: dict[str, Uncertainty] = {}
+        self._uncertainty_model = UncertaintyModel(chunk_documents(list(documents.values())))
+        self._uncertainties: dict[str, Uncertainty] = {}
         self._release = weakref.finalize(self, (lock or ExitStack()).close)
-        self._own = threading.RLock()
+        self._thread_lock = threading.RLock()
         with locked(folder):
             self._journal = Journal(disk)
-        with self._held():
+        with self._locked():
             found = [draft.id for draft in self._drafts()]
         if not found:
             raise UsageError(
@@ -136,7 +137,7 @@ class Review:
         self.close()
 
     def close(self) -> None:
-        """Let the folder be reviewed by another."""
+        """Release the lock of the folder."""
         self._release()
 
     @classmethod
@@ -145,7 +146,7 @@ class Review:
 
         Raises:
             DatasetError: documents or rows cannot be read.
-            UsageError: there is no such folder, nothing in it was drafted, or it is being reviewed already.
+            UsageError: the folder does not exist, has no drafted questions, or is being reviewed by another process.
         """
         found = Path(folder)
         if not found.is_dir():
@@ -158,9 +159,9 @@ class Review:
         documents, wrong_documents = read_documents(found, manifest.titles)
         if mistakes := (*wrong, *wrong_documents):
             raise DatasetError(mistakes)
-        read = [document for document in documents.values() if document is not None]
-        read_as, _ = assign_languages(read, manifest.metadata.get("language"), manifest.languages)
-        kept = {document.id: document for document in read_as}
+        readable = [document for document in documents.values() if document is not None]
+        with_languages, _ = assign_languages(readable, manifest.metadata.get("language"), manifest.languages)
+        by_id = {document.id: document for document in with_languages}
         name = manifest.metadata.get("title") or found.resolve().name
         with ExitStack() as lock:
             file = lock.enter_context((found / LOCK).open("ab"))
@@ -168,61 +169,62 @@ class Review:
                 lock.enter_context(held(file.fileno(), seconds=0))
             except TimeoutError:
                 raise UsageError(f"{found} is being reviewed already: end that review first") from None
-            return cls(found, name, kept, FolderDisk(found), lock.pop_all())
+            return cls(found, name, by_id, FolderDisk(found), lock.pop_all())
 
     @property
     def drafts(self) -> tuple[ReviewedDraft, ...]:
-        """Every drafted question that a filter did not refuse, decided ones, too; the least certain first."""
-        with self._held():
+        """Drafted questions that no filter rejected, including decided ones, the least certain first."""
+        with self._locked():
             return tuple(sorted(self._drafts(), key=lambda draft: (-draft.doubt.value, draft.id)))
 
     @property
     def pending(self) -> tuple[ReviewedDraft, ...]:
-        """Those that are not decided yet."""
+        """Drafts without a decision."""
         return tuple(draft for draft in self.drafts if draft.state is DecisionState.PENDING)
 
     def draft(self, id_: str) -> ReviewedDraft:
-        """One of them.
+        """Return the draft with this identifier.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: there is no such draft.
         """
-        with self._held():
+        with self._locked():
             return self._draft(id_)
 
     def counts(self) -> dict[str, int]:
-        """How many drafts are in each state."""
+        """Return the number of drafts by state."""
         found = Counter(draft.state for draft in self.drafts)
         return {state.value: found[state] for state in DecisionState}
 
     def decide(self, id_: str, decision: Decision, *, reviewer: str, looked_at: str | None = None) -> ReviewedDraft:
-        """Decide about a draft, and return how it stands then.
+        """Record a decision about a draft, and return its new state.
 
-        ``looked_at`` is the `ReviewedDraft.seen` of what the reviewer saw; without it whatever was decided before is
-        replaced.
+        ``looked_at`` is the `ReviewedDraft.seen` of the draft that the reviewer saw; if it is None, an earlier
+        decision is replaced.
 
         Raises:
-            DecidedMeanwhile: the draft is not as it was seen.
-            Unmendable: what a mending leaves would be wrong.
-            UsageError: there is no such draft, or no reviewer.
+            DecidedMeanwhile: the draft has changed since the reviewer saw it.
+            UneditableDraft: the edited row would be invalid.
+            UsageError: there is no such draft, or the name of the reviewer is invalid.
         """
         reviewer = reviewer_name(reviewer)
-        with self._held():
-            draft = self._checked(id_, looked_at)
+        with self._locked():
+            draft = self._current_draft(id_, looked_at)
             base = self._original(draft)[0] if isinstance(decision, Reject) else draft.row
-            after = decided(base, decision, reviewer, self._checker, answered=self._answered())
+            after = apply_decision(base, decision, reviewer, self._checker, answered=self._answered())
             state = DecisionState.REJECTED if isinstance(decision, Reject) else state_of(after)
             self._journal.write(JournalEntry(id_, state, reviewer, _now(), draft.row, after))
             return self._draft(id_)
 
     def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> ReviewedDraft:
-        """Take a decision back: the question is as it was drafted, and pending.
+        """Revoke a decision: the question is restored as drafted, and pending.
 
-        Evidence is written where it stands by now. Raises as `decide`, and ``UsageError`` where it stands nowhere.
+        Evidence is relocated if the documents have changed. Raises as `decide`, and ``UsageError`` if evidence is no
+        longer in the documents.
         """
         reviewer = reviewer_name(reviewer)
-        with self._held():
-            draft = self._checked(id_, looked_at)
+        with self._locked():
+            draft = self._current_draft(id_, looked_at)
             if draft.state is not DecisionState.PENDING:
                 original, lost = self._original(draft)
                 if lost:
@@ -234,50 +236,50 @@ class Review:
             return self._draft(id_)
 
     def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
-        """Keep what is typed to mend a draft, before it is finished; nothing typed gives it up.
+        """Save an unfinished edit of a draft; an empty one discards it.
 
         Raises as `decide`.
         """
         reviewer = reviewer_name(reviewer)
-        with self._held():
-            draft = self._checked(id_, looked_at)
+        with self._locked():
+            draft = self._current_draft(id_, looked_at)
             self._journal.write(JournalEntry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
 
     def passages(self, draft: ReviewedDraft, more: int = 0) -> tuple[ReviewPassage, ...]:
-        """What is to be read: where the quotes stand, or for a question without any, what could answer it."""
+        """Return the passages with the quotes, or for a question without quotes the passage that may answer it."""
         source = _span(origin_of(draft.row).get("passage"))
         sources = [source] if source else []
-        if not draft.evidence and (nearest := self._doubter.nearest(draft.question)) is not None:
+        if not draft.evidence and (nearest := self._uncertainty_model.nearest(draft.question)) is not None:
             sources.append(nearest.span)
         return make_passages([span for span in self.spans(draft) if span], sources, self.documents, more)
 
     def spans(self, draft: ReviewedDraft) -> tuple[Span | None, ...]:
-        """Where each entry of the evidence stands; None where the documents have changed, and it is there no more."""
+        """Return the span of each entry of the evidence; None for evidence that is no longer in the documents."""
         return self._spans(draft.row)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Lock the folder against other programs, and read what they changed."""
-        with self._own, locked(self.folder):
+    def _locked(self) -> Iterator[None]:
+        """Lock the folder against other programs, and read their changes."""
+        with self._thread_lock, locked(self.folder):
             self._journal.refresh()
             yield
 
     def _drafts(self) -> Iterator[ReviewedDraft]:
-        begun = unfinished(self._journal.entries)
+        begun = unfinished_edits(self._journal.entries)
         rejected = self._journal.files[REJECTED]
         for row in self._journal.files[QUESTIONS].rows:
             if is_drafted(row) and rejected.get(str(row["id"])) is None:
-                yield self._made(row, state_of(row), begun)
+                yield self._make_draft(row, state_of(row), begun)
         for row in rejected.rows:
             if row.get("filter") == REVIEW:
-                yield self._made(row, DecisionState.REJECTED, begun)
+                yield self._make_draft(row, DecisionState.REJECTED, begun)
 
-    def _made(self, row: Row, state: DecisionState, begun: Mapping[str, JournalEntry]) -> ReviewedDraft:
+    def _make_draft(self, row: Row, state: DecisionState, begun: Mapping[str, JournalEntry]) -> ReviewedDraft:
         id_ = str(row["id"])
         rejected = state is DecisionState.REJECTED
         reviewer = row.get("reviewer") if rejected else origin_of(row).get("reviewer")
         reason = str(row.get("reason", "")) if rejected else ""
-        return ReviewedDraft(id_, row, state, str(reviewer or ""), reason, self._doubt(id_, row), begun.get(id_))
+        return ReviewedDraft(id_, row, state, str(reviewer or ""), reason, self._uncertainty(id_, row), begun.get(id_))
 
     def _draft(self, id_: str) -> ReviewedDraft:
         found = {draft.id: draft for draft in self._drafts()}
@@ -285,33 +287,33 @@ class Review:
             raise UsageError(f"{self.folder} has no drafted question {id_!r}; {did_you_mean(id_, found)}")
         return found[id_]
 
-    def _checked(self, id_: str, looked_at: str | None) -> ReviewedDraft:
+    def _current_draft(self, id_: str, looked_at: str | None) -> ReviewedDraft:
         draft = self._draft(id_)
         if looked_at is not None and looked_at != draft.seen:
             raise DecidedMeanwhile(draft)
         return draft
 
-    def _doubt(self, id_: str, row: Row) -> Uncertainty:
-        """The doubt about what was drafted: a mending moves a question to no other place."""
-        if id_ not in self._doubts:
+    def _uncertainty(self, id_: str, row: Row) -> Uncertainty:
+        """Return the uncertainty of the draft, computed once, so that edits do not change the order."""
+        if id_ not in self._uncertainties:
             spans = [span for span in self._spans(row) if span is not None]
             question = str(row.get("question", ""))
             if row.get("answerable", True) is False:
-                doubt = self._doubter.of_unanswerable(question)
+                uncertainty = self._uncertainty_model.of_unanswerable(question)
             else:
                 quotes = [self.documents[span.doc].text[span.start : span.end] for span in spans]
-                doubt = self._doubter.of_answerable(question, str(row.get("answer", "")), quotes, spans)
-            self._doubts[id_] = doubt
-        return self._doubts[id_]
+                uncertainty = self._uncertainty_model.of_answerable(question, str(row.get("answer", "")), quotes, spans)
+            self._uncertainties[id_] = uncertainty
+        return self._uncertainties[id_]
 
     def _spans(self, row: Row) -> tuple[Span | None, ...]:
         return tuple(self._checker.span(entry)[0] for entry in evidence_of(row))
 
     def _original(self, draft: ReviewedDraft) -> tuple[Row, list[str]]:
-        """The row as it was drafted, by the journal, and the quotes of it that stand nowhere now.
+        """Return the row as drafted, from the journal, and its quotes that are no longer in the documents.
 
-        Without a journal a mended question stays mended. Documents may have been edited, and evidence repaired, since
-        the journal was written: what stands elsewhere now is written so.
+        Without a journal, edits are kept. As documents may have been edited, and evidence repaired, since the journal
+        was written, evidence is relocated.
         """
         decisions = (entry for entry in self._journal.entries if entry.id == draft.id and entry.state is not None)
         row = as_drafted(next((entry.before for entry in decisions), draft.row))
@@ -329,16 +331,16 @@ class Review:
         return ({**row, "evidence": evidence} if "evidence" in row else row), lost
 
     def _answered(self) -> bool:
-        """Whether the questions that can have an answer have one."""
+        """Whether answerable questions have answers."""
         rows = [row for row in self._journal.files[QUESTIONS].rows if row.get("answerable", True) is not False]
         return any("answer" in row for row in rows) or not rows
 
 
 def login_name() -> str:
-    """The user name of this process, as the system has it."""
+    """Return the name of the current user."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without a name for its user
+    except (KeyError, OSError, ImportError):  # in some containers the user has no name
         return "reviewer"
 
 
@@ -352,14 +354,16 @@ def _span(value: object) -> Span | None:
 
 
 def reviewer_name(reviewer: str) -> str:
-    """A reviewer's name with single spaces.
+    """Return the name of a reviewer with normalised spaces.
 
     Raises:
-        UsageError: it is empty, too long, or has characters that do not print.
+        UsageError: the name is empty, too long, or has unprintable characters.
     """
     name = " ".join(reviewer.split())
-    if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise UsageError(f"{reviewer!r} is no name for a reviewer: give 1 to {LONGEST_NAME} printable characters")
+    if not name or not name.isprintable() or len(name) > MAX_NAME_CHARACTERS:
+        raise UsageError(
+            f"{reviewer!r} is no name for a reviewer: give 1 to {MAX_NAME_CHARACTERS} printable characters"
+        )
     return name
 
 

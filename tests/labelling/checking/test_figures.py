@@ -17,10 +17,10 @@ from ragsmith.comparison.difference import variance as clustered
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.gates.shortcuts import (
     MEDIUM_H,
+    add_effect,
     binomial_tail,
     recall_of_units,
     recall_over_ties,
-    add_effect,
 )
 from ragsmith.measures.rankings import recall_at
 from ragsmith.reporting.charts import histogram

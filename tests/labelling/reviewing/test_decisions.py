@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.labelling.reviewing.decisions import (
-    UNSAID,
+    NO_REASON,
     Accept,
     DecisionQuote,
     DecisionState,
     Edit,
     Reject,
     UneditableDraft,
+    apply_decision,
     as_drafted,
-    decided,
     located,
     seen,
     state_of,
@@ -32,14 +32,16 @@ CHECKER = EvidenceChecker(DOCUMENTS)
 
 def test_accepting_adds_who_did_so_and_nothing_else() -> None:
     row = drafted_row(1)
-    after = decided(row, Accept(), "ada", CHECKER)
+    after = apply_decision(row, Accept(), "ada", CHECKER)
     assert after == {**row, "origin": {**row["origin"], "reviewed": "accepted", "reviewer": "ada"}}
     assert as_drafted(after) == row
 
 
 def test_mending_changes_what_is_given_and_keeps_the_order_of_keys() -> None:
     row = drafted_row(1)
-    after = decided(row, Edit(question=" When? ", evidence=(0, DecisionQuote("mill", "carry fire"))), "ada", CHECKER)
+    after = apply_decision(
+        row, Edit(question=" When? ", evidence=(0, DecisionQuote("mill", "carry fire"))), "ada", CHECKER
+    )
     start = text_of("mill").index("carry fire")
     new = {"doc": "mill", "start": start, "end": start + 10, "text": "carry fire"}
     assert (after["question"], after["answer"]) == ("When?", row["answer"])
@@ -51,23 +53,23 @@ def test_mending_changes_what_is_given_and_keeps_the_order_of_keys() -> None:
 def test_mending_that_changes_nothing_accepts() -> None:
     row = drafted_row(1)
     same = Edit(row["question"], row["answer"], (0,))
-    assert state_of(decided(row, same, "ada", CHECKER)) is DecisionState.ACCEPTED
+    assert state_of(apply_decision(row, same, "ada", CHECKER)) is DecisionState.ACCEPTED
 
 
 def test_accepting_what_was_mended_leaves_it_mended() -> None:
-    mended = decided(drafted_row(1), Edit("Another question?"), "ada", CHECKER)
-    assert decided(mended, Accept(), "ben", CHECKER)["origin"] == {**mended["origin"], "reviewer": "ben"}  # type: ignore[dict-item]
+    mended = apply_decision(drafted_row(1), Edit("Another question?"), "ada", CHECKER)
+    assert apply_decision(mended, Accept(), "ben", CHECKER)["origin"] == {**mended["origin"], "reviewer": "ben"}  # type: ignore[dict-item]
 
 
 def test_a_rejected_row_says_why_and_by_whom() -> None:
     row = drafted_row(1)
-    assert decided(row, Reject("too\n vague"), "ada", CHECKER) == {
+    assert apply_decision(row, Reject("too\n vague"), "ada", CHECKER) == {
         **row,
         "filter": "review",
         "reason": "too vague",
         "reviewer": "ada",
     }
-    assert decided(row, Reject("  "), "ada", CHECKER)["reason"] == UNSAID
+    assert apply_decision(row, Reject("  "), "ada", CHECKER)["reason"] == NO_REASON
 
 
 def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
@@ -83,7 +85,7 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
         ),
     )
     with pytest.raises(UneditableDraft) as raised:
-        decided(drafted_row(1), wrong, "ada", CHECKER)
+        apply_decision(drafted_row(1), wrong, "ada", CHECKER)
     said = "\n".join(raised.value.problems)
     for words in (
         "'question' is blank",
@@ -100,29 +102,29 @@ def test_everything_that_is_wrong_with_a_mending_is_listed() -> None:
 def test_a_quote_of_a_heading_alone_and_a_repeated_one_are_refused() -> None:
     start = text_of("mill").index("The mill")
     with pytest.raises(UneditableDraft, match="mostly a heading"):
-        decided(drafted_row(1), Edit(evidence=(DecisionQuote("mill", "The mill", start),)), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit(evidence=(DecisionQuote("mill", "The mill", start),)), "ada", CHECKER)
     with pytest.raises(UneditableDraft, match="quoted twice"):
-        decided(drafted_row(1), Edit(evidence=(0, DecisionQuote("mill", FACTS[1]))), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit(evidence=(0, DecisionQuote("mill", FACTS[1]))), "ada", CHECKER)
 
 
 def test_without_evidence_a_question_cannot_stay_answerable() -> None:
     with pytest.raises(UneditableDraft, match="no evidence is left"):
-        decided(drafted_row(1), Edit(evidence=()), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit(evidence=()), "ada", CHECKER)
 
 
 def test_a_question_said_to_be_unanswerable_becomes_answerable_by_a_quote_and_an_answer() -> None:
     row = drafted_row(1, answer=None, answerable=False, evidence=[])
-    assert "answer" not in decided(row, Edit("Is there a moat?", ""), "ada", CHECKER)
+    assert "answer" not in apply_decision(row, Edit("Is there a moat?", ""), "ada", CHECKER)
     with pytest.raises(UneditableDraft, match="the answer is blank"):
-        decided(row, Edit(evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
-    after = decided(row, Edit(answer="No.", evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
+        apply_decision(row, Edit(evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
+    after = apply_decision(row, Edit(answer="No.", evidence=(DecisionQuote("mill", FACTS[3]),)), "ada", CHECKER)
     assert "answerable" not in after
     assert after["answer"] == "No."
 
 
 def test_no_answer_is_asked_for_where_no_question_has_one() -> None:
     row = drafted_row(1, answer=None)
-    after = decided(row, Edit("Another?", ""), "ada", CHECKER, answered=False)
+    after = apply_decision(row, Edit("Another?", ""), "ada", CHECKER, answered=False)
     assert "answer" not in after
 
 
@@ -170,4 +172,4 @@ def test_a_mended_data_set_is_valid(tmp_path: Path) -> None:
 
 def test_evidence_that_is_kept_twice_is_refused() -> None:
     with pytest.raises(UneditableDraft, match="evidence 1 is there twice; keep one of them"):
-        decided(drafted_row(1), Edit("When?", evidence=(0, 0)), "ada", CHECKER)
+        apply_decision(drafted_row(1), Edit("When?", evidence=(0, 0)), "ada", CHECKER)

@@ -43,7 +43,7 @@ class DyingDisk(FolderDisk):
     def read(self, name: str) -> bytes:
         return self.files.get(name, b"")
 
-    def mark(self, name: str) -> tuple[int, ...]:
+    def fingerprint(self, name: str) -> tuple[int, ...]:
         return (self._changes[name],) if name in self.files else ()
 
     def append(self, name: str, data: bytes) -> None:

@@ -336,8 +336,8 @@ def test_a_decision_that_is_kept_on_a_full_disk_is_not_said_to_be_lost(tmp_path:
         browser = Browser(server.url)
         status, answer = browser.decide("draft-001", "accept")
         assert status == 507
-        assert "it is decided and kept in review.jsonl" in answer["error"]
-        assert "nothing was decided" not in answer["error"]
+        assert "the decision is saved in review.jsonl" in answer["error"]
+        assert "was not saved" not in answer["error"]
         assert browser.get("state")[0] == 200
         disk.full = False
         assert browser.draft("draft-001")["state"] == "accepted"

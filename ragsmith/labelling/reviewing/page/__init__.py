@@ -1,5 +1,5 @@
-"""A page in one's own browser, on which drafted questions are reviewed by keyboard.
+"""Web page for the review of drafted questions by keyboard, served to this machine only.
 
-``server.py`` answers this machine alone; ``page.html``, ``page.css`` and ``page.js`` are put together into one page,
-which fetches nothing else.
+``page.html``, ``page.css`` and ``page.js`` are combined into one page without external resources, which ``server.py``
+serves.
 """

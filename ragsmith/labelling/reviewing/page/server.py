@@ -1,8 +1,8 @@
-"""Serve the page of a review to this machine alone.
+"""HTTP server for the page of a review, on 127.0.0.1 only.
 
-It listens on 127.0.0.1 only. A page that another site brings to the same browser could reach it there, so every address
-begins with a token drawn at the start, the name that a request asks for must be that of this machine (a site that lets
-its own name point here is refused), and a request that changes anything must be JSON and come from the page itself.
+As pages of other sites in the same browser could send requests to this server, every path begins with a random token,
+the Host header must name this machine (which prevents DNS rebinding), and requests that change data must be JSON from
+the page itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from ragsmith.errors import UsageError
 from ragsmith.labelling.reviewing.decisions import (
+    NO_REASON,
     REASONS,
-    UNSAID,
     Accept,
     Decision,
     DecisionQuote,
@@ -43,25 +43,26 @@ from ragsmith.text.files import MIB, TextError, shown
 from ragsmith.text.jsonl import parse_json
 
 ADDRESS = "127.0.0.1"
-MOST_BYTES = MIB
-"""What a request may send."""
-LONGEST_NUMBER = 18
+MAX_BODY_BYTES = MIB
+"""Maximum size of the body of a request, in bytes."""
+MAX_LENGTH_DIGITS = 18
+"""Maximum number of digits of a Content-Length header."""
 IDLE_SECONDS = 60
-"""How long a connection may say nothing."""
+"""Timeout of an idle connection, in seconds."""
 
 Body = Mapping[str, object]
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """The page of ``review`` on ``port``, or on a free one for 0; ``reviewer`` is who decides.
+    """Server of the page of ``review`` on ``port``, 0 for a free one; decisions are recorded for ``reviewer``.
 
     Raises:
-        OSError: the port is not free.
-        UsageError: the reviewer has no name.
+        OSError: the port is in use.
+        UsageError: the name of the reviewer is invalid.
     """
 
     daemon_threads = True
-    allow_reuse_address = os.name == "posix"  # elsewhere it would let two processes listen
+    allow_reuse_address = os.name == "posix"  # on other systems this would allow two processes to listen
 
     def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
         self.review = review
@@ -74,33 +75,33 @@ class ReviewServer(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port of the server."""
         return int(self.server_address[1])
 
     @property
     def url(self) -> str:
-        """The address of the page."""
+        """URL of the page."""
         return f"http://{ADDRESS}:{self.port}/{self.token}/"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say what went wrong with a request, unless it is that the browser went away."""
+        """Report an error in a request, unless the client disconnected."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def finish(self) -> None:
-        """Let ``serve_forever`` return; from a thread of its own, as it waits for that."""
+        """Stop ``serve_forever``, in a new thread, as `shutdown` blocks until it has returned."""
         threading.Thread(target=self.shutdown, daemon=True).start()
 
 
 @cache
 def page() -> tuple[bytes, str]:
-    """The page, and the Content-Security-Policy that allows its script and its style and nothing else."""
+    """Return the page, and a Content-Security-Policy that allows only its own script and style."""
     text, policy = inline_page(Path(__file__).parent)
     return text.encode(), policy
 
 
 class _PageRefusal(UsageError):
-    """A request is not answered."""
+    """A request is refused with an error status."""
 
     def __init__(self, status: HTTPStatus, problem: str) -> None:
         self.status = status
@@ -108,7 +109,7 @@ class _PageRefusal(UsageError):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """Handler of the requests of a connection."""
 
     server: ReviewServer
     protocol_version = "HTTP/1.1"
@@ -117,11 +118,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
-        """Answer what only looks."""
+        """Answer a request that reads."""
         self._handle({"": lambda _: {}, "state": self._state, "draft": self._draft})
 
     def do_POST(self) -> None:
-        """Answer what changes something."""
+        """Answer a request that changes data."""
         self._handle(
             {"decide": self._decide, "reopen": self._reopen, "begin": self._begin, "finish": lambda _: {}}, posted=True
         )
@@ -129,24 +130,24 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self, actions: Mapping[str, Callable[[Body], Values]], *, posted: bool = False) -> None:
         self._read = not posted
         try:
-            name, given = self._place()
+            name, given = self._parse_path()
             if name not in actions:
                 raise _PageRefusal(HTTPStatus.NOT_FOUND, "there is nothing here")
             body: Body = self._body() if posted else given
         except _PageRefusal as refused:
             if posted:
                 self._skip_body()
-            self._say(refused.status, {"error": str(refused)})
+            self._send_json(refused.status, {"error": str(refused)})
             return
         if not name:
             self._send(HTTPStatus.OK, *page())
             return
         self._answer(lambda: actions[name](body))
-        if name == "finish":  # once it is answered: the process ends soon after, and its threads with it
+        if name == "finish":  # after the response, as the process exits soon after
             self.server.finish()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the class calls it
-        """Nothing is said of requests: their addresses have the token."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in the base class
+        """Log nothing, as the paths of requests contain the token."""
 
     def _state(self, _: Body) -> Values:
         review = self.server.review
@@ -157,44 +158,44 @@ class _Handler(BaseHTTPRequestHandler):
             "drafts": [brief(draft) for draft in review.drafts],
         }
 
-    def _draft(self, asked: Body) -> Values:
-        more = str(asked.get("more", "0"))
+    def _draft(self, parameters: Body) -> Values:
+        more = str(parameters.get("more", "0"))
         if not more.isdecimal() or len(more) > 4:
-            raise UsageError(f"more={shown(more)} is not how often more is wanted")
+            raise UsageError(f"more={shown(more)} is not a number of requests for more text")
         review = self.server.review
-        return full(review, review.draft(str(asked.get("id", ""))), int(more))
+        return full(review, review.draft(str(parameters.get("id", ""))), int(more))
 
     def _decide(self, body: Body) -> Values:
-        id_, looked_at = _draft_named(body)
+        id_, looked_at = _draft_id_and_digest(body)
         decision, reviewer = _decision(body), self.server.reviewer
         return {"draft": brief(self.server.review.decide(id_, decision, reviewer=reviewer, looked_at=looked_at))}
 
     def _reopen(self, body: Body) -> Values:
-        id_, looked_at = _draft_named(body)
+        id_, looked_at = _draft_id_and_digest(body)
         return {"draft": brief(self.server.review.reopen(id_, reviewer=self.server.reviewer, looked_at=looked_at))}
 
     def _begin(self, body: Body) -> Values:
-        id_, looked_at = _draft_named(body)
-        _mend(body)  # what is kept can be shown again
+        id_, looked_at = _draft_id_and_digest(body)
+        _edit(body)  # only a valid edit is saved
         typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
         self.server.review.begin(id_, typed, reviewer=self.server.reviewer, looked_at=looked_at)
         return {}
 
-    def _place(self) -> tuple[str, dict[str, str]]:
-        """What is asked for below the token, and with which parameters."""
-        named = (self.headers.get("Host") or "").lower()
-        if named not in {f"{host}:{self.server.port}" for host in (ADDRESS, "localhost")}:
-            raise _PageRefusal(HTTPStatus.FORBIDDEN, "this machine alone is answered")
+    def _parse_path(self) -> tuple[str, dict[str, str]]:
+        """Return the path after the token, and the query parameters."""
+        host_header = (self.headers.get("Host") or "").lower()
+        if host_header not in {f"{host}:{self.server.port}" for host in (ADDRESS, "localhost")}:
+            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only requests to this machine are answered")
         parts = urlsplit(self.path)
         token, slash, name = parts.path.removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise _PageRefusal(
-                HTTPStatus.NOT_FOUND, "the address is that of no review; take the one that was printed last"
+                HTTPStatus.NOT_FOUND, "the address belongs to no review; use the one that was printed last"
             )
         return name, {key: values[-1] for key, values in parse_qs(parts.query).items()}
 
     def _skip_body(self) -> None:
-        """Read what a refused request sends, up to the limit: a connection that is closed before loses the reply."""
+        """Read the body of a refused request, up to the limit, as closing the connection earlier loses the reply."""
         length = self.headers.get("Content-Length") or ""
         self.close_connection = True
         if _fits(length) and not self._read:
@@ -204,11 +205,11 @@ class _Handler(BaseHTTPRequestHandler):
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
         origin = self.headers.get("Origin")
         if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
-            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may decide")
+            raise _PageRefusal(HTTPStatus.FORBIDDEN, "only the page itself may change drafts")
         length = self.headers.get("Content-Length") or ""
         if not _fits(length):
             raise _PageRefusal(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"give at most {MOST_BYTES} bytes, and say how many"
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {MAX_BODY_BYTES} bytes, and a Content-Length header"
             )
         self._read = True
         try:
@@ -219,25 +220,25 @@ class _Handler(BaseHTTPRequestHandler):
             raise _PageRefusal(HTTPStatus.BAD_REQUEST, "the request is no object")
         return body
 
-    def _answer(self, made: Callable[[], Values]) -> None:
-        """Send what ``made`` returns, or what is wrong."""
+    def _answer(self, make: Callable[[], Values]) -> None:
+        """Send the values that ``make`` returns, or its error."""
         try:
-            self._say(HTTPStatus.OK, made())
+            self._send_json(HTTPStatus.OK, make())
         except DecidedMeanwhile as error:
-            self._say(HTTPStatus.CONFLICT, {"error": str(error), "draft": brief(error.draft)})
+            self._send_json(HTTPStatus.CONFLICT, {"error": str(error), "draft": brief(error.draft)})
         except UneditableDraft as error:
-            self._say(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "problems": list(error.problems)})
+            self._send_json(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "problems": list(error.problems)})
         except UsageError as error:
-            self._say(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            self._send_json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            self.close_connection = True  # the browser went away
+            self.close_connection = True  # the client disconnected
         except Unapplied as error:
-            self._say(HTTPStatus.INSUFFICIENT_STORAGE, {"error": str(error.strerror)})
-        except OSError as error:  # a full disk, say: nothing was decided
-            problem = f"it could not be written ({error.strerror or error}); nothing was decided"
-            self._say(HTTPStatus.INSUFFICIENT_STORAGE, {"error": problem})
+            self._send_json(HTTPStatus.INSUFFICIENT_STORAGE, {"error": str(error.strerror)})
+        except OSError as error:  # for example a full disk
+            problem = f"the decision could not be written ({error.strerror or error}) and was not saved"
+            self._send_json(HTTPStatus.INSUFFICIENT_STORAGE, {"error": problem})
 
-    def _say(self, status: HTTPStatus, values: Values) -> None:
+    def _send_json(self, status: HTTPStatus, values: Values) -> None:
         data = json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
         self._send(status, data, "default-src 'none'", "application/json")
 
@@ -255,15 +256,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _fits(length: str) -> bool:
-    """Whether so many bytes are read; Python refuses to make a number of thousands of digits."""
-    return length.isdecimal() and len(length) <= LONGEST_NUMBER and int(length) <= MOST_BYTES
+    """Whether a Content-Length is within the limit; the digits are limited, as `int` refuses thousands of them."""
+    return length.isdecimal() and len(length) <= MAX_LENGTH_DIGITS and int(length) <= MAX_BODY_BYTES
 
 
-def _draft_named(body: Body) -> tuple[str, str]:
-    """The identifier of a draft, and the digest of its state that the page shows."""
+def _draft_id_and_digest(body: Body) -> tuple[str, str]:
+    """Return the identifier of a draft, and the digest of the state that the page showed."""
     id_, looked_at = body.get("id"), body.get("seen")
     if not isinstance(id_, str) or not isinstance(looked_at, str):
-        raise UsageError("a decision names the draft, and what was seen of it")
+        raise UsageError("a decision must have the id of the draft, and the digest of the state that was seen")
     return id_, looked_at
 
 
@@ -272,22 +273,22 @@ def _decision(body: Body) -> Decision:
         case "accept":
             return Accept()
         case "reject":
-            return Reject(str(body.get("reason") or UNSAID))
+            return Reject(str(body.get("reason") or NO_REASON))
         case "mend":
-            return _mend(body)
+            return _edit(body)
     raise UsageError(f"{body.get('decision')!r} is no decision: accept, mend or reject")
 
 
-def _mend(body: Body) -> Edit:
+def _edit(body: Body) -> Edit:
     question, answer, evidence = (body.get(key) for key in ("question", "answer", "evidence"))
     if not isinstance(question, str | None) or not isinstance(answer, str | None):
         raise UsageError("question and answer must be texts")
     if not isinstance(evidence, list | None):
         raise UsageError("evidence must be a list")
-    return Edit(question, answer, None if evidence is None else tuple(map(_kept_or_quoted, evidence)))
+    return Edit(question, answer, None if evidence is None else tuple(map(_parse_evidence, evidence)))
 
 
-def _kept_or_quoted(item: object) -> int | DecisionQuote:
+def _parse_evidence(item: object) -> int | DecisionQuote:
     if type(item) is int:
         return item
     doc, text, start = (item.get(key) for key in ("doc", "text", "start")) if isinstance(item, dict) else (0, 0, 0)
@@ -300,7 +301,7 @@ Values = dict[str, object]
 
 
 def brief(draft: ReviewedDraft) -> Values:
-    """A draft as a line of the list."""
+    """Return a draft as an entry of the list."""
     return {
         "id": draft.id,
         "question": draft.question,
@@ -319,9 +320,9 @@ def brief(draft: ReviewedDraft) -> Values:
 
 
 def full(review: Review, draft: ReviewedDraft, more: int = 0) -> Values:
-    """A draft with everything that is needed to decide about it."""
+    """Return a draft with its evidence and passages."""
     spans = review.spans(draft)
-    placed = [number for number, span in enumerate(spans) if span is not None]  # marks count those that stand somewhere
+    placed = [number for number, span in enumerate(spans) if span is not None]  # marks are indices of located spans
     shown = review.passages(draft, more)
     evidence = [
         {
@@ -360,8 +361,11 @@ def _passage(passage: ReviewPassage, placed: list[int]) -> Values:
 
 
 @contextmanager
-def doorway(url: str) -> Iterator[str]:
-    """Give the address of a file that leads to ``url`` and that nobody else can read; it is gone at the end."""
+def redirect_file(url: str) -> Iterator[str]:
+    """Yield the URL of a temporary file that redirects to ``url``, readable by the current user only.
+
+    The file is deleted on exit. With it, the token does not appear in the command line of the browser.
+    """
     handle, name = tempfile.mkstemp(prefix="ragsmith-review-", suffix=".html")  # with permissions 0600
     path = Path(name)
     try:
