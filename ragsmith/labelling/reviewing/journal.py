@@ -83,7 +83,7 @@ class JournalEntry:
     """Line of the journal.
 
     ``state`` is the new state of the draft, `DecisionState.PENDING` for a revoked decision; ``before`` and ``after``
-    are its rows. An unfinished edit has the ``state`` None, and its values in ``after``, empty if the edit was discarded.
+    are its rows. An unfinished edit has ``state`` None and its values in ``after``, empty if the edit was discarded.
     """
 
     id: str

@@ -159,7 +159,7 @@ def test_what_is_kept_while_the_disk_is_full_is_shown_once_there_is_space(tmp_pa
     review = opened(tmp_path, disk)
     disk.full = True
     for id_, action in (("draft-000", "accept"), ("draft-001", "reject"), ("draft-000", "mend")):
-        with pytest.raises(Unapplied, match=r"decided and kept in review\.jsonl.*No space left"):
+        with pytest.raises(Unapplied, match=r"saved in review\.jsonl.*No space left"):
             act(review, id_, action)
     assert review.counts()["pending"] == 3
     review = opened(tmp_path, disk)  # it can be looked at meanwhile
