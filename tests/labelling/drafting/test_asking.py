@@ -251,7 +251,7 @@ def test_the_command_says_what_it_will_take_and_what_came_of_it(
 
 def test_a_model_that_never_answers_in_the_form_is_given_up(folder: Path, server: FaultServer) -> None:
     server.answer = lambda path, body: completion("I would rather talk about the weather.")
-    with pytest.raises(ModelUnavailable, match="not given one reply of use"):
+    with pytest.raises(ModelUnavailable, match="given no usable reply"):
         drafted(folder, server, questions=50)
     assert not (folder / "questions.jsonl").exists()
 

@@ -60,7 +60,7 @@ def is_right(name: str, found: Any) -> bool:
         return isinstance(found, str)
     if name == checks.ROUND_TRIP_NAME:
         number, words = found
-        return 0 <= number <= checks.SHOWN and bool(words.strip()) == (number > 0)
+        return 0 <= number <= checks.MAX_PASSAGES and bool(words.strip()) == (number > 0)
     answerable = DRAFTING[name].answerable
     return len(found) <= MAX_QUESTIONS and all(
         isinstance(one, DraftReply)
