@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import WELL_BY_WORDS, Cause, well_from
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.evaluation.baselines import baseline
@@ -56,7 +56,9 @@ def marks() -> None:
 def _without_gold(setup: Experiment, engine: Engine, example: Example) -> list[str]:
     """What BM25 finds first of chunks that have no character of the gold."""
     found = engine.rank(baseline("bm25"), Question(example.question)).outputs["query_expansion"].value
-    apart = (hit.chunk.text for hit in found if not any(overlap(span, hit.chunk.span) for span in example.evidence))
+    apart = (
+        hit.chunk.text for hit in found if not any(count_overlap(span, hit.chunk.span) for span in example.evidence)
+    )
     return list(apart)[:READ]
 
 

@@ -43,7 +43,7 @@ from watching import MIB, make_questions, watched
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.datasets.relevance import ChunkMap
-from ragsmith.datasets.splits import folds, leaks, split
+from ragsmith.datasets.splits import count_leaks, make_folds, split
 from ragsmith.index.entity_graph import build_graph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.extractive import ExtractiveModel
@@ -197,8 +197,8 @@ def documents_measured(count: int, limit: int, seed: int) -> dict[str, float]:
     step("find the relevant chunks", lambda: _relevances(dataset, chunks))
     divided = split(dataset)
     step("split", lambda: split(dataset))
-    step("count leaks", lambda: leaks(dataset, divided))
-    step("make folds", lambda: folds(dataset, divided.search, 5))
+    step("count leaks", lambda: count_leaks(dataset, divided))
+    step("make folds", lambda: make_folds(dataset, divided.search, 5))
     return found | {"chunks": len(chunks), "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 

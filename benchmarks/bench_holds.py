@@ -63,8 +63,8 @@ from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat,
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import group_by_document, group_by_main_document
-from ragsmith.datasets.overlap import sample_of
-from ragsmith.datasets.splits import split, split_apart
+from ragsmith.datasets.overlap import sample_shingles
+from ragsmith.datasets.splits import split, split_with_exclusions
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
 from ragsmith.effects.knowledge import Knowledge, ObservedDataset
@@ -172,7 +172,7 @@ class Target:
         return ObservedDataset(
             self.name,
             self.dataset.digest,
-            sample_of(self.dataset.documents),
+            sample_shingles(self.dataset.documents),
             corpus_of(self.dataset.documents, asked),
             self.models,
             len(asked),
@@ -210,7 +210,7 @@ class Target:
         largest = max(len(group.examples) for group in group_by_document(self.examples))
         found: set[tuple[str, ...]] = set()
         for seed in range(10 * wanted):
-            drawn = split_apart(restricted, seed=seed, draws=1) if 2 * largest > len(self.examples) else None
+            drawn = split_with_exclusions(restricted, seed=seed, draws=1) if 2 * largest > len(self.examples) else None
             drawn = drawn or split(restricted, seed=seed, draws=1)
             test = tuple(example.id for example in drawn.test)
             if test and test not in found:

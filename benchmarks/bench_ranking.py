@@ -35,7 +35,7 @@ from ragsmith.comparison.difference import interval
 from ragsmith.comparison.questions import Clusters
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.splits import Split, folds
+from ragsmith.datasets.splits import Split, make_folds
 from ragsmith.diagnosis.estimates import pooled
 from ragsmith.effects.terms import PLAIN
 from ragsmith.evaluation.evaluator import Evaluator
@@ -128,7 +128,7 @@ def adaptation(setups: Sequence[Experiment], store: Store, header: str, wanted: 
         if wanted and setup.dataset.name not in wanted:
             continue
         asked = labelled(setup)
-        halves = folds(setup.dataset, asked, 2)
+        halves = make_folds(setup.dataset, asked, 2)
         if len(halves) < 2:
             continue
         drawn = [sorted(half, key=lambda one: sha256(one.id.encode()).hexdigest()) for half in halves]

@@ -190,13 +190,13 @@ def saved(document: Any) -> bytes:
 
 def ragsmith(path: Path) -> str:
     """What `ragsmith dataset init` makes of it."""
-    from ragsmith.datasets.document_types.tables import rendered
-    from ragsmith.datasets.ingest.readers.part import reader_of
+    from ragsmith.datasets.document_types.tables import render_table
+    from ragsmith.datasets.ingest.readers.part import choose_reader
 
     data = path.read_bytes()
-    parts = reader_of(data, path.name).read(data, path.name)
+    parts = choose_reader(data, path.name).read(data, path.name)
     texts = [
-        (part.title or "", rendered(part.text, ",")) if part.ending == ".csv" else ("", part.text) for part in parts
+        (part.title or "", render_table(part.text, ",")) if part.ending == ".csv" else ("", part.text) for part in parts
     ]
     return "\n".join(f"{title}\n{text}" for title, text in texts)
 

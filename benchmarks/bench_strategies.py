@@ -30,7 +30,7 @@ from landscapes import Landscape
 from published import read as read_data
 
 from ragsmith.datasets.bundled import names
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
 from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
 from ragsmith.errors import SpaceError
@@ -99,7 +99,7 @@ class World:
         landscape = self._landscape
         name = landscape.about["dataset"]
         dataset, _ = read_data(name if name in names("datasets") else str(self._data / name.replace(" ", "_")))
-        knowledge = read().without(sample_of(dataset.documents))
+        knowledge = read().without(sample_shingles(dataset.documents))
         corpus = corpus_of(dataset.documents)
         found = recommended(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)
         genome = landscape.space.genome(found.candidate)

@@ -11,7 +11,7 @@ from effect_model import design_of, learned_from, sampling_noise
 from weights import learn_weights
 
 from ragsmith.datasets.groups import group_by_main_document, iter_groupings
-from ragsmith.datasets.overlap import sample_of as sample_of_documents
+from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.effects.beliefs import Array, student_95
 from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Knowledge, ObservedDataset, RecommendationCheck

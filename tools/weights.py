@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.effects.terms import PLAIN, USUAL
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
@@ -50,7 +50,7 @@ def learn_weights(setups: Sequence[Experiment], store: Store) -> GeneralWeights:
                     continue
                 observed = observations(replace(setup, weights=known), technique, store)
                 seen[setup.dataset.name][technique.identity] = observed
-        samples = {setup.dataset.name: sample_of(setup.dataset.documents) for setup in setups}
+        samples = {setup.dataset.name: sample_shingles(setup.dataset.documents) for setup in setups}
         code = {one.identity: one.code for name in ("retrieval", "reranking") for one in with_signals(name)}
         known = learned_weights(signals, {name: (samples[name], its) for name, its in seen.items()}, code)
     assert known is not None

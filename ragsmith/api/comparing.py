@@ -16,7 +16,7 @@ from ragsmith.assessment.pairwise import PARTS, PairwiseComparison
 from ragsmith.assessment.pairwise import compare as side_by_side
 from ragsmith.assessment.scores import PipelineScores, evaluate_changed
 from ragsmith.assessment.scores import evaluate as score
-from ragsmith.datasets.changes import still_answerable
+from ragsmith.datasets.changes import select_answerable
 from ragsmith.datasets.dataset import load_documents_option, make_dataset
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
@@ -68,7 +68,7 @@ def evaluate(
         carried = make_dataset(
             {"name": data.name},
             now,
-            still_answerable(data.examples, data.documents, now),
+            select_answerable(data.examples, data.documents, now),
             languages={document.id: document.language for document in now},
         )
         after = resources.pipeline(pipeline, carried)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.verdicts import Comparison
-from ragsmith.datasets.splits import undivided
+from ragsmith.datasets.splits import search_only_split
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import COMPOSITES
@@ -138,7 +138,7 @@ class Result:
             raise UsageError(f"this search has no winner: {self.no_winner}")
         home, test = self.setup, run_data.on_test(winner.key)
         if saw_all := run_data.record.settings.verdict == CROSSFIT:
-            home = replace(home, divided=undivided(home.dataset))
+            home = replace(home, divided=search_only_split(home.dataset))
         setup = home.of(winner.candidate)
         ids = None if winner.candidate[GENES:] else run_data.record.models
         return Pipeline(

@@ -4,7 +4,7 @@
                         answer and its kind, and optional paraphrases; searches and digests ignore it
     clusters.yaml       documents that may be combined in one question, by cluster
 
-They serve to analyse a data set and to evaluate judges.
+Annotations are used to analyse a data set and to evaluate judges.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from ragsmith.text.strict_yaml import read_yaml
 
 FILE = "annotations.jsonl"
 CLUSTERS = "clusters.yaml"
+
 MAX_BYTES = 16 * MIB
+"""Maximum size of the file of annotations, in bytes."""
 
 TRAITS = ("across_documents", "other_words", "table", "newer_version", "unanswerable")
 """Evidence in two documents; wording that differs from the evidence; an answer in a table; an answer only in the newer
 of two versions; no answer in these documents."""
 
 WRONG_KINDS = ("number", "negation", "confusion")
-"""How an answer is wrong: another number or date, a negation, or true of something else."""
-
+"""Kinds of wrong answers: another number or date, a negation, or a statement that is true of another subject."""
 
 READER_KEYS = ("second_reading", "third_reading")
-"""Keys of the judgements of readers other than the author; a third reads what the second one changed."""
+"""Keys of the judgements of readers other than the author; the third reader judges the changes of the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderJudgement:
     """Whether a reader could answer a question from its evidence alone, and without any documents.
 
-    ``mended`` describes what was changed after the judgement, if anything.
+    ``mended`` describes the changes made after the judgement.
     """
 
     from_spans: bool
@@ -74,17 +75,19 @@ def read_annotations(folder: Path) -> Mapping[str, Annotation]:
         DatasetError: lines are invalid; the error lists all of them.
     """
     lines = read_json_lines(folder / FILE, MAX_BYTES)
-    found: dict[str, Annotation] = {}
+    annotations: dict[str, Annotation] = {}
     mistakes = dict(lines.mistakes)
     for number, row in lines.records.items():
-        problems = list(_find_problems(row)) or (["an earlier line has the same id"] if row["id"] in found else [])
+        problems = list(_find_problems(row)) or (
+            ["an earlier line has the same id"] if row["id"] in annotations else []
+        )
         if problems:
             mistakes[number] = "\n".join(f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in problems)
         else:
-            found[str(row["id"])] = _parse_annotation(row)
+            annotations[str(row["id"])] = _parse_annotation(row)
     if mistakes:
         raise DatasetError([line for number in sorted(mistakes) for line in mistakes[number].split("\n")])
-    return found
+    return annotations
 
 
 def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
@@ -98,7 +101,7 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
         return {}
     tree = read_yaml(path)
     form = "clusters are 'name: [document, ...]'"
-    found = {}
+    clusters = {}
     for name, documents in tree.mapping(form=form).items():
         if (
             not isinstance(documents, list)
@@ -106,8 +109,8 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
             or not all(isinstance(document, str) for document in documents)
         ):
             raise tree.error((name,), form)
-        found[name] = tuple(map(str, documents))
-    return found
+        clusters[name] = tuple(map(str, documents))
+    return clusters
 
 
 def _is_text(value: object) -> bool:
@@ -134,7 +137,7 @@ _FORMS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("traits", "wordings"), _TEXTS),
     **dict.fromkeys(READER_KEYS, _JUDGEMENT),
 }
-"""The check of each value, and the message if it fails."""
+"""The predicate of each value, and the message if the value is invalid."""
 
 
 def _find_problems(row: Mapping[str, object]) -> Iterator[str]:

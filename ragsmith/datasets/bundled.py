@@ -1,6 +1,6 @@
 """Data sets and search spaces bundled with ragsmith, by name.
 
-In a checkout or an editable install they are next to the package, in a wheel in ``ragsmith/_bundled``.
+The files are next to the package in a checkout or an editable install, and in ``ragsmith/_bundled`` in a wheel.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from ragsmith.text.suggest import did_you_mean
 Kind = Literal["datasets", "search_spaces"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
+"""The folder of the installed package."""
 
 ALL = "all"
 """Name of all bundled domains where several data sets are accepted."""
 
 NO_DOMAINS = frozenset({"workshop"})
-"""Bundled data sets that are not a domain: `workshop` has files of all types."""
+"""Bundled data sets that are not domains: `workshop` has files of all types."""
 
 
 def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Path:
@@ -38,14 +39,14 @@ def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
     """Return the bundled data set or search space ``name``, ignoring other paths. Raises ``UsageError``."""
     known = names(kind, package=package)
     if name in known:
-        return _home(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
+        return _bundle_folder(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
     what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
     raise UsageError(f"{name!r} is neither a {form} nor the name of a {what}; {did_you_mean(name, known)}")
 
 
 def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
     """Return the sorted names of bundled data sets or search spaces."""
-    home = _home(kind, package)
+    home = _bundle_folder(kind, package)
     if kind == "datasets":
         return tuple(sorted(p.parent.name for p in home.glob("*/dataset.yaml")))
     return tuple(sorted(p.stem for p in home.glob("*.yaml")))
@@ -56,10 +57,11 @@ def domains(*, package: Path = PACKAGE) -> tuple[str, ...]:
     return tuple(name for name in names("datasets", package=package) if name not in NO_DOMAINS)
 
 
-def _home(kind: Kind, package: Path) -> Path:
-    """Return the folder of a kind.
+def _bundle_folder(kind: Kind, package: Path) -> Path:
+    """Return the folder of the bundled data sets or search spaces.
 
-    Only a checkout has a ``pyproject.toml`` next to the package: next to an installed one, ``datasets`` may be foreign.
+    A ``pyproject.toml`` next to the package identifies a checkout: next to an installed package, a folder ``datasets``
+    may belong to another distribution.
     """
     checkout = package.parent
     return checkout / kind if (checkout / "pyproject.toml").is_file() else package / "_bundled" / kind

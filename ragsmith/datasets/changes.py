@@ -11,7 +11,7 @@ from ragsmith.types import Document, Example, Span
 
 @dataclass(frozen=True, slots=True)
 class DocumentChanges:
-    """Sorted identifiers of added, changed and removed documents."""
+    """The sorted identifiers of added, changed and removed documents."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -22,17 +22,17 @@ class DocumentChanges:
 
     def __str__(self) -> str:
         counts = (("added", self.added), ("changed", self.changed), ("removed", self.removed))
-        said = ", ".join(f"{len(names):,} {how}" for how, names in counts if names)
-        return said or "none added, changed or removed"
+        summary = ", ".join(f"{len(names):,} {change}" for change, names in counts if names)
+        return summary or "none added, changed or removed"
 
 
-def contents(documents: Iterable[Document]) -> dict[str, str]:
-    """Map identifiers to digests of text and modality."""
+def content_digests(documents: Iterable[Document]) -> dict[str, str]:
+    """Return the digests of the text and modality of documents by identifier."""
     return {document.id: digest("content", document.modality, document.text) for document in documents}
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChanges:
-    """Compare the `contents` of two collections."""
+def compare_contents(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChanges:
+    """Compare the `content_digests` of two collections before and after a change."""
     both = before.keys() & after.keys()
     return DocumentChanges(
         tuple(sorted(after.keys() - before.keys())),
@@ -41,28 +41,30 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> DocumentChan
     )
 
 
-def still_answerable(
+def select_answerable(
     examples: Iterable[Example], before: Iterable[Document], after: Iterable[Document]
 ) -> tuple[Example, ...]:
-    """Return the ``examples`` whose evidence is still in the documents ``after``, with its present spans.
+    """Return the ``examples`` whose evidence also occurs in the documents ``after``, with the spans there.
 
-    Evidence is searched for at its old span, else anywhere in its document, where it must occur once. Questions without
-    evidence are kept.
+    The text of the evidence must be at the same span or occur exactly once in the document. Questions without evidence
+    are included.
     """
-    then = {document.id: document.text for document in before}
-    now = {document.id: document.text for document in after}
-    found = []
+    old_texts = {document.id: document.text for document in before}
+    new_texts = {document.id: document.text for document in after}
+    answerable = []
     for example in examples:
         spans = [
-            _moved(span, then[span.doc][span.start : span.end], now.get(span.doc, "")) for span in example.evidence
+            _relocate(span, old_texts[span.doc][span.start : span.end], new_texts.get(span.doc, ""))
+            for span in example.evidence
         ]
         if all(spans):
-            found.append(replace(example, evidence=tuple(span for span in spans if span)))
-    return tuple(found)
+            answerable.append(replace(example, evidence=tuple(span for span in spans if span)))
+    return tuple(answerable)
 
 
-def _moved(span: Span, said: str, text: str) -> Span | None:
-    if text[span.start : span.end] == said:
+def _relocate(span: Span, quote: str, text: str) -> Span | None:
+    """Return the span of ``quote`` in ``text``; None if it does not occur or is ambiguous."""
+    if text[span.start : span.end] == quote:
         return span
-    start = text.find(said)
-    return Span(span.doc, start, start + len(said)) if start >= 0 and text.find(said, start + 1) < 0 else None
+    start = text.find(quote)
+    return Span(span.doc, start, start + len(quote)) if start >= 0 and text.find(quote, start + 1) < 0 else None

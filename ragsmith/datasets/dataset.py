@@ -3,9 +3,9 @@
     dataset.yaml       name, and optionally title, description, licence, language, and titles and languages of documents
     documents/**       text (.md, .txt: the identifier is the path without suffix), source code, tables (.csv, .tsv) and
                        PDF (the identifier is the path); in folders of any depth
-    questions.jsonl    questions, answers and their evidence, which becomes spans of the text as loaded
+    questions.jsonl    questions, answers and their evidence, which becomes spans of the loaded text
 
-A data set with mistakes is not loaded: all of them are listed at once.
+Loading a data set with mistakes raises one error that lists all of them.
 """
 
 from __future__ import annotations
@@ -43,41 +43,41 @@ __all__ = [
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
-    """Read the data set in a folder, or the bundled one of that name.
+    """Read the data set in a folder, or the bundled data set of that name.
 
-    Documents and questions are sorted by identifier, identical documents merged.
+    Documents and questions are sorted by identifier; identical documents are merged.
 
     Raises:
-        DatasetError: the folder has mistakes; it lists all of them.
+        DatasetError: the folder has mistakes; the error lists all of them.
         UsageError: there is no such folder or name.
     """
     folder = bundled_path("datasets", name_or_path)
     if not any((folder / name).exists() for name in (MANIFEST, FOLDER, QUESTIONS)):
-        raise DatasetError([_no_data_set(folder)])
-    made = _load_folder(folder, with_questions=True)
-    return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
+        raise DatasetError([_describe_missing(folder)])
+    dataset = _load_folder(folder, with_questions=True)
+    return replace(dataset, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
 
 
 def load_documents(folder: str | Path) -> Dataset:
-    """Read the documents in a folder, or those of a data set or of the bundled one of that name, without questions.
+    """Read the documents in a folder, or those of a data set given by folder or bundled name, without questions.
 
     Raises:
-        DatasetError: the folder has mistakes; it lists all of them.
+        DatasetError: the folder has mistakes; the error lists all of them.
         UsageError: there is no such folder or name.
     """
-    found = bundled_path("datasets", folder)
-    inner = found / FOLDER
-    if inner.is_dir() and (found / MANIFEST).is_file():
-        return _load_folder(found, with_questions=False)
-    at = inner if inner.is_dir() else found
+    path = bundled_path("datasets", folder)
+    inner = path / FOLDER
+    if inner.is_dir() and (path / MANIFEST).is_file():
+        return _load_folder(path, with_questions=False)
+    root = inner if inner.is_dir() else path
     foreign: list[str] = []
-    documents, wrong = read_document_folder(at, "", foreign=foreign)
+    documents, wrong = read_document_folder(root, "", foreign=foreign)
     if foreign:
-        raise DatasetError([_to_be_converted(at, foreign), *wrong])
+        raise DatasetError([_describe_foreign(root, foreign), *wrong])
     if wrong:
-        raise DatasetError(wrong if inner.is_dir() else [_no_data_set(found), *wrong])
+        raise DatasetError(wrong if inner.is_dir() else [_describe_missing(path), *wrong])
     return make_dataset(
-        {"name": derive_dataset_name(found)}, [document for document in documents.values() if document], []
+        {"name": derive_dataset_name(path)}, [document for document in documents.values() if document], []
     )
 
 
@@ -86,19 +86,23 @@ def _load_folder(folder: Path, *, with_questions: bool) -> Dataset:
     documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents) if with_questions else ([], [])
     if mistakes := (*wrong, *manifest.unknown_documents(documents), *wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := count_moved(wrong_questions)) else [])
-    found = [document for document in documents.values() if document]
-    return make_dataset(manifest.metadata, found, examples, languages=manifest.languages)
+        moved = count_moved(wrong_questions)
+        raise DatasetError(mistakes, [_describe_moved(folder, moved)] if moved else [])
+    valid = [document for document in documents.values() if document]
+    return make_dataset(manifest.metadata, valid, examples, languages=manifest.languages)
 
 
 def load_documents_option(folder: str | Path) -> Dataset:
-    """Load the documents of the option ``documents``; raises as `load_documents`, and ``WrongOption``."""
+    """Load the documents given by the option ``documents``.
+
+    Raises ``WrongOption`` for an unknown folder or name, and the errors of `load_documents`.
+    """
     if not Path(folder).is_dir() and str(folder) not in names("datasets"):
         raise WrongOption("documents", f"names no folder: {folder}; give one of documents, or a data set")
     return load_documents(folder)
 
 
-def _to_be_converted(folder: Path, foreign: Sequence[str]) -> str:
+def _describe_foreign(folder: Path, foreign: Sequence[str]) -> str:
     some = foreign[0] if len(foreign) == 1 else f"{foreign[0]} and {len(foreign) - 1:,} more"
     return (
         f"{some} cannot be read as {'it is' if len(foreign) == 1 else 'they are'}: "
@@ -106,14 +110,14 @@ def _to_be_converted(folder: Path, foreign: Sequence[str]) -> str:
     )
 
 
-def _found_again(folder: Path, stale: int) -> str:
-    what = "a piece of evidence is" if stale == 1 else f"{stale:,} pieces of evidence are"
+def _describe_moved(folder: Path, count: int) -> str:
+    what = "a piece of evidence is" if count == 1 else f"{count:,} pieces of evidence are"
     repair = f"ragsmith dataset anchor --repair {shlex.quote(str(folder))}"
-    return f"{QUESTIONS}: {what} not where it says, as after an edit of documents: `{repair}` looks for it again"
+    return f"{QUESTIONS}: {what} not at the given offsets, as after an edit of documents: `{repair}` locates it again"
 
 
-def _no_data_set(folder: Path) -> str:
-    return f"{folder} is not a data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  makes one"
+def _describe_missing(folder: Path) -> str:
+    return f"{folder} is not a data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  creates one"
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:
@@ -134,28 +138,31 @@ def make_dataset(
     *,
     languages: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Return a data set of valid parts: sorted, identical documents merged, with its digest.
+    """Return a data set of valid documents and questions, sorted, with identical documents merged.
 
-    ``about`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` are those of some documents
-    by identifier; others have the ``language`` in ``about``, or a detected one.
+    ``about`` has the keys of ``dataset.yaml``, of which ``name`` is required. ``languages`` maps some documents to
+    their language; all others have the ``language`` in ``about``, or a detected language.
     """
-    kept, merged = _merge(documents)
-    kept, language = assign_languages(kept, about.get("language"), languages)
-    said = {**{document.id: document.language for document in kept}, **(languages or {})}
-    given = {document.id: document for document in documents}
-    moved = [_repoint(example, merged) for example in examples]
-    ordered = tuple(sorted(moved, key=lambda example: example.id))
+    distinct, merged = _merge(documents)
+    distinct, language = assign_languages(distinct, about.get("language"), languages)
+    language_by_id = {**{document.id: document.language for document in distinct}, **(languages or {})}
+    by_id = {document.id: document for document in documents}
+    duplicates = [
+        replace(by_id[id_], language=language_by_id.get(id_, language_by_id[first])) for id_, first in merged.items()
+    ]
+    ordered = tuple(sorted((_repoint(example, merged) for example in examples), key=lambda example: example.id))
+    contents = [_document_content(document) for document in distinct]
     return Dataset(
         name=about["name"],
         title=about.get("title", about["name"]),
         description=about.get("description", ""),
         licence=about.get("licence", "not stated"),
         language=language,
-        documents=kept,
+        documents=distinct,
         examples=ordered,
-        digest=digest("dataset", [_text_of(document) for document in kept], [_content(example) for example in ordered]),
+        digest=digest("dataset", contents, [_question_content(example) for example in ordered]),
         merged=tuple(merged.items()),
-        duplicates=tuple([replace(given[one], language=said.get(one, said[first])) for one, first in merged.items()]),
+        duplicates=tuple(duplicates),
     )
 
 
@@ -164,7 +171,7 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
 
     Raises:
         UsageError: ``folder`` exists and is not empty.
-        DatasetError: the written data set would be invalid; nothing is left behind then.
+        DatasetError: the data set would be invalid; no file is written then.
     """
     files = document_files(dataset.documents)
     with new_folder(Path(folder)) as draft:
@@ -177,28 +184,28 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
 
 
 def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
-    """Return the first document by identifier of each text and modality, and a map from dropped to kept identifiers.
+    """Return the first document of each text and modality, and a map from its duplicates to its identifier.
 
-    The same text as code and as prose has other chunks, so these are different documents.
+    The same text is chunked differently as code and as prose, so these are different documents.
     """
-    kept: dict[tuple[str, Modality], Document] = {}
+    distinct: dict[tuple[str, Modality], Document] = {}
     merged: dict[str, str] = {}
     for document in sorted(documents, key=lambda document: document.id):
-        first = kept.setdefault((document.text, document.modality), document)
+        first = distinct.setdefault((document.text, document.modality), document)
         if first is not document:
             merged[document.id] = first.id
-    return tuple(kept.values()), merged
+    return tuple(distinct.values()), merged
 
 
 def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
-    """Move evidence to the kept documents, and remove repeated spans."""
+    """Replace merged documents in the evidence, and remove repeated spans."""
     spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
     ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
     return replace(example, evidence=ordered)
 
 
-def _text_of(document: Document) -> dict[str, object]:
-    """Return what the digest covers of a document; the language only if it is not English."""
+def _document_content(document: Document) -> dict[str, object]:
+    """Return the content of a document for the digest, with the language unless it is English."""
     content: dict[str, object] = {
         "id": document.id,
         "title": document.title,
@@ -208,10 +215,10 @@ def _text_of(document: Document) -> dict[str, object]:
     return content if document.language == ENGLISH else {**content, "language": document.language}
 
 
-def _content(example: Example) -> dict[str, object]:
-    """Return what the digest covers of a question; of its origin only whether it was drafted.
+def _question_content(example: Example) -> dict[str, object]:
+    """Return the content of a question for the digest, with whether a model drafted the question.
 
-    A review without changes keeps the digest.
+    Other values of the origin are excluded, so a review without changes does not change the digest.
     """
     content: dict[str, object] = {
         "id": example.id,

@@ -1,9 +1,9 @@
 """Locate gold evidence in documents, and check its offsets.
 
-Evidence has one of three forms. ``doc``, ``start``, ``end`` and ``text`` are checked against the document. ``text``,
-with or without ``doc``, is searched for and must occur once. ``doc``, with or without a ``heading``, a ``page``,
-``rows`` or ``lines`` (`ragsmith.datasets.places`), is coarse: all of the text there; ``text`` with such a place must
-occur there once.
+Evidence has one of three forms: ``doc``, ``start``, ``end`` and ``text`` are checked against the document. ``text``,
+with or without ``doc``, must occur exactly once. ``doc``, with or without a ``heading``, a ``page``, ``rows`` or
+``lines`` (`ragsmith.datasets.places`), is coarse evidence: the whole text of that place; ``text`` with such a place
+must occur exactly once in the place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
-from ragsmith.datasets.places import PLACES, locate, whole_document_span
+from ragsmith.datasets.places import PLACES, locate_place, whole_document_span
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
 from ragsmith.text.markdown import BlockType, blocks
@@ -21,10 +21,11 @@ from ragsmith.types import Document, Modality, Span
 
 KEYS = ("doc", "start", "end", "text")
 MAX_LISTED_PLACES = 5
-"""Occurrences that are listed for an ambiguous text."""
+"""Maximum number of occurrences listed in a message about an ambiguous text."""
 
 DIFFERS = "text differs from document"
 OUTSIDE = "lies outside document"
+"""Phrases that mark messages about wrong offsets."""
 
 
 def count_moved(mistakes: Iterable[str]) -> int:
@@ -33,12 +34,12 @@ def count_moved(mistakes: Iterable[str]) -> int:
 
 
 def evidence_record(span: Span, text: str) -> dict[str, object]:
-    """Return ``span`` of a document with this ``text`` as evidence with offsets."""
+    """Return evidence with offsets for a ``span`` of the document with this ``text``."""
     return {"doc": span.doc, "start": span.start, "end": span.end, "text": text[span.start : span.end]}
 
 
 class EvidenceChecker:
-    """Checks and locates evidence in ``documents``."""
+    """A checker that validates and locates evidence in ``documents``."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -47,14 +48,16 @@ class EvidenceChecker:
             for document in documents.values()
             if document is not None and document.modality is Modality.PROSE  # only prose has headings
         }
-        known = [document for document in documents.values() if document is not None]
-        # identical documents are merged, so a text that occurs in both occurs once
-        self._distinct = list({(document.text, document.modality): document for document in reversed(known)}.values())
+        readable = [document for document in documents.values() if document is not None]
+        # Identical documents are merged, so their common text counts as one occurrence.
+        self._distinct = list(
+            {(document.text, document.modality): document for document in reversed(readable)}.values()
+        )
         self._distinct.reverse()
-        self._unread = len(known) < len(documents)
+        self._has_unreadable = len(readable) < len(documents)
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
-        """Return the valid spans, sorted, and a sentence for each mistake."""
+        """Return the valid spans, sorted, and a message for each mistake."""
         if not isinstance(evidence, list):
             return (), [f"'evidence' must be a list, not {kind(evidence)}"]
         spans: dict[Span, int] = {}
@@ -70,11 +73,11 @@ class EvidenceChecker:
         """Return the span of one entry of ``evidence``, or its mistakes."""
         if not isinstance(entry, dict):
             return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {kind(entry)}"]
-        if needs_place(entry):
-            return self._found(entry)
-        return self._given(entry)
+        if lacks_offsets(entry):
+            return self._locate(entry)
+        return self._check_offsets(entry)
 
-    def _given(self, entry: Record) -> tuple[Span | None, list[str]]:
+    def _check_offsets(self, entry: Record) -> tuple[Span | None, list[str]]:
         """Check evidence with offsets."""
         problems = [
             *key_problems(entry, required=KEYS),
@@ -94,7 +97,7 @@ class EvidenceChecker:
             return None, [problem]
         return span, []
 
-    def _found(self, entry: Record) -> tuple[Span | None, list[str]]:
+    def _locate(self, entry: Record) -> tuple[Span | None, list[str]]:
         """Locate evidence without offsets."""
         if problems := list(_form_problems(entry)):
             return None, problems
@@ -106,27 +109,29 @@ class EvidenceChecker:
         key = next((key for key in PLACES if key in entry), None)
         try:
             if document is None:
-                return self._unique(str(text), [_all(document) for document in self._distinct]), []
+                return self._locate_unique(str(text), [_document_span(document) for document in self._distinct]), []
+            place = locate_place(document, key, entry[key]) if key else whole_document_span(document)
             if text is not None:
-                return self._unique(text, [locate(document, key, entry[key]) if key else _all(document)], key), []
-            return self._coarse(locate(document, key, entry[key]) if key else whole_document_span(document)), []
+                return self._locate_unique(text, [place if key else _document_span(document)], key), []
+            return self._reject_heading(place), []
         except TextError as error:
             return None, [error.reason] if error.reason else []
 
-    def _coarse(self, span: Span) -> Span:
+    def _reject_heading(self, span: Span) -> Span:
+        """Return ``span``; raise ``TextError`` if most of it is a heading."""
         if problem := self._heading_problem(span):
             raise TextError(problem)
         return span
 
-    def _unique(self, text: str, within: Sequence[Span], key: str | None = None) -> Span:
-        """Locate ``text``, which must occur once in all of ``within``: documents, or the place ``key`` of one.
+    def _locate_unique(self, text: str, within: Sequence[Span], key: str | None = None) -> Span:
+        """Locate ``text``, which must occur once in the spans ``within``: documents, or a place of the kind ``key``.
 
-        Occurrences in headings are ignored, as no chunk has them. Raises ``TextError``.
+        Occurrences in headings are ignored, as chunks have no headings. Raises ``TextError``.
         """
         found = [
             Span(part.doc, start, start + len(text))
             for part in within
-            for start in occurrences(text, self._text(part.doc), part.start, part.end)
+            for start in find_occurrences(text, self._text(part.doc), part.start, part.end)
         ]
         below = [span for span in found if not self._heading_problem(span)]
         if len(below) > 1:
@@ -135,21 +140,21 @@ class EvidenceChecker:
             longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
             raise TextError(f"the text {shown(text)} occurs {len(below)} times: {listed}{more}; {longer}")
         if not found:
-            raise TextError(self._nowhere(text, within, key))
-        return below[0] if below else self._coarse(found[0])
+            raise TextError(self._describe_missing(text, within, key))
+        return below[0] if below else self._reject_heading(found[0])
 
-    def _nowhere(self, text: str, within: Sequence[Span], key: str | None) -> str:
-        """Return why ``text`` is not found; blank if it may be in an unreadable document, reported already."""
+    def _describe_missing(self, text: str, within: Sequence[Span], key: str | None) -> str:
+        """Return why ``text`` is not found; "" if it may be in an unreadable document, which is reported separately."""
         if len(within) == 1 and (document := self.documents[within[0].doc]):
             if key and text in document.text:
                 return (
                     f"the text {shown(text)} occurs in document {document.id!r}, but not at this {key!r}; correct one"
                 )
-            near = near_miss(text, document) or f"the text does not occur in the document{_as_loaded(document)}"
+            near = describe_near_miss(text, document) or _describe_absence(document)
             return f"the text {shown(text)} is not found in document {document.id!r}: {near}"
-        if self._unread:
+        if self._has_unreadable:
             return ""
-        near_misses = ((document.id, near_miss(text, document)) for document in self._distinct)
+        near_misses = ((document.id, describe_near_miss(text, document)) for document in self._distinct)
         doc, why = next(((doc, near) for doc, near in near_misses if near), ("", ""))
         nearest = f": in {doc!r}, {why}" if why else "; copy the words of a document exactly"
         return f"the text {shown(text)} occurs in no document{nearest}"
@@ -159,19 +164,19 @@ class EvidenceChecker:
         return document.text if document else ""
 
     def _heading_problem(self, span: Span) -> str | None:
-        """Return a problem if half of the span is a heading: no chunk has headings, so none would be relevant."""
+        """Return a message if most of the span is a heading: chunks have no headings, so none would be relevant."""
         overlaps = (min(end, span.end) - max(start, span.start) for start, end in self.headings.get(span.doc, ()))
         if 2 * sum(overlap for overlap in overlaps if overlap > 0) <= span.end - span.start:
             return None
         return f"[{span.start}, {span.end}) of document {span.doc!r} is mostly a heading; mark the text below it"
 
 
-def _all(document: Document) -> Span:
+def _document_span(document: Document) -> Span:
     return Span(document.id, 0, len(document.text))
 
 
 def _form_problems(entry: Record) -> Iterator[str]:
-    """Yield what is wrong with the keys of evidence without offsets."""
+    """Yield the mistakes in the keys of evidence without offsets."""
     yield from key_problems(entry, required=(), optional=(*KEYS, *PLACES))
     yield from text_problems(entry, ("doc", "text"))
     places = [key for key in PLACES if key in entry]
@@ -183,7 +188,7 @@ def _form_problems(entry: Record) -> Iterator[str]:
         yield "names no place; give 'text', words that occur in one document once, or 'doc'"
 
 
-def needs_place(entry: Record) -> bool:
+def lacks_offsets(entry: Record) -> bool:
     """Whether evidence has no offsets."""
     return "start" not in entry and "end" not in entry
 
@@ -205,27 +210,27 @@ def _text_problem(span: Span, text: str, document: Document) -> str | None:
     at = f"[{span.start}, {span.end})"
     if span.start < 0 or span.end > len(document.text):
         length = len(document.text)
-        return f"{at} {OUTSIDE} {span.doc!r} of {length} characters{_elsewhere(span, text, document)}"
+        return f"{at} {OUTSIDE} {span.doc!r} of {length} characters{_describe_occurrence(span, text, document)}"
     if span.start >= span.end:
-        return f"{at} is empty: 'start' must be below 'end'{_elsewhere(span, text, document)}"
+        return f"{at} is empty: 'start' must be below 'end'{_describe_occurrence(span, text, document)}"
     found = document.text[span.start : span.end]
     if found == text:
         return None
-    return f"{DIFFERS} {span.doc!r} at {at}: found {shown(found)}{_elsewhere(span, text, document)}"
+    return f"{DIFFERS} {span.doc!r} at {at}: found {shown(found)}{_describe_occurrence(span, text, document)}"
 
 
-def _elsewhere(span: Span, text: str, document: Document) -> str:
+def _describe_occurrence(span: Span, text: str, document: Document) -> str:
     """Return where ``text`` occurs in the document, or why it does not."""
-    starts = occurrences(text, document.text)
+    starts = find_occurrences(text, document.text)
     if starts:
         nearest = min(starts, key=lambda start: abs(start - span.start))
         which = f", the nearest of {len(starts)}" if len(starts) > 1 else ""
         return f"; the text is at [{nearest}, {nearest + len(text)}){which}"
-    near = near_miss(text, document)
-    return f"; {near or f'the text does not occur in the document{_as_loaded(document)}'}"
+    near = describe_near_miss(text, document)
+    return f"; {near or _describe_absence(document)}"
 
 
-def near_miss(text: str, document: Document) -> str | None:
+def describe_near_miss(text: str, document: Document) -> str | None:
     """Return how ``text`` differs from the document if only in Unicode form or white space."""
     if text in document.text:
         return None
@@ -236,14 +241,15 @@ def near_miss(text: str, document: Document) -> str | None:
     return None
 
 
-def _as_loaded(document: Document) -> str:
-    """Return how the text as loaded differs from the file, if it does."""
+def _describe_absence(document: Document) -> str:
+    """Return that a text does not occur in a document, with how the loaded text differs from the file."""
     if document.modality is Modality.TABLE:
-        return ", which is read as one line 'column: value; ...' a row"
-    return ", which is the text extracted from the PDF" if document.id.lower().endswith(".pdf") else ""
+        return "the text does not occur in the document, which is read as one line 'column: value; ...' a row"
+    is_pdf = document.id.lower().endswith(".pdf")
+    return f"the text does not occur in the document{', which is the text extracted from the PDF' if is_pdf else ''}"
 
 
-def occurrences(text: str, whole: str, first: int = 0, end: int | None = None) -> Sequence[int]:
+def find_occurrences(text: str, whole: str, first: int = 0, end: int | None = None) -> Sequence[int]:
     """Return every offset of ``text`` in ``whole[first:end]``; occurrences may overlap."""
     starts = []
     at = whole.find(text, first, end)

@@ -1,7 +1,7 @@
 """Group questions by shared evidence, as questions of one group are not independent.
 
-There are three kinds of groups, from wide to narrow: by gold documents, by near evidence, and by evidence in one
-section. Questions of the same wording are always in one group.
+Groups are formed by gold document, by neighbouring evidence or by section, from coarse to fine. Questions with the same
+wording are always in the same group.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ragsmith.digest import digest
 from ragsmith.types import Dataset, Document, Example, Span
 
 MAX_GAP = DEFAULT_SIZE
-"""Distance in characters of near evidence: as large as a chunk of the default size."""
+"""Maximum distance of neighbouring evidence, in characters: the default chunk size."""
 
 BLOCK_SIZE = 2_000
-"""Characters of a block; longer sections have several blocks."""
+"""Size of a block, in characters; longer sections have several blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Questions that stay together; ``key`` depends on their texts, not on their order or names."""
+    """Questions that belong to the same side of a split; ``key`` depends only on their texts."""
 
     key: str
     examples: tuple[Example, ...]
@@ -46,7 +46,9 @@ def group_by_document(examples: Sequence[Example]) -> list[Group]:
 def group_by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = MAX_GAP) -> list[Group]:
     """Group questions with gold in one section block or within ``gap`` characters, directly or through others."""
     pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(find_neighbours(examples, gap))]
-    return _components(examples, [[*blocks, *of] for blocks, of in zip(_blocks(dataset, examples), pairs, strict=True)])
+    return _components(
+        examples, [[*blocks, *near] for blocks, near in zip(_blocks(dataset, examples), pairs, strict=True)]
+    )
 
 
 def group_by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
@@ -122,7 +124,7 @@ def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable
 
 @bounded_cache(1024, key="a document")
 def _starts(document: Document) -> Sequence[int]:
-    """Return the offsets of sections; cached, as questions are grouped several times and chunking is slow."""
+    """Return the offsets of sections; cached, because questions are grouped several times and chunking is slow."""
     return tuple(section_starts(document))
 
 

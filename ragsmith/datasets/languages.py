@@ -9,38 +9,40 @@ from dataclasses import replace
 from ragsmith.text.languages import ENGLISH, LANGUAGES, UNKNOWN, detect, language_code
 from ragsmith.types import Document
 
-SHORT = 300
-"""Characters below which detection is unreliable, as a foreign title may dominate."""
+MIN_RELIABLE_CHARACTERS = 300
+"""Minimum length of a text for reliable detection, in characters: in a shorter text a foreign title may dominate."""
 
-NEARLY_ALL = 0.9
-"""Share of documents in one language from which short documents are assigned that language."""
+DOMINANT_SHARE = 0.9
+"""Minimum share of the most frequent language for assigning that language to short documents."""
 
 
 def assign_languages(
-    documents: Sequence[Document], language: str | None = None, said: Mapping[str, str] | None = None
+    documents: Sequence[Document], language: str | None = None, known: Mapping[str, str] | None = None
 ) -> tuple[tuple[Document, ...], str]:
     """Return ``documents`` with their languages, and the most frequent language.
 
-    ``said`` has the languages of some documents, ``language`` that of all others. Without it languages are detected;
-    documents without a detectable language, such as tables, get the most frequent one, or English.
+    ``known`` maps some documents to their language; ``language`` is that of all others. Without ``language``, languages
+    are detected; documents without a detectable language, such as tables, get the most frequent one, or English.
     """
-    said = said or {}
+    known = known or {}
     code = language_code(language) if language else None
     if code:
-        return tuple([replace(document, language=said.get(document.id, code)) for document in documents]), code
-    found = {document.id: said.get(document.id) or detect(document.text) for document in documents}
-    counts = Counter(detected for detected in found.values() if detected != UNKNOWN)
-    most = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)
-    nearly_all = counts[most] >= NEARLY_ALL * counts.total()
+        return tuple([replace(document, language=known.get(document.id, code)) for document in documents]), code
+    detected_by_id = {document.id: known.get(document.id) or detect(document.text) for document in documents}
+    counts = Counter(detected for detected in detected_by_id.values() if detected != UNKNOWN)
+    dominant = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)
+    is_dominant = counts[dominant] >= DOMINANT_SHARE * counts.total()
 
     def language_of(document: Document) -> str:
-        detected = found[document.id]
-        uncertain = nearly_all and len(document.text) < SHORT and _script(detected) == _script(most)
-        return most if detected == UNKNOWN or (uncertain and document.id not in said) else detected
+        detected = detected_by_id[document.id]
+        uncertain = (
+            is_dominant and len(document.text) < MIN_RELIABLE_CHARACTERS and _script(detected) == _script(dominant)
+        )
+        return dominant if detected == UNKNOWN or (uncertain and document.id not in known) else detected
 
-    return tuple([replace(document, language=language_of(document)) for document in documents]), most
+    return tuple([replace(document, language=language_of(document)) for document in documents]), dominant
 
 
 def _script(language: str) -> str:
-    known = LANGUAGES.get(language)
-    return known.script if known else ""
+    entry = LANGUAGES.get(language)
+    return entry.script if entry else ""

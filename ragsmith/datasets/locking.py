@@ -1,7 +1,7 @@
 """Lock the questions of a data set against concurrent changes.
 
-Reviewing, drafting and repairing may run at the same time: each process that replaces ``questions.jsonl`` holds this
-lock from reading to writing, as changes in between would be lost.
+Several commands may edit the questions at the same time: each process that replaces ``questions.jsonl`` holds this lock
+from reading to writing, so that no change is lost.
 """
 
 from __future__ import annotations
@@ -13,32 +13,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOCK = ".questions.lock"
-AGAIN_SECONDS = 0.02
+LOCK_FILE = ".questions.lock"
+RETRY_SECONDS = 0.02
+"""Time between two attempts to lock a file, in seconds."""
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Wait for the lock of ``folder`` and hold it; a killed process releases it."""
-    with (folder / LOCK).open("ab") as file, held(file.fileno()):
+def lock_questions(folder: Path) -> Iterator[None]:
+    """Wait for the lock of the data set in ``folder`` and hold it; the operating system releases it at process exit."""
+    with (folder / LOCK_FILE).open("ab") as file, hold_lock(file.fileno()):
         yield
 
 
 @contextmanager
-def held(handle: int, seconds: float | None = None) -> Iterator[None]:
-    """Wait for the lock of the open file ``handle``, for at most ``seconds`` if given, and hold it.
+def hold_lock(handle: int, seconds: float | None = None) -> Iterator[None]:
+    """Wait for the lock of the open file ``handle``, at most ``seconds`` if given, and hold it.
 
     Raises:
-        TimeoutError: another process holds the lock longer.
+        TimeoutError: another process holds the lock for longer.
     """
     if seconds is None:
         _lock(handle)
     else:
         until = time.monotonic() + seconds
-        while not _lock_at_once(handle):
+        while not _try_lock(handle):
             if time.monotonic() >= until:
                 raise TimeoutError(f"another process has held the file for {seconds:g} seconds")
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(RETRY_SECONDS)
     try:
         yield
     finally:
@@ -51,7 +52,7 @@ if sys.platform != "win32":
     def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
-    def _lock_at_once(handle: int) -> bool:
+    def _try_lock(handle: int) -> bool:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -68,7 +69,7 @@ else:  # pragma: no cover
         os.lseek(handle, 0, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
 
-    def _lock_at_once(handle: int) -> bool:
+    def _try_lock(handle: int) -> bool:
         os.lseek(handle, 0, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -20,7 +20,7 @@ KEYS = ("name", "title", "description", "licence", "language")
 TITLES = "titles"
 LANGUAGES = "languages"
 PER_DOCUMENT_KEYS = {TITLES: "title", LANGUAGES: "language"}
-"""Keys whose value is a mapping by document, and the noun for one of its values."""
+"""Keys whose value is a mapping by document, and the singular noun for messages."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _INVALID_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -86,7 +86,7 @@ def derive_dataset_name(folder: Path) -> str:
 def format_manifest(
     metadata: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None
 ) -> str:
-    """Return the text of a ``dataset.yaml``; blank values are left out."""
+    """Return the text of a ``dataset.yaml``; blank values are omitted."""
     lines = [f"{key}: {_quote(metadata[key])}" for key in KEYS if metadata.get(key, "").strip()]
     for key, values in ((TITLES, titles), (LANGUAGES, languages)):
         if values:

@@ -17,44 +17,44 @@ from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
-PATH_BORDER = " > "
-"""Separator of a heading and the one above it, for ambiguous headings: ``Leave > Carrying over``."""
+PATH_SEPARATOR = " > "
+"""Separator of a heading and its parent heading, for ambiguous headings: ``Leave > Carrying over``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSection:
-    """The text ``[start, end)`` below a heading; ``path`` has the headings above it and itself."""
+    """The text ``[start, end)`` below a heading; ``path`` ends with the heading and begins with its ancestors."""
 
     path: tuple[str, ...]
     start: int
     end: int
 
 
-def locate(document: Document, key: str, value: object) -> Span:
+def locate_place(document: Document, key: str, value: object) -> Span:
     """Return the span of the ``heading``, ``page``, ``rows`` or ``lines`` with this ``value`` in ``document``.
 
     Raises ``TextError`` if the value is invalid, or there is no such place or no text in it.
     """
     start, end = PLACES[key](document, value)
-    found = stripped_span(document, start, end)
-    if found.start >= found.end:
+    span = strip_span(document, start, end)
+    if span.start >= span.end:
         raise TextError(f"{key} {shown(value)} of document {document.id!r} has no text; name another place")
-    return found
+    return span
 
 
 def whole_document_span(document: Document) -> Span:
-    """Return the span of all text of ``document``."""
-    return stripped_span(document, 0, len(document.text))
+    """Return the span of the whole text of ``document``, without white space at its ends."""
+    return strip_span(document, 0, len(document.text))
 
 
-def stripped_span(document: Document, start: int, end: int) -> Span:
+def strip_span(document: Document, start: int, end: int) -> Span:
     """Return the span ``[start, end)`` without white space at its ends."""
     part = document.text[start:end]
     start += len(part) - len(part.lstrip())
     return Span(document.id, start, max(start, start + len(part.strip())))
 
 
-def sections(document: Document) -> list[DocumentSection]:
+def find_sections(document: Document) -> list[DocumentSection]:
     """Return the sections of a document, in order; only prose has headings."""
     if document.modality is not Modality.PROSE:
         return []
@@ -68,35 +68,37 @@ def sections(document: Document) -> list[DocumentSection]:
     return found
 
 
-def _heading(document: Document, value: object) -> tuple[int, int]:
+def _locate_heading(document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, str):
         raise TextError(f"'heading' must be text, not {kind(value)}")
-    known = sections(document)
+    known = find_sections(document)
     if not known:
         raise TextError(f"document {document.id!r} has no headings; give 'lines', or 'text'")
-    wanted = _folded(value)
-    path = tuple(_folded(part) for part in value.split(PATH_BORDER))
-    found = [section for section in known if _folded(section.path[-1]) == wanted]
-    found = found or [section for section in known if tuple(map(_folded, section.path))[-len(path) :] == path]
+    wanted = _normalize_heading(value)
+    path = tuple(_normalize_heading(part) for part in value.split(PATH_SEPARATOR))
+    found = [section for section in known if _normalize_heading(section.path[-1]) == wanted]
+    found = found or [
+        section for section in known if tuple(map(_normalize_heading, section.path))[-len(path) :] == path
+    ]
     if not found:
         names = {section.path[-1] for section in known}
         raise TextError(f"document {document.id!r} has no heading {shown(value)}; {did_you_mean(value, names)}")
     if len(found) > 1:
-        paths = list(dict.fromkeys(PATH_BORDER.join(section.path) for section in found))
+        paths = list(dict.fromkeys(PATH_SEPARATOR.join(section.path) for section in found))
         if len(paths) > 1:
             advice = f"give the headings above it, too: {', '.join(map(shown, paths[:5]))}"
         else:
-            advice = f"give 'lines': they are {', '.join(_lines_of(document, section) for section in found[:5])}"
+            advice = f"give 'lines': they are {', '.join(_format_lines(document, section) for section in found[:5])}"
         raise TextError(f"document {document.id!r} has the heading {shown(value)} {len(found)} times; {advice}")
     return found[0].start, found[0].end
 
 
-def _lines_of(document: Document, section: DocumentSection) -> str:
-    below = stripped_span(document, section.start, section.end)
+def _format_lines(document: Document, section: DocumentSection) -> str:
+    below = strip_span(document, section.start, section.end)
     return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
 
 
-def _page(document: Document, value: object) -> tuple[int, int]:
+def _locate_page(document: Document, value: object) -> tuple[int, int]:
     if type(value) is not int:
         raise TextError(f"'page' must be an integer, not {kind(value)}")
     starts = document.pages
@@ -107,13 +109,13 @@ def _page(document: Document, value: object) -> tuple[int, int]:
     return starts[value - 1], starts[value] if value < len(starts) else len(document.text)
 
 
-def _rows(document: Document, value: object) -> tuple[int, int]:
+def _locate_rows(document: Document, value: object) -> tuple[int, int]:
     if document.modality is not Modality.TABLE:
         raise TextError(f"document {document.id!r} is not a table, so it has no rows; give 'lines'")
-    return _range("rows", document, value)
+    return _locate_range("rows", document, value)
 
 
-def _range(key: str, document: Document, value: object) -> tuple[int, int]:
+def _locate_range(key: str, document: Document, value: object) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2 or any(type(number) is not int for number in value):
         raise TextError(f"{key!r} must be a list of two integers, the first and the last, not {shown(value)}")
     first, last = value
@@ -126,13 +128,13 @@ def _range(key: str, document: Document, value: object) -> tuple[int, int]:
 
 
 PLACES: Mapping[str, Callable[[Document, object], tuple[int, int]]] = {
-    "heading": _heading,
-    "page": _page,
-    "rows": _rows,
-    "lines": partial(_range, "lines"),
+    "heading": _locate_heading,
+    "page": _locate_page,
+    "rows": _locate_rows,
+    "lines": partial(_locate_range, "lines"),
 }
-"""Functions that return the offsets of a place by key, or raise ``TextError``."""
+"""Functions by key that return the offsets of a place, or raise ``TextError``."""
 
 
-def _folded(heading: str) -> str:
+def _normalize_heading(heading: str) -> str:
     return " ".join(heading.casefold().split())

@@ -1,4 +1,4 @@
-"""Read ``questions.jsonl`` of a data set, with all mistakes by line and identifier.
+"""Read ``questions.jsonl`` of a data set, and collect all mistakes by line and identifier.
 
 Each line is a JSON object with ``id`` and ``question``; optionally ``type`` and ``evidence`` (a list, see
 `ragsmith.datasets.evidence`); ``"answerable": false``, without evidence, if the documents do not answer it; ``origin``
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
-from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, needs_place
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.evidence import EvidenceChecker, evidence_record, lacks_offsets
+from ragsmith.datasets.locking import lock_questions
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, MIB, read_text, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, parse_record, read_json_lines, text_problems
@@ -25,47 +25,48 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import DRAFTED, UNSPECIFIED, Example, Origin, Span
 
 REVIEWED = ("accepted", "mended")
+"""Outcomes of a review, as written in the file."""
 
-_TEXTS = ("by", "method", "model", "prompt", "reviewed", "reviewer")
-_PLACE = ("doc", "start", "end")
+_ORIGIN_TEXTS = ("by", "method", "model", "prompt", "reviewed", "reviewer")
+_PASSAGE_KEYS = ("doc", "start", "end")
 
 
 def read_origin(value: object) -> tuple[Origin | None, list[str]]:
-    """Return the origin, or a sentence for each mistake in it."""
+    """Return the origin of a question, or a message for each mistake."""
     if not isinstance(value, dict):
         return None, [f"'origin' must be an object, not {kind(value)}"]
     problems = [
-        *key_problems(value, required=("by",), optional=(*_TEXTS[1:], "passage")),
-        *text_problems(value, _TEXTS),
+        *key_problems(value, required=("by",), optional=(*_ORIGIN_TEXTS[1:], "passage")),
+        *text_problems(value, _ORIGIN_TEXTS),
     ]
     by, reviewed = value.get("by"), value.get("reviewed")
     if isinstance(by, str) and by != DRAFTED:
-        problems.append(f"'by' must be {DRAFTED!r}, not {shown(by)}; leave 'origin' out where a person wrote it")
+        problems.append(f"'by' must be {DRAFTED!r}, not {shown(by)}; leave 'origin' out if a person wrote the question")
     if isinstance(reviewed, str) and reviewed not in REVIEWED:
         problems.append(f"'reviewed' must be 'accepted' or 'mended', not {shown(reviewed)}")
-    passage, wrong = _passage(value["passage"]) if "passage" in value else (None, [])
+    passage, wrong = _read_passage(value["passage"]) if "passage" in value else (None, [])
     problems += wrong
     if problems:
         return None, [f"origin: {problem}" for problem in problems]
-    by, method, model, prompt, reviewed, reviewer = (str(value.get(key, "")) for key in _TEXTS)
+    by, method, model, prompt, reviewed, reviewer = (str(value.get(key, "")) for key in _ORIGIN_TEXTS)
     return Origin(by, method, model, prompt, passage, reviewed, reviewer), []
 
 
 def origin_record(origin: Origin) -> dict[str, object]:
-    """Return the inverse of `read_origin`."""
-    record: dict[str, object] = {key: said for key in _TEXTS[:4] if (said := getattr(origin, key))}
+    """Return the JSON object of ``origin``, which `read_origin` reads."""
+    record: dict[str, object] = {key: value for key in _ORIGIN_TEXTS[:4] if (value := getattr(origin, key))}
     if origin.passage is not None:
-        record["passage"] = {key: getattr(origin.passage, key) for key in _PLACE}
-    return record | {key: said for key in _TEXTS[4:] if (said := getattr(origin, key))}
+        record["passage"] = {key: getattr(origin.passage, key) for key in _PASSAGE_KEYS}
+    return record | {key: value for key in _ORIGIN_TEXTS[4:] if (value := getattr(origin, key))}
 
 
-def _passage(value: object) -> tuple[Span | None, list[str]]:
-    """Read the passage a question was drafted from, unchecked, as the document may have changed."""
+def _read_passage(value: object) -> tuple[Span | None, list[str]]:
+    """Read the passage that a question was drafted from; the document may have changed, so the span is not checked."""
     if not isinstance(value, dict):
-        return None, [f"'passage' must be an object with the keys {', '.join(_PLACE)}, not {kind(value)}"]
+        return None, [f"'passage' must be an object with the keys {', '.join(_PASSAGE_KEYS)}, not {kind(value)}"]
     record: Record = value
-    doc, start, end = (record.get(key) for key in _PLACE)
-    problems = [*key_problems(record, required=_PLACE), *text_problems(record, ("doc",))]
+    doc, start, end = (record.get(key) for key in _PASSAGE_KEYS)
+    problems = [*key_problems(record, required=_PASSAGE_KEYS), *text_problems(record, ("doc",))]
     if problems:
         return None, [f"passage: {problem}" for problem in problems]
     if type(start) is not int or type(end) is not int or not 0 <= start < end:
@@ -75,7 +76,8 @@ def _passage(value: object) -> tuple[Span | None, list[str]]:
 
 FILE = "questions.jsonl"
 MAX_BYTES = 256 * MIB
-MAX_ID = 200
+"""Maximum size of the file, in bytes."""
+MAX_ID_CHARACTERS = 200
 SPLITS = ("search", "test", "unused")
 
 TEXTS = ("id", "question", "answer", "type")
@@ -84,12 +86,12 @@ REQUIRED = ("id", "question")
 OPTIONAL = ("answer", "answerable", "type", "evidence", "split", "origin")
 
 Mistake = tuple[int, str]
-"""Line number and sentence."""
+"""A line number and a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A JSON object of the file and its line number."""
+    """A JSON object of the file with its line number."""
 
     number: int
     record: Record
@@ -115,28 +117,30 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
             "evidence of an existing list with `ragsmith dataset anchor QUESTIONS "
             f"--documents {folder}`, or write them"
         ]
-    found = read_json_lines(dataset / FILE, MAX_BYTES)
-    lines = [QuestionLine(number, record) for number, record in found.records.items()]
-    mistakes = list(found.mistakes.items())
-    if 0 in found.mistakes:
-        return [], [found.mistakes[0]]
+    content = read_json_lines(dataset / FILE, MAX_BYTES)
+    lines = [QuestionLine(number, record) for number, record in content.records.items()]
+    mistakes = list(content.mistakes.items())
+    if 0 in content.mistakes:
+        return [], [content.mistakes[0]]
     if not lines and not mistakes:
         return [], [f"{FILE}: has no questions; write one JSON object a line"]
     checker = EvidenceChecker(documents)
     examples: list[Example] = []
     for line in lines:
-        example, problems = _example(line.record, checker)
+        example, problems = _parse_question(line.record, checker)
         mistakes.extend(line.mistake(problem) for problem in problems)
         examples.extend([example] if example else [])
-    mistakes += [*_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _missing(key, lines))]
-    mistakes += _nothing_to_score(lines)
+    mistakes += [*_find_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _find_missing(key, lines))]
+    mistakes += _find_unscorable(lines)
     return examples, [sentence for _, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
 
 
-def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
+def _parse_question(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
     problems = [*key_problems(record, required=REQUIRED, optional=OPTIONAL), *text_problems(record, TEXTS)]
     if isinstance(id_ := record.get("id"), str) and id_.strip() and not FORBIDDEN.search(id_) and not _is_id(id_):
-        problems.append(f"'id' must be one line of at most {MAX_ID} printable characters without spaces around it")
+        problems.append(
+            f"'id' must be one line of at most {MAX_ID_CHARACTERS} printable characters without spaces around it"
+        )
     split = record.get("split")
     if "split" in record and split not in SPLITS:
         problems.append(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
@@ -157,7 +161,7 @@ def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, 
 
 
 def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
-    """Return the JSON object of ``example``, without default values; ``texts`` are those of documents by identifier."""
+    """Return the JSON object of ``example``, without default values; ``texts`` maps documents to their texts."""
     evidence = [evidence_record(span, texts[span.doc]) for span in example.evidence]
     return {
         "id": example.id,
@@ -175,10 +179,10 @@ def _is_id(value: object) -> bool:
     """Whether ``value`` is a valid identifier of a question."""
     if not isinstance(value, str) or not value.isprintable():
         return False
-    return value == value.strip() and 0 < len(value) <= MAX_ID
+    return value == value.strip() and 0 < len(value) <= MAX_ID_CHARACTERS
 
 
-def _repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
+def _find_repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     first: dict[str, int] = {}
     for line in lines:
         id_ = line.record.get("id")
@@ -186,8 +190,8 @@ def _repeated_ids(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
             yield line.mistake(f"the id is used on line {first[id_]} already; give each question its own")
 
 
-def _missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
-    """Yield a mistake if ``key`` is missing on some of the lines that need it."""
+def _find_missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
+    """Yield a mistake if ``key`` is given on some of the lines that need it, but not on all."""
     lines = [line for line in lines if key != "answer" or line.answerable]
     without = [line for line in lines if key not in line.record]
     given = next((line for line in lines if key in line.record), None)
@@ -197,30 +201,29 @@ def _missing(key: str, lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     yield without[0].mistake(f"{key!r} is missing here{others} but given on line {given.number}; give all or none")
 
 
-def _nothing_to_score(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
+def _find_unscorable(lines: Sequence[QuestionLine]) -> Iterator[Mistake]:
     """Yield mistakes for questions with neither answer nor evidence, or if all are unanswerable."""
     answerable = [line for line in lines if line.answerable]
     if lines and not answerable:
         wanted = "add some that the documents answer"
         yield lines[0].mistake(f"'answerable' is false here and on every other line; {wanted}")
-    if any("answer" in line.record for line in answerable):  # then it is missing, or there, on all of them
+    if any("answer" in line.record for line in answerable):  # missing answers are reported by `_find_missing`
         return
     for line in answerable:
         if "evidence" not in line.record or line.record["evidence"] == []:
             wanted = "give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents have no answer"
-            yield line.mistake(f"there is nothing to score it by; {wanted}")
+            yield line.mistake(f"the question has neither answer nor evidence to score; {wanted}")
 
 
 def write_offsets(folder: Path) -> int:
-    """Add ``doc``, ``start`` and ``end`` to evidence that is a ``text`` without offsets; return the number of pieces.
+    """Add ``doc``, ``start`` and ``end`` to evidence with a ``text`` and no offsets; return the number of such pieces.
 
-    Other lines stay byte for byte, and so does evidence with a place, which means all of that place. The file is
-    replaced atomically.
+    Other lines, and evidence with only a place, are not changed. The file is replaced atomically.
 
     Raises:
-        DatasetError: documents or questions have mistakes; it lists all of them.
+        DatasetError: documents or questions have mistakes; the error lists all of them.
     """
-    with locked(folder):
+    with lock_questions(folder):
         documents, wrong_documents = read_documents(folder)
         _, wrong_questions = read_questions(folder, documents)
         if mistakes := (*wrong_documents, *wrong_questions):
@@ -229,10 +232,10 @@ def write_offsets(folder: Path) -> int:
         checker = EvidenceChecker(documents)
         for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
             record = parse_record(line) if line.strip() else {}
-            if count := sum(map(_is_quotation, _entries(record))):
+            if count := sum(map(_is_quotation, _evidence_entries(record))):
                 written += count
                 ending = "\r" if line.endswith("\r") else ""
-                lines.append(json.dumps(_with_offsets(record, checker, documents), ensure_ascii=False) + ending)
+                lines.append(json.dumps(_add_offsets(record, checker, documents), ensure_ascii=False) + ending)
             else:
                 lines.append(line)
         if written:
@@ -240,9 +243,9 @@ def write_offsets(folder: Path) -> int:
     return written
 
 
-def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
+def _add_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record:
     evidence: list[object] = []
-    for entry in _entries(record):
+    for entry in _evidence_entries(record):
         span = checker.span(entry)[0] if _is_quotation(entry) else None
         document = documents[span.doc] if span else None
         if span is None or document is None:
@@ -252,10 +255,10 @@ def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents
     return {**record, "evidence": evidence}
 
 
-def _entries(record: Record) -> list[object]:
+def _evidence_entries(record: Record) -> list[object]:
     evidence = record.get("evidence")
     return evidence if isinstance(evidence, list) else []
 
 
 def _is_quotation(entry: object) -> bool:
-    return isinstance(entry, dict) and "text" in entry and needs_place(entry)
+    return isinstance(entry, dict) and "text" in entry and lacks_offsets(entry)

@@ -1,16 +1,16 @@
-"""Relevance of chunks to questions, from gold spans of documents, for any chunking of the corpus.
+"""Relevance of chunks to questions, derived from gold spans of documents, for any chunking of the corpus.
 
-A chunk is relevant if it covers at least half of a gold span, so that chunk sizes are comparable. A span more than
-twice as long as the chunks has no such chunk. Then every chunk with at least half of its own length in the span is
-relevant; if there is none, the chunk that covers most of it: no question may be dropped because of the chunking.
+A chunk is relevant if it covers at least half of a gold span, so that chunk sizes are comparable. For a span more than
+twice as long as the chunks there is no such chunk: then every chunk with at least half of its length in the span is
+relevant, else the chunk that covers most of the span, so that no question is dropped because of the chunking.
 ``Relevance.partial`` lists such spans.
 
-These spans are coarse, and so is a whole document of several chunks: they tell which document or section answers, not
-where. The number of their chunks must not affect the score of a ranking. So for questions with coarse spans, units are
-ranked instead of chunks: all chunks of a coarse span count once, at the rank of the first, and so do all other chunks
-of a document, or, if the coarse span is less than a document, of a section. This is document retrieval scored by the
-best passage (MaxP; Dai and Callan 2019, arXiv 1905.09217). `Relevance.unit` returns the unit of a chunk. Without coarse
-spans, a unit is a chunk.
+These spans are coarse, like a span of a whole document with several chunks: they identify the document or section with
+the answer, but not the passage. The number of their chunks must not affect the score of a ranking. So for questions
+with coarse spans, units are ranked instead of chunks: all chunks of a coarse span count once, at the rank of the first,
+and so do all other chunks of a document, or, if the coarse span is less than a document, of a section. This is document
+retrieval scored by the best passage (MaxP; Dai and Callan 2019, arXiv 1905.09217). `Relevance.unit` returns the unit of
+a chunk. Without coarse spans, a unit is a chunk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Relevance:
         return frozenset(self.grades)
 
     def unit(self, chunk: str) -> str:
-        """Return the unit of a chunk in a ranking: itself, unless there are coarse spans."""
+        """Return the unit of a chunk in a ranking: the chunk itself, unless there are coarse spans."""
         if not self.coarse:
             return chunk
         if chunk in self.coarse:
@@ -55,15 +55,15 @@ class Relevance:
 
     @cached_property
     def units(self) -> Mapping[str, float]:
-        """The relevant units and their grades; that of a coarse span is 1."""
+        """The relevant units and their grades; the grade of a coarse span is 1."""
         if not self.coarse:
             return self.grades
         fine = {chunk: grade for chunk, grade in self.grades.items() if chunk not in self.coarse}
         return fine | {self.unit(chunk): 1.0 for chunk in self.coarse}
 
 
-def overlap(a: Span, b: Span) -> int:
-    """Return how many characters two spans share."""
+def count_overlap(a: Span, b: Span) -> int:
+    """Return the number of characters in both spans."""
     return max(0, min(a.end, b.end) - max(a.start, b.start)) if a.doc == b.doc else 0
 
 
@@ -81,7 +81,7 @@ class ChunkMap:
         self._extents = {doc: sorted(extents) for doc, extents in by_doc.items()}
         self._lengths = {key: end - start for extents in by_doc.values() for start, end, key in extents}
         self._starts = {doc: [start for start, _, _ in extents] for doc, extents in self._extents.items()}
-        # Chunks may overlap or nest, so their ends are not sorted; the furthest end so far is.
+        # Chunks may overlap or nest, so their ends are not sorted; the running maximum of the ends is.
         self._reach = {
             doc: list(accumulate((end for _, end, _ in extents), max)) for doc, extents in self._extents.items()
         }
@@ -109,17 +109,17 @@ class ChunkMap:
             if not shared:
                 missed.append(gold)
                 continue
-            kept = {key: n for key, n in shared.items() if 2 * n >= max(1, gold.end - gold.start)}
-            if not kept:
+            relevant = {key: n for key, n in shared.items() if 2 * n >= max(1, gold.end - gold.start)}
+            if not relevant:
                 partial.append(gold)
                 most = max(shared.values())
                 inside = {key: n for key, n in shared.items() if 2 * n >= self._lengths[key]}
-                kept = inside or {key: n for key, n in shared.items() if n == most}
+                relevant = inside or {key: n for key, n in shared.items() if n == most}
             if partial[-1:] == [gold] or self._is_whole(gold, shared):
-                kept = {key: n for key, n in shared.items() if 2 * n >= self._lengths[key]} or kept
-                coarse = dict.fromkeys(kept, number) | coarse
-                whole = whole or self._exceeds_section(kept)
-            for key, n in kept.items():
+                relevant = {key: n for key, n in shared.items() if 2 * n >= self._lengths[key]} or relevant
+                coarse = dict.fromkeys(relevant, number) | coarse
+                whole = whole or self._exceeds_section(relevant)
+            for key, n in relevant.items():
                 grades[key] = max(grades.get(key, 0.0), n / (gold.end - gold.start))
         homes = (self._documents if whole else self._sections) if coarse else {}
         return Relevance(grades, tuple(partial), tuple(missed), coarse, homes)
@@ -130,7 +130,7 @@ class ChunkMap:
         return len(extents) > 1 and all(2 * shared.get(key, 0) >= end - start for start, end, key in extents)
 
     def _exceeds_section(self, chunks: Iterable[str]) -> bool:
-        """Whether ``chunks`` are in several sections, or are all of a document."""
+        """Whether ``chunks`` are in several sections, or are all chunks of a document."""
         listed = list(chunks)
         document = self._documents[listed[0]].removeprefix("document ")
         return len({self._sections[chunk] for chunk in listed}) > 1 or len(listed) == len(self._extents[document])

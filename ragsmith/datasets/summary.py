@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, chunk_documents
-from ragsmith.datasets.places import sections, stripped_span, whole_document_span
-from ragsmith.datasets.splits import MIN_QUESTIONS, leaks, split
+from ragsmith.datasets.places import find_sections, strip_span, whole_document_span
+from ragsmith.datasets.splits import MIN_QUESTIONS, count_leaks, split
 from ragsmith.types import Dataset, Document, Span
 
-WHOLE = 0.9
-"""Share of a document's characters from which a span counts as the whole document."""
+WHOLE_DOCUMENT_SHARE = 0.9
+"""Minimum share of the characters of a document for a span that counts as the whole document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coarseness:
-    """Counts of the ``spans`` longer than a chunk: whole ``documents``, whole ``sections`` and ``longer`` others."""
+    """The number of spans, and of those longer than a chunk: ``documents``, ``sections`` and ``longer`` others."""
 
     spans: int
     documents: int
@@ -29,24 +29,24 @@ class Coarseness:
         counts = {"a whole document": self.documents, "a whole section": self.sections, "another passage": self.longer}
         listed = ", ".join(f"{count} of {self.spans} spans {what}" for what, count in counts.items() if count)
         return (
-            f"evidence is longer than a chunk of {DEFAULT_SIZE} characters ({listed}): it says which document or "
-            "section answers, not where; where it is a whole document, or longer than two chunks, documents or "
-            "sections are ranked, not chunks; quote the sentences that answer to have these ranked"
+            f"evidence is longer than a chunk of {DEFAULT_SIZE} characters ({listed}): it identifies the document or "
+            "section with the answer, not the passage; for whole documents and spans longer than two chunks, documents "
+            "or sections are ranked instead of chunks; quote the sentences with the answer to rank chunks"
         )
 
 
-def coarseness(dataset: Dataset) -> Coarseness:
+def count_coarse_evidence(dataset: Dataset) -> Coarseness:
     """Count the coarse evidence of ``dataset``; the same span of two questions counts twice."""
     texts = {document.id: document for document in dataset.documents}
     spans = [span for example in dataset.examples for span in example.evidence]
     long = [span for span in spans if span.end - span.start > DEFAULT_SIZE]
     known = {
-        doc: frozenset(stripped_span(texts[doc], section.start, section.end) for section in sections(texts[doc]))
+        doc: frozenset(strip_span(texts[doc], section.start, section.end) for section in find_sections(texts[doc]))
         for doc in {span.doc for span in long}
     }
     documents = sum(_is_whole(span, texts) for span in long)
     parts = sum(
-        not _is_whole(span, texts) and stripped_span(texts[span.doc], span.start, span.end) in known[span.doc]
+        not _is_whole(span, texts) and strip_span(texts[span.doc], span.start, span.end) in known[span.doc]
         for span in long
     )
     return Coarseness(len(spans), documents, parts, len(long) - documents - parts)
@@ -57,20 +57,21 @@ def dataset_warnings(dataset: Dataset) -> Iterator[str]:
     if len(dataset.examples) < MIN_QUESTIONS:
         yield (
             f"there are {len(dataset.examples)} questions, fewer than {MIN_QUESTIONS}: none is held out for a test, so "
-            "that nothing can be claimed of what a search finds; write more"
+            "that no claim about the result of a search is possible; write more"
         )
-    found = coarseness(dataset)
-    if found.documents + found.sections + found.longer:
-        yield str(found)
+    coarse = count_coarse_evidence(dataset)
+    if coarse.documents + coarse.sections + coarse.longer:
+        yield str(coarse)
 
 
 def _is_whole(span: Span, texts: Mapping[str, Document]) -> bool:
     """Whether a span is a document, perhaps without its title or last line."""
     everything = whole_document_span(texts[span.doc])
-    return span.end - span.start >= WHOLE * (everything.end - everything.start)
+    return span.end - span.start >= WHOLE_DOCUMENT_SHARE * (everything.end - everything.start)
 
 
-EARLY = 0.2
+EARLY_SHARE = 0.2
+"""Share of a document that counts as its beginning, for the probe of position bias."""
 
 
 def describe(dataset: Dataset) -> dict[str, object]:
@@ -80,7 +81,7 @@ def describe(dataset: Dataset) -> dict[str, object]:
     20 % of its document, 0.2 if evenly distributed. Statistics of evidence are None without evidence.
     """
     divided = split(dataset)
-    found = leaks(dataset, divided)
+    leaks = count_leaks(dataset, divided)
     return {
         "name": dataset.name,
         "title": dataset.title,
@@ -100,27 +101,27 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "without_evidence": sum(example.answerable and not example.evidence for example in dataset.examples),
         "drafted": sum(example.drafted for example in dataset.examples),
         "multi_document_share": _mean(len({s.doc for s in e.evidence}) > 1 for e in dataset.examples if e.evidence),
-        "evidence": _evidence(dataset),
+        "evidence": _describe_evidence(dataset),
         "split": {
             "rule": divided.rule,
             "search": len(divided.search),
             "test": len(divided.test),
             "unused": len(divided.unused),
-            "leaks": {"near": found.near, "shared": found.shared},
+            "leaks": {"near": leaks.near, "shared": leaks.shared},
         },
     }
 
 
-def _evidence(dataset: Dataset) -> dict[str, object]:
+def _describe_evidence(dataset: Dataset) -> dict[str, object]:
     spans = [span for example in dataset.examples for span in example.evidence]
     lengths = [span.end - span.start for span in spans]
-    coarse = coarseness(dataset)
-    pointed = sum(bool(example.evidence) for example in dataset.examples)
+    coarse = count_coarse_evidence(dataset)
+    with_evidence = sum(bool(example.evidence) for example in dataset.examples)
     sizes = {document.id: len(document.text) for document in dataset.documents}
-    early = [(span.start + span.end) / 2 < EARLY * sizes[span.doc] for span in spans]
+    early = [(span.start + span.end) / 2 < EARLY_SHARE * sizes[span.doc] for span in spans]
     return {
         "spans": len(spans),
-        "per_question": len(spans) / pointed if pointed else None,
+        "per_question": len(spans) / with_evidence if with_evidence else None,
         "documents": len({span.doc for span in spans}),
         "median_length": median(lengths) if lengths else None,
         "longest": max(lengths, default=None),

@@ -1,4 +1,4 @@
-"""Write the folder of a data set, whole or not at all."""
+"""Write the folder of a data set atomically."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragsmith.text.files import TextError
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Document
 
-PREFIX = ".ragsmith-"
-"""How the names of temporary folders begin."""
+TEMPORARY_PREFIX = ".ragsmith-"
+"""Prefix of the names of temporary folders."""
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder whose files are moved to ``folder`` at the end; an error leaves nothing behind.
+    """Yield a temporary folder that replaces ``folder`` on exit, and is removed after an error.
 
     Raises:
         UsageError: ``folder`` exists and is not empty.
@@ -36,15 +36,15 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def draft_folder(parent: Path) -> Iterator[Path]:
-    """Yield a temporary folder in ``parent``, which may be renamed, and is removed otherwise."""
-    with tempfile.TemporaryDirectory(dir=parent, prefix=PREFIX, ignore_cleanup_errors=True) as temporary:
+    """Yield a temporary folder in ``parent``, which is removed on exit unless it was renamed."""
+    with tempfile.TemporaryDirectory(dir=parent, prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True) as temporary:
         draft = Path(temporary) / "draft"  # with the permissions of other folders
         draft.mkdir()
         yield draft
 
 
 def publish_folder(draft: Path, folder: Path) -> None:
-    """Rename ``draft`` to ``folder``, or move its files into ``folder`` where that is an empty folder.
+    """Rename ``draft`` to ``folder``, or move its files into ``folder`` if that is an empty folder.
 
     Raises:
         UsageError: another process wrote to ``folder`` meanwhile.
@@ -59,10 +59,10 @@ def publish_folder(draft: Path, folder: Path) -> None:
 
 
 def document_files(documents: Sequence[Document]) -> dict[str, str]:
-    """Return the contents of the documents' files by name, in order.
+    """Return the file contents of ``documents`` by file name, in order.
 
     Raises:
-        DatasetError: documents cannot be written as files; it lists all of them.
+        DatasetError: documents cannot be written as files; the error lists all of them.
     """
     files: dict[str, str] = {}
     mistakes: list[str] = []
@@ -81,9 +81,9 @@ def document_files(documents: Sequence[Document]) -> dict[str, str]:
 def write_documents(
     folder: Path, about: Mapping[str, str], documents: Sequence[Document], files: Mapping[str, str]
 ) -> None:
-    """Write ``dataset.yaml`` with the values ``about`` the data set, and the ``files`` of its documents.
+    """Write ``dataset.yaml`` with the values of ``about``, and the ``files`` of the documents.
 
-    Only titles and languages that would not be recognised again are written.
+    Titles and languages that loading derives from the documents are omitted.
     """
     language = about.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}

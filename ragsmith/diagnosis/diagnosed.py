@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import Cause, Followed, cause_of, followed
 from ragsmith.diagnosis.evidence_coverage import verbatim
 from ragsmith.digest import digest, fingerprint
@@ -142,13 +142,13 @@ Stretch = tuple[int, int]
 
 def in_place(span: Span, evidence: Iterable[Span]) -> list[Stretch]:
     """The ranges of gold in a passage that is the part ``span`` of a document."""
-    near = (gold for gold in evidence if overlap(gold, span))
+    near = (gold for gold in evidence if count_overlap(gold, span))
     return [(max(gold.start, span.start) - span.start, min(gold.end, span.end) - span.start) for gold in near]
 
 
 def in_words(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[Stretch]:
     """The ranges of verbatim sentences of gold in a rewritten passage."""
-    near = [gold for gold in evidence if any(overlap(gold, source) for source in passage.sources)]
+    near = [gold for gold in evidence if any(count_overlap(gold, source) for source in passage.sources)]
     return [stretch for gold in near for stretch in _taken(passage.text, corpus.text(gold))]
 
 

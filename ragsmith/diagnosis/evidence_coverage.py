@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.caches import bounded_cache
-from ragsmith.datasets.relevance import ChunkMap, overlap
+from ragsmith.datasets.relevance import ChunkMap, count_overlap
 from ragsmith.index.index import Corpus, Index
 from ragsmith.text.content_words import read
 from ragsmith.types import Chunk, Hits, Passage, Passages, Span, get_ids
@@ -45,7 +45,7 @@ class Places:
     def is_whole(self, gold: Span) -> bool:
         """Whether ``gold`` is all of a document that was cut into several chunks: it says which one, not where."""
         chunks = self._of_document.get(gold.doc, ())
-        return len(chunks) > 1 and all(2 * overlap(gold, c.span) >= c.end - c.start for c in chunks)
+        return len(chunks) > 1 and all(2 * count_overlap(gold, c.span) >= c.end - c.start for c in chunks)
 
     def held(self, gold: Span, hits: Hits) -> EvidenceCoverage:
         """What ``hits`` hold of ``gold``, their summaries among it."""
@@ -71,7 +71,7 @@ class Places:
 def covered(gold: Span, spans: Iterable[Span]) -> float:
     """The share of the characters of ``gold`` that lie in any of ``spans``."""
     total, reached = 0, gold.start
-    for span in sorted((one for one in spans if overlap(one, gold)), key=lambda one: one.start):
+    for span in sorted((one for one in spans if count_overlap(one, gold)), key=lambda one: one.start):
         total += max(0, min(span.end, gold.end) - max(span.start, reached))
         reached = max(reached, span.end)
     return total / max(1, gold.end - gold.start)
@@ -97,9 +97,9 @@ def share(question: str, gold: Span, corpus: Corpus, held: EvidenceCoverage, *, 
     The best rewritten text counts, of those made from any of the gold. Gold that is the ``whole`` of a document counts
     as held by any part of it.
     """
-    made = [text for text, sources in held.rewritten if any(overlap(source, gold) for source in sources)]
+    made = [text for text, sources in held.rewritten if any(count_overlap(source, gold) for source in sources)]
     if whole:
-        return float(bool(made) or any(overlap(span, gold) for span in held.spans))
+        return float(bool(made) or any(count_overlap(span, gold) for span in held.spans))
     found = covered(gold, held.spans)
     if made and found < 1:
         evidence = corpus.text(gold)

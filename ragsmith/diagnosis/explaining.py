@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.diagnosis.causes import MEANINGS, RANKED, REMEDIES, Followed, well_from
 from ragsmith.diagnosis.diagnosed import Follow, GoldPassage, ReadPassage, diagnosed
 from ragsmith.errors import UsageError
@@ -255,7 +255,7 @@ def _found(
     weighed: Mapping[str, tuple[tuple[str, float], ...]],
 ) -> RankedChunk:
     chunk = hit.chunk
-    holds = tuple(n for n, gold in enumerate(golds, 1) if any(overlap(gold, span) for span in chunk.spans))
+    holds = tuple(n for n, gold in enumerate(golds, 1) if any(count_overlap(gold, span) for span in chunk.spans))
     text = " ".join(chunk.text.split())[:BEGINNING]
     signals = weighed.get(chunk.id, ())
     return RankedChunk(

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.datasets.overlap import OVERLAPPING, overlap
+from ragsmith.datasets.overlap import MIN_CONTAINMENT, estimate_containment
 from ragsmith.effects.beliefs import Array, Beliefs, DatasetBlock, Effects, EffectVariances, PartOfFitness, effects
 from ragsmith.effects.corpus import CorpusProfile
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
@@ -68,7 +68,7 @@ class ObservedDataset:
 
     def overlaps(self, sample: Sequence[int]) -> bool:
         """Whether it was learned on documents that overlap with those of ``sample``."""
-        return overlap(self.sample, sample) >= OVERLAPPING
+        return estimate_containment(self.sample, sample) >= MIN_CONTAINMENT
 
 
 @dataclass(frozen=True)

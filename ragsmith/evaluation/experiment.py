@@ -18,7 +18,7 @@ from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import MAX_GAP
 from ragsmith.datasets.relevance import ChunkMap, Relevance
-from ragsmith.datasets.splits import Split, folds, split, stratified
+from ragsmith.datasets.splits import Split, make_folds, split, stratify
 from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
@@ -195,7 +195,7 @@ class Experiment:
     def order(self) -> tuple[str, ...]:
         """The ids of all questions in the order in which candidates meet them: each beginning is a fair sample."""
         parts = self.split
-        return tuple(example.id for part in (parts.search, parts.test, parts.unused) for example in stratified(part))
+        return tuple(example.id for part in (parts.search, parts.test, parts.unused) for example in stratify(part))
 
     @cached_property
     def relevance(self) -> dict[str, Relevance]:
@@ -225,7 +225,7 @@ class Experiment:
     @cached_property
     def folds(self) -> list[list[str]]:
         """The ids of the calibration questions, in parts that are held out together; one where all hang together."""
-        return [[example.id for example in part] for part in folds(self.dataset, self.calibration, FOLDS)]
+        return [[example.id for example in part] for part in make_folds(self.dataset, self.calibration, FOLDS)]
 
     def modality(self, example: Example) -> str:
         """The kind of text that holds a question's evidence: that of its relevant chunks, ``mixed``, or ``none``."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
+from ragsmith.datasets.overlap import MIN_CONTAINMENT, estimate_containment, sample_shingles
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import providers
@@ -92,8 +92,8 @@ class GeneralWeights:
 
     def overlapping(self, documents: tuple[Document, ...]) -> tuple[str, ...]:
         """The names of the data sets whose documents overlap with ``documents``."""
-        sample = sample_of(documents)
-        return tuple(one.name for one in self.datasets if overlap(one.sample, sample) >= OVERLAPPING)
+        sample = sample_shingles(documents)
+        return tuple(one.name for one in self.datasets if estimate_containment(one.sample, sample) >= MIN_CONTAINMENT)
 
     def without(self, names: Sequence[str]) -> GeneralWeights:
         """What is known without the data sets of these ``names``."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragsmith.datasets.dataset import load_documents, make_dataset
 from ragsmith.datasets.documents import read_document
-from ragsmith.datasets.locking import held as locked
+from ragsmith.datasets.locking import hold_lock as locked
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.exported.file import ExportedFile
 from ragsmith.index.artifact_cache import ArtifactCache

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.datasets.changes import DocumentChanges, changes, contents
+from ragsmith.datasets.changes import DocumentChanges, compare_contents, content_digests
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.exported.file import ExportedFile
@@ -83,11 +83,11 @@ def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactC
     If the documents that the file names have changed, their earlier contents are read from ``artifacts``. None if the
     changes are unknown.
     """
-    now = contents(pipeline.setup.dataset.documents)
+    now = content_digests(pipeline.setup.dataset.documents)
     stored = artifacts.read(_documents_key(pipeline.found_on)) if pipeline.found_on else None
     if stored is not None:
         names, digests = (unpacked(stored.arrays[name], stored.arrays[f"{name}_ends"]) for name in ("names", "texts"))
-        return changes(dict(zip(names, digests, strict=True)), now)
+        return compare_contents(dict(zip(names, digests, strict=True)), now)
     try:
         then = ExportedFile(Path(path)).named_dataset()
     except UsageError:  # missing, or unreadable
@@ -95,7 +95,7 @@ def changed_documents(pipeline: Pipeline, path: str | Path, artifacts: ArtifactC
     if pipeline.found_on not in ("", then.digest):
         return None
     _store_documents(then, artifacts)
-    return changes(contents(then.documents), now)
+    return compare_contents(content_digests(then.documents), now)
 
 
 def _documents_key(dataset: str) -> ArtifactKey:
@@ -105,7 +105,7 @@ def _documents_key(dataset: str) -> ArtifactKey:
 def _store_documents(data: Dataset, artifacts: ArtifactCache) -> None:
     """Store the digests of the documents of a data set, for later comparisons."""
     if artifacts.read(_documents_key(data.digest)) is None:
-        known = contents(data.documents)
+        known = content_digests(data.documents)
         (names, names_ends), (texts, texts_ends) = packed(list(known)), packed(list(known.values()))
         artifacts.write(
             _documents_key(data.digest),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.changes import DocumentChanges
 from ragsmith.datasets.dataset import load_documents_option
-from ragsmith.datasets.splits import undivided
+from ragsmith.datasets.splits import search_only_split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.experiment import CHUNK_SIZE, Experiment, ordered
@@ -142,7 +142,7 @@ class Pipeline:
         saw_all = exported.saw_all(data)
         return cls(
             exported.candidate(),
-            replace(setup, divided=undivided(data)) if saw_all else setup,
+            replace(setup, divided=search_only_split(data)) if saw_all else setup,
             fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),

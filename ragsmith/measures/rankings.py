@@ -8,7 +8,7 @@ has no score of its ranking: the functions raise ``ValueError`` rather than call
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.types import Span, get_chunks
@@ -148,7 +148,7 @@ def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int =
 def covered(gold: Span, spans: Iterable[Span]) -> int:
     """Return how many characters of ``gold`` lie in at least one of ``spans``."""
     covered, reached = 0, gold.start
-    for span in sorted((s for s in spans if overlap(s, gold)), key=lambda s: s.start):
+    for span in sorted((s for s in spans if count_overlap(s, gold)), key=lambda s: s.start):
         covered += max(0, min(span.end, gold.end) - max(span.start, reached))
         reached = max(reached, span.end)
     return covered

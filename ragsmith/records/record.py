@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.comparison.questions import Clusters, HoldoutUse
 from ragsmith.datasets import splits
 from ragsmith.datasets.groups import MAX_GAP
-from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
+from ragsmith.datasets.splits import Leaks, Split, count_leaks, stratify
 from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.experiment import Experiment
@@ -211,9 +211,9 @@ class Division:
         """Create the record from the split ``divided`` of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
-        order = tuple(example.id for example in stratified(divided.search))
+        order = tuple(example.id for example in stratify(divided.search))
         searched: Any = {"cuts": setup.cuts, "gap": setup.gap} if setup.searched else {}
-        found = leaks(setup.dataset, divided, **searched)
+        found = count_leaks(setup.dataset, divided, **searched)
         linked = [Clusters.of(setup.dataset, part) for part in (divided.test, divided.search)]
         return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked)
 

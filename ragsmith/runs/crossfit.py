@@ -20,7 +20,7 @@ from functools import partial, reduce
 from operator import add
 
 from ragsmith.comparison.questions import HoldoutUse
-from ragsmith.datasets.splits import Split, undivided
+from ragsmith.datasets.splits import Split, search_only_split
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.experiment import Experiment
@@ -76,7 +76,7 @@ class Crossfit:
         self._now = now
         self._run_on = partial(Run, space=space, store=store, execution=execution, allowance=allowance, now=now)
         self._started = now()
-        self._run = self._search(undivided(setup.dataset), self._callbacks)
+        self._run = self._search(search_only_split(setup.dataset), self._callbacks)
         self.key = self._run.key
 
     @property

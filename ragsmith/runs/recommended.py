@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.caches import bounded_cache
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.digest import digest
 from ragsmith.effects import (
     CorpusProfile,
@@ -100,7 +100,7 @@ def recommend(
         SpaceError: the space has no pipeline within ``most_calls`` that needs no fitting.
     """
     data = setup.dataset
-    sample = sample_of(data.documents)
+    sample = sample_shingles(data.documents)
     others = knowledge.without(sample)
     setup = replace(setup, weights=knowledge.ranking)
     corpus = corpus_of(data.documents)
@@ -154,7 +154,7 @@ def prior_for_search(setup: Experiment, space: Space, fitness: Fitness, *, learn
 
 def _select_knowledge(setup: Experiment) -> Knowledge | None:
     """Return the effects learned on data sets that do not overlap with that of ``setup``; None if these are too few."""
-    others = _drop_overlapping(sample_of(setup.dataset.documents))
+    others = _drop_overlapping(sample_shingles(setup.dataset.documents))
     return others if len(others.observed) >= FEWEST else None
 
 

@@ -147,7 +147,7 @@ DECIDING_CODE = (
     ("ragsmith.effects.recommending", "prior_for"),
     ("ragsmith.effects.corpus", "corpus_of"),
     ("ragsmith.datasets.splits", "split"),
-    ("ragsmith.datasets.splits", "stratified"),
+    ("ragsmith.datasets.splits", "stratify"),
 )
 """The code that decides the course of a run; code that computes answers is in the keys of evaluations."""
 

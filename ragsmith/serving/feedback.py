@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsmith.datasets.locking import held
+from ragsmith.datasets.locking import hold_lock
 from ragsmith.types import DRAFTED, Span
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class FeedbackFile:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
             handle = os.open(path, flags, 0o600)
             try:
-                with held(handle, max(until - time.monotonic(), 0.0)):
+                with hold_lock(handle, max(until - time.monotonic(), 0.0)):
                     yield handle
             finally:
                 os.close(handle)

@@ -215,7 +215,7 @@ def test_init_that_is_interrupted_says_that_nothing_was_written(
 def test_a_folder_that_is_no_data_set_is_said_to_be_none(ragsmith: Command, pages: Path, tmp_path: Path) -> None:
     (pages / "scan.pdf").write_bytes(b"no such thing")
     (tmp_path / "list.csv").write_text("question,answer\nWhen was it built?,1742\n")
-    said = f"{pages} is not a data set:  ragsmith dataset init {pages} -o DIR  makes one"
+    said = f"{pages} is not a data set:  ragsmith dataset init {pages} -o DIR  creates one"
     shown = ragsmith("dataset", "validate", pages)
     assert (shown.code, said in shown.out + shown.err) == (2, True)
     model = ("--llm", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--cache", tmp_path / "cache.sqlite")
@@ -298,8 +298,8 @@ def test_stale_evidence_is_named_with_the_command_that_mends_it(
     question, advice = shown.err.splitlines()
     assert question.startswith("error: questions.jsonl:1 (q001): evidence 1: text differs from document 'mill.html'")
     assert advice == (
-        "error: questions.jsonl: a piece of evidence is not where it says, as after an edit of documents: "
-        "`ragsmith dataset anchor --repair set` looks for it again"
+        "error: questions.jsonl: a piece of evidence is not at the given offsets, as after an edit of documents: "
+        "`ragsmith dataset anchor --repair set` locates it again"
     )
 
 

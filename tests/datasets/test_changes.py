@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.datasets.bundled import domains
-from ragsmith.datasets.changes import DocumentChanges, changes, contents, still_answerable
+from ragsmith.datasets.changes import DocumentChanges, compare_contents, content_digests, select_answerable
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.overlap import BOUND, FEWEST, LEAST, OVERLAPPING, RUN, overlap, sample_of
+from ragsmith.datasets.overlap import (
+    HASH_BOUND,
+    MIN_COMMON,
+    MIN_CONTAINMENT,
+    MIN_SAMPLED,
+    SHINGLE_WORDS,
+    estimate_containment,
+    sample_shingles,
+)
 from ragsmith.types import Document, Example, Modality, Span
 
 
@@ -32,7 +40,7 @@ SALT, WALL = Span("a", 0, 19), Span("b", 0, 16)
 
 @given(*[st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["one", "two"]))] * 2)
 def test_each_document_is_counted_once_as_what_happened_to_it(before: dict[str, str], after: dict[str, str]) -> None:
-    found = changes(before, after)
+    found = compare_contents(before, after)
     same = {name for name in before if after.get(name) == before[name]}
     for name in before | after:
         said = [name in found.added, name in found.changed, name in found.removed, name in same]
@@ -46,9 +54,9 @@ def test_each_document_is_counted_once_as_what_happened_to_it(before: dict[str, 
 
 
 def test_the_kind_of_a_text_counts_and_its_title_does_not() -> None:
-    known = contents(BEFORE)
-    assert contents([Document("a", "another title", BEFORE[0].text), BEFORE[1]]) == known
-    assert contents([Document("a", "a", BEFORE[0].text, Modality.CODE), BEFORE[1]]) != known
+    known = content_digests(BEFORE)
+    assert content_digests([Document("a", "another title", BEFORE[0].text), BEFORE[1]]) == known
+    assert content_digests([Document("a", "a", BEFORE[0].text, Modality.CODE), BEFORE[1]]) != known
 
 
 def test_changes_are_said_in_words() -> None:
@@ -57,17 +65,17 @@ def test_changes_are_said_in_words() -> None:
 
 
 def test_evidence_is_found_where_it_stood_and_where_it_moved_to() -> None:
-    assert still_answerable([example(SALT, WALL)], BEFORE, BEFORE) == (example(SALT, WALL),)
+    assert select_answerable([example(SALT, WALL)], BEFORE, BEFORE) == (example(SALT, WALL),)
     moved = (document("a", "Of old: Salt dues are paid."), BEFORE[1])
-    assert still_answerable([example(SALT)], BEFORE, moved) == (example(Span("a", 8, 27)),)
+    assert select_answerable([example(SALT)], BEFORE, moved) == (example(Span("a", 8, 27)),)
 
 
 def test_a_question_without_its_evidence_is_left_out() -> None:
     gone = (document("a", "The bell rings."), BEFORE[1])
     twice = (document("a", "See: Salt dues are paid. Salt dues are paid."), BEFORE[1])
     for after in (gone, twice, BEFORE[1:]):
-        assert still_answerable([example(SALT), example(WALL), example(SALT, WALL)], BEFORE, after) == (example(WALL),)
-    assert still_answerable([example()], BEFORE, gone) == (example(),)
+        assert select_answerable([example(SALT), example(WALL), example(SALT, WALL)], BEFORE, after) == (example(WALL),)
+    assert select_answerable([example()], BEFORE, gone) == (example(),)
 
 
 @cache
@@ -80,23 +88,23 @@ def one_in(text: str) -> Document:
 
 
 def overlapping(one: tuple[Document, ...], other: tuple[Document, ...]) -> bool:
-    share = overlap(sample_of(one), sample_of(other))
-    assert share == overlap(sample_of(other), sample_of(one))
+    share = estimate_containment(sample_shingles(one), sample_shingles(other))
+    assert share == estimate_containment(sample_shingles(other), sample_shingles(one))
     assert 0 <= share <= 1
-    return share >= OVERLAPPING
+    return share >= MIN_CONTAINMENT
 
 
 @pytest.mark.parametrize("name", domains())
 def test_a_copy_overlaps_whatever_was_done_to_it(name: str) -> None:
     whole = documents(name)
-    assert overlap(sample_of(whole), sample_of(whole)) == 1
+    assert estimate_containment(sample_shingles(whole), sample_shingles(whole)) == 1
     assert overlapping(whole, (replace(whole[0], text=whole[0].text + "!"), *whole[1:]))
     assert overlapping(whole, tuple(replace(one, text=f"x{one.text}") for one in whole))
     assert overlapping(whole, whole[: len(whole) // 2])
     assert overlapping(whole, whole[1::2])
     assert overlapping(whole, tuple(replace(one, text=one.text.upper().replace(" ", "  ")) for one in whole))
     renamed = tuple(replace(one, id=f"file {n}", title="") for n, one in enumerate(reversed(whole)))
-    assert sample_of(renamed) == sample_of(whole)
+    assert sample_shingles(renamed) == sample_shingles(whole)
 
 
 def test_bundled_domains_do_not_overlap() -> None:
@@ -111,16 +119,16 @@ def test_a_copy_within_another_collection_is_found() -> None:
 
 def test_of_a_short_collection_every_run_is_in_the_sample() -> None:
     text = " ".join(f"word{n}" for n in range(30))
-    assert len(sample_of((one_in(text),))) == 30 - RUN + 1
+    assert len(sample_shingles((one_in(text),))) == 30 - SHINGLE_WORDS + 1
 
 
 @pytest.mark.parametrize("count", [60, 3000, 30_000])
 def test_a_sample_are_the_runs_below_the_bound_but_the_smallest_of_few(count: int) -> None:
     """Whichever document has them; and one run may not be taken for another, in a hundred million words."""
     pieces = [one_in(" ".join(f"word{number}" for number in range(n, n + 60))) for n in range(0, count, 60)]
-    each = sorted(number for piece in pieces for number in sample_of((piece,)))  # of 56 runs, all
-    below = sum(number < BOUND for number in each)
-    assert sample_of(tuple(pieces)) == tuple(each[: max(LEAST, below)])
+    each = sorted(number for piece in pieces for number in sample_shingles((piece,)))  # of 56 runs, all
+    below = sum(number < HASH_BOUND for number in each)
+    assert sample_shingles(tuple(pieces)) == tuple(each[: max(MIN_SAMPLED, below)])
     assert each[0] >= 0
     assert 2**40 < each[-1] < 2**48
 
@@ -137,14 +145,19 @@ def test_half_of_a_short_collection_overlaps(count: int) -> None:
 
 def test_what_is_too_short_to_tell_overlaps_with_nothing() -> None:
     for texts in ([], [""], ["word"], ["four words are few"], ["five words are just enough"], ["a b c d e f"]):
-        few = sample_of(tuple(one_in(text) for text in texts))
-        assert overlap(few, few) == 0
-        assert overlap(few, ()) == 0
-    assert overlap(sample_of((one_in("a b c d e f g"),)), sample_of((one_in("A, b; c (d) e f g"),))) == 1
+        few = sample_shingles(tuple(one_in(text) for text in texts))
+        assert estimate_containment(few, few) == 0
+        assert estimate_containment(few, ()) == 0
+    assert (
+        estimate_containment(
+            sample_shingles((one_in("a b c d e f g"),)), sample_shingles((one_in("A, b; c (d) e f g"),))
+        )
+        == 1
+    )
 
 
 def test_a_run_does_not_cross_documents() -> None:
-    assert sample_of((one_in("a b c d"), one_in("e f g h"))) == ()
+    assert sample_shingles((one_in("a b c d"), one_in("e f g h"))) == ()
 
 
 @settings(max_examples=60)
@@ -154,5 +167,5 @@ def test_the_share_is_of_the_smaller_sample_as_far_as_both_are_complete(samples:
     bound = min(one[-1], other[-1])
     common = [number for number in one if number in other]
     smaller = min(sum(number <= bound for number in sample) for sample in (one, other))
-    expected = len(common) / smaller if len(common) >= FEWEST else 0
-    assert overlap(one, other) == overlap(other, one) == expected
+    expected = len(common) / smaller if len(common) >= MIN_COMMON else 0
+    assert estimate_containment(one, other) == estimate_containment(other, one) == expected

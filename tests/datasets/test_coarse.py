@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.summary import Coarseness, coarseness, dataset_warnings
+from ragsmith.datasets.summary import Coarseness, count_coarse_evidence, dataset_warnings
 
 SENTENCE = "The keeper of the mill counts every sack before the gate is shut. "
 LONG = SENTENCE * 20  # 1,320 characters, more than a chunk of 900
@@ -41,7 +41,7 @@ def write(folder: Path, *evidence: dict[str, Any], questions: int = 1) -> Path:
     ],
 )
 def test_what_is_longer_than_a_chunk_is_counted_once(tmp_path: Path, evidence: Any, found: Coarseness) -> None:
-    assert coarseness(load_dataset(write(tmp_path / "mill", evidence))) == found
+    assert count_coarse_evidence(load_dataset(write(tmp_path / "mill", evidence))) == found
 
 
 def test_a_data_set_without_either_fault_has_no_warning() -> None:

@@ -135,11 +135,11 @@ def test_writing_never_overwrites(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (Document("../up", "../up", "Gold."), "is not the path of a file without its ending"),
+        (Document("../up", "../up", "Gold."), "is not the path of a file without its suffix"),
         (Document("a", " ", "Gold."), "the title of 'a' is blank; write it"),
-        (Document("a", "a", "Gold.", Modality.CODE), "does not end as the name of a file with code does"),
-        (Document("a.py", "a.py", "Gold.", Modality.TABLE), "does not end as the name of a file with table does"),
-        (Document("a.csv", "a.csv", "Gold.", Modality.TABLE), "is not that of a table, one line 'column: value; ...'"),
+        (Document("a", "a", "Gold.", Modality.CODE), "has no file name suffix of code"),
+        (Document("a.py", "a.py", "Gold.", Modality.TABLE), "has no file name suffix of table"),
+        (Document("a.csv", "a.csv", "Gold.", Modality.TABLE), "is not a table with a line 'column: value; ...'"),
         (Document("a", "a", "Go\x00ld."), "control character U+0000"),
     ],
 )

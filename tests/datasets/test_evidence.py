@@ -17,7 +17,7 @@ from pdf_file import pdf
 
 from ragsmith.datasets.dataset import describe, load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.datasets.evidence import EvidenceChecker
-from ragsmith.datasets.places import stripped_span
+from ragsmith.datasets.places import strip_span
 from ragsmith.datasets.questions import write_offsets
 from ragsmith.errors import DatasetError
 from ragsmith.types import Dataset, Document, Example, Modality, Origin, Span
@@ -275,5 +275,5 @@ def test_pages_survive_as_offsets_where_a_data_set_is_written(folder: Path, tmp_
     write_dataset(load_dataset(folder), tmp_path / "copy")
     (example,) = load_dataset(tmp_path / "copy").examples
     document = next(d for d in load_dataset(tmp_path / "copy").documents if d.id == example.evidence[0].doc)
-    assert stripped_span(document, 0, 12) == Span(document.id, 0, 11)
+    assert strip_span(document, 0, 12) == Span(document.id, 0, 11)
     assert document.text[example.evidence[0].start : example.evidence[0].end] == "Third page."

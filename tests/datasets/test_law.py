@@ -11,7 +11,7 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.groups import group_by_neighbourhood
-from ragsmith.datasets.splits import Leaks, leaks, split
+from ragsmith.datasets.splits import Leaks, count_leaks, split
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.rankings import recall_at
 from ragsmith.text.bm25 import BM25
@@ -48,7 +48,7 @@ def test_no_document_has_evidence_of_both_sides(law: Experiment) -> None:
         for part in ("search", "test")
     )
     assert (len(searched), len(tested), searched & tested) == (11, 14, set())
-    assert leaks(data, split(data)) == Leaks(100, 0, 0)
+    assert count_leaks(data, split(data)) == Leaks(100, 0, 0)
 
 
 def test_another_split_of_the_first_hundred_would_leave_questions_out(law: Experiment) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ragsmith.datasets.anchoring.anchor_dataset import anchor_list
 from ragsmith.datasets.anchoring.repair_dataset import repair_folder
 from ragsmith.datasets.ingest.ingest import ingest_folder
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.questions import write_offsets
 
 TEXT = "# Gate\n\nThe gate is shut at nine.\n"
@@ -33,7 +33,7 @@ def row(number: int, **evidence: object) -> str:
 
 def meanwhile(folder: Path, change: Callable[[], object], lines: str) -> None:
     """Start ``change`` while another thread holds the lock, which then writes ``lines``."""
-    with locked(folder):
+    with lock_questions(folder):
         other = threading.Thread(target=change)
         other.start()
         other.join(0.3)

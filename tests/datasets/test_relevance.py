@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.relevance import ChunkMap, overlap
+from ragsmith.datasets.relevance import ChunkMap, count_overlap
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measures
 from ragsmith.types import Chunk, Hit, Scale, Span
@@ -76,13 +76,13 @@ def test_the_map_agrees_with_looking_at_every_chunk(places: list[Span], evidence
         assert expected <= result.relevant
         assert (gold in result.partial) == (not half and most > 0)
         assert (gold in result.missed) == (most == 0)
-    assert all(any(overlap(c.span, gold) for gold in evidence) for c in chunks if c.id in result.relevant)
-    halves = {c.id for c in chunks for gold in evidence if 2 * overlap(c.span, gold) >= gold.end - gold.start}
+    assert all(any(count_overlap(c.span, gold) for gold in evidence) for c in chunks if c.id in result.relevant)
+    halves = {c.id for c in chunks for gold in evidence if 2 * count_overlap(c.span, gold) >= gold.end - gold.start}
     assert halves <= result.relevant
     if not result.coarse:
         assert halves == result.relevant
     for c in chunks:
-        best = max(overlap(c.span, gold) / (gold.end - gold.start) for gold in evidence)
+        best = max(count_overlap(c.span, gold) / (gold.end - gold.start) for gold in evidence)
         assert result.grades.get(c.id, best) == best or result.coarse
 
 

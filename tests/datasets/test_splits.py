@@ -25,12 +25,12 @@ from ragsmith.datasets.splits import (
     UNSPLITTABLE,
     Leaks,
     Split,
+    count_leaks,
     crossfit,
-    folds,
-    leaks,
+    make_folds,
     split,
-    split_apart,
-    stratified,
+    split_with_exclusions,
+    stratify,
 )
 from ragsmith.errors import UsageError
 from ragsmith.types import Dataset, Document, Example, Origin, Span
@@ -94,7 +94,7 @@ def test_drafted_questions_near_written_ones_are_left_out_where_enough_remain() 
     machine = {example.id for example in data.examples[8:]}
     found = split(drafted(data, machine))
     assert {example.id for example in found.unused} == {"q028", "q029"}
-    assert not leaks(data, found).near
+    assert not count_leaks(data, found).near
     same = [replace(e, question=" question  0?") if e.id == "q020" else e for e in data.examples]
     reworded = make_dataset({"name": "n"}, data.documents, same)
     assert {example.id for example in split(drafted(reworded, machine)).unused} == {"q020", "q028", "q029"}
@@ -136,7 +136,7 @@ def test_nothing_leaks_and_nothing_is_lost(gold: list[list[tuple[int, int]]], se
     assert len(found.test) >= 6
     assert len(found.unused) <= len(data.examples) / 5
     assert shortest_way(found) > MAX_GAP
-    assert leaks(data, found) == Leaks(len(found.test), 0, 0)
+    assert count_leaks(data, found) == Leaks(len(found.test), 0, 0)
     if found.rule == BY_DOCUMENT:
         assert not documents_of(found.search) & documents_of(found.test)
 
@@ -163,7 +163,7 @@ def test_leaks_are_counted_in_any_split(data: st.DataObject) -> None:
     def near(a: Example, b: Example) -> bool:
         return shortest_way(Split((a,), (b,), "")) <= 900
 
-    assert leaks(given_, divided) == Leaks(
+    assert count_leaks(given_, divided) == Leaks(
         marks.count("test"),
         sum(any(relevant(t) & relevant(s) for s in divided.search) for t in divided.test),
         sum(any(near(t, s) for s in divided.search) for t in divided.test),
@@ -172,7 +172,7 @@ def test_leaks_are_counted_in_any_split(data: st.DataObject) -> None:
 
 def test_leaks_are_said_in_words() -> None:
     data = marked(dataset([[(0, 0)], [(0, 50)], [(0, 950)], [(1, 0)]]), ["search", "test", "test", "test"])
-    assert str(leaks(data, split(data))) == (
+    assert str(count_leaks(data, split(data))) == (
         "2 of 3 test questions have gold within 900 characters of a search question's, "
         "1 share a relevant chunk with one"
     )
@@ -185,7 +185,7 @@ def test_leaks_are_said_in_words() -> None:
 )
 def test_folds_hold_every_question_once_and_no_gold_twice(gold: list[list[tuple[int, int]]], n: int) -> None:
     data = dataset(gold, length=6_000)
-    parts = folds(data, data.examples, n)
+    parts = make_folds(data, data.examples, n)
     assert sorted(e.id for part in parts for e in part) == [e.id for e in data.examples]
     assert len(parts) <= n
     covered = [{(s.doc, at) for e in part for s in e.evidence for at in range(s.start, s.end)} for part in parts]
@@ -228,9 +228,9 @@ def test_a_crossfit_tests_what_people_wrote_where_that_is_enough() -> None:
 
 def test_folds_are_as_wide_as_balance_allows() -> None:
     apart = dataset([[(i % 10, 3_000 * i)] for i in range(40)], length=130_000)
-    assert [len(documents_of(tuple(part))) for part in folds(apart, apart.examples, 5)] == [2] * 5
+    assert [len(documents_of(tuple(part))) for part in make_folds(apart, apart.examples, 5)] == [2] * 5
     lumped = dataset([[(0 if i < 30 else i, 3_000 * i)] for i in range(40)], length=130_000)
-    assert [len(part) for part in folds(lumped, lumped.examples, 5)] == [8] * 5
+    assert [len(part) for part in make_folds(lumped, lumped.examples, 5)] == [8] * 5
 
 
 @settings(max_examples=60, deadline=None)
@@ -242,7 +242,7 @@ def test_every_prefix_has_types_and_documents_in_proportion(
         Example(f"q{i}", f"Question {i}?", "A", type_, (Span(f"d{doc}", 0, 100),))
         for i, (type_, doc) in enumerate(kinds)
     ]
-    order = stratified(examples)
+    order = stratify(examples)
     assert sorted(order, key=lambda e: e.id) == sorted(examples, key=lambda e: e.id)
     for length in range(len(order) + 1):
         for type_, share in shares(examples, lambda e: e.type).items():
@@ -254,7 +254,7 @@ def test_every_prefix_has_types_and_documents_in_proportion(
                 assert abs(sum(e.evidence[0].doc == doc for e in among[:length]) - share * length) < 1
     shuffle.shuffle(examples)
     renamed = [replace(e, id=f"r{n}") for n, e in enumerate(examples)]
-    assert [e.question for e in stratified(renamed)] == [e.question for e in order]
+    assert [e.question for e in stratify(renamed)] == [e.question for e in order]
 
 
 def shares(examples: list[Example], of: Callable[[Example], str]) -> dict[str, Fraction]:
@@ -299,7 +299,7 @@ def test_between_the_sides_of_one_document_a_few_questions_are_left_out() -> Non
 
 def test_one_draw_with_many_seeds_divides_in_many_ways_and_nothing_leaks() -> None:
     tangled = dataset([[(0, 1_000 * i)] for i in range(60)])
-    drawn = [split_apart(tangled, seed=seed, draws=1) for seed in range(20)]
+    drawn = [split_with_exclusions(tangled, seed=seed, draws=1) for seed in range(20)]
     assert len({frozenset(e.id for e in found.test) for found in drawn if found}) >= 10
     assert all(found is not None and shortest_way(found) > MAX_GAP for found in drawn)
     separate = dataset([[(i % 10, 100 * i)] for i in range(60)])
@@ -355,13 +355,13 @@ def test_where_larger_chunks_are_searched_gold_lies_further_apart() -> None:
     near, far = split(data), split(data, gap=gap)
     assert MAX_GAP < shortest_way(near) <= gap < shortest_way(far)
     assert "within 2500 characters" in far.rule
-    assert leaks(data, far, cuts=((500, 0), (2_400, 100)), gap=gap) == Leaks(len(far.test), 0, 0, gap)
+    assert count_leaks(data, far, cuts=((500, 0), (2_400, 100)), gap=gap) == Leaks(len(far.test), 0, 0, gap)
 
 
 def test_a_question_leaks_if_chunks_of_any_size_are_shared() -> None:
     words = "word " * 2_000
     data = marked(dataset([[(0, 1_000)], [(0, 2_200)]], text=words), ["search", "test"])
     divided = split(data)
-    assert leaks(data, divided) == Leaks(1, 0, 0)
-    assert leaks(data, divided, cuts=((900, 0),), gap=3_000) == Leaks(1, 0, 1, 3_000)
-    assert leaks(data, divided, cuts=((900, 0), (4_000, 0)), gap=4_000) == Leaks(1, 1, 1, 4_000)
+    assert count_leaks(data, divided) == Leaks(1, 0, 0)
+    assert count_leaks(data, divided, cuts=((900, 0),), gap=3_000) == Leaks(1, 0, 1, 3_000)
+    assert count_leaks(data, divided, cuts=((900, 0), (4_000, 0)), gap=4_000) == Leaks(1, 1, 1, 4_000)

@@ -11,7 +11,7 @@ import pytest
 
 from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset
-from ragsmith.datasets.splits import Leaks, leaks, split
+from ragsmith.datasets.splits import Leaks, count_leaks, split
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.measures.rankings import recall_at
 from ragsmith.text.bm25 import BM25
@@ -69,7 +69,7 @@ def test_its_split_is_what_the_rule_draws_and_nothing_leaks(workshop: Experiment
         marked = [example.id for example in data.examples if example.split == part]
         assert marked == [example.id for example in getattr(drawn, part)]
         assert len(marked) == number
-    assert leaks(data, split(data)) == Leaks(29, 0, 0)
+    assert count_leaks(data, split(data)) == Leaks(29, 0, 0)
 
 
 def test_bm25_finds_part_of_it(workshop: Experiment) -> None:

@@ -11,7 +11,7 @@ from effect_model import write
 from learning import deviations, groups_of, learn, sample_of
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.overlap import sample_of as sample_of_documents
+from ragsmith.datasets.overlap import sample_shingles as sample_of_documents
 from ragsmith.datasets.splits import split
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.recommending import COST_CLASSES

@@ -17,7 +17,7 @@ from weights import learned_weights
 
 from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.experiment import Experiment
@@ -143,7 +143,7 @@ def test_data_sets_on_overlapping_documents_are_left_out(tiny_setup: Experiment)
     technique = retrieval["listnet"]
     slopes = [Slope(np.full(15, n), np.eye(15)) for n in (1.0, -1.0)]
     taught = [
-        Taught(name, sample_of(documents), {"retrieval.listnet": 9}, {"retrieval.listnet": slope})
+        Taught(name, sample_shingles(documents), {"retrieval.listnet": 9}, {"retrieval.listnet": slope})
         for name, documents, slope in zip(("island", "town"), (island, town), slopes, strict=True)
     ]
     known = GeneralWeights({"retrieval.listnet": technique.signals}, {"retrieval.listnet": np.zeros(15)}, tuple(taught))

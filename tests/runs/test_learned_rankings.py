@@ -14,7 +14,7 @@ from learned_ranking import SIGNALS, weighing
 from stored import recorded
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
@@ -173,7 +173,7 @@ def test_a_search_does_not_begin_with_an_option_without_general_weights(
 def known(tiny_setup: Experiment) -> GeneralWeights:
     """The island and a data set that is made up disagree on every weight."""
     taught = []
-    for name, sample, value in (("island", sample_of(tiny_setup.dataset.documents), 5.0), ("made up", (), -1.0)):
+    for name, sample, value in (("island", sample_shingles(tiny_setup.dataset.documents), 5.0), ("made up", (), -1.0)):
         slopes = {technique: Slope(np.full(len(its), -value), np.eye(len(its))) for technique, its in SIGNALS.items()}
         taught.append(Taught(name, sample, dict.fromkeys(SIGNALS, 9), slopes))
     return GeneralWeights(SIGNALS, {name: np.zeros(len(its)) for name, its in SIGNALS.items()}, tuple(taught))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragsmith
-from ragsmith.datasets.overlap import sample_of
+from ragsmith.datasets.overlap import sample_shingles
 from ragsmith.datasets.splits import split
 from ragsmith.effects import ModelClasses, corpus_of, prior_for
 from ragsmith.effects.knowledge import read
@@ -111,7 +111,7 @@ def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
     assert prior is not None
     (naive, bm25), (unsure, sure) = prior.predict([baseline("naive"), baseline("bm25")])
     assert naive < bm25 == 0.0 == sure < unsure
-    others = read().without(sample_of(law.dataset.documents))
+    others = read().without(sample_shingles(law.dataset.documents))
     assert len(others.observed) == len(read().observed) - 1
     corpus = corpus_of(law.dataset.documents, split(law.dataset).search)
     assert prior_for(space, others, corpus, ModelClasses()).predict([baseline("naive")])[0] == pytest.approx([naive])

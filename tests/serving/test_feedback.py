@@ -14,7 +14,7 @@ import pytest
 from asking import sent
 
 import ragsmith
-from ragsmith.datasets.locking import held
+from ragsmith.datasets.locking import hold_lock
 from ragsmith.errors import DatasetError
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.feedback import FeedbackEntry, FeedbackFile
@@ -167,7 +167,7 @@ def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: 
     app = serving(feedback=path)
     app.feedback = FeedbackFile(path, 1 << 20, patience=0.1)
     said = {"question": "x", "answer": "y", "thumb": "up"}
-    with path.open("ab") as file, held(file.fileno()):
+    with path.open("ab") as file, hold_lock(file.fileno()):
         got = sent(app, "POST", "/feedback", said)
         assert (got.status, got.json["error"]["code"]) == (503, "not_kept")
         assert int(got.headers["retry-after"]) > 0

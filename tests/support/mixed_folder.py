@@ -159,7 +159,7 @@ def written(folder: Path) -> Mixed:
         "broken/blank.txt": (b" \n\t\n", "is empty"),
         "broken/locked.pdf": (pdf(["Secret."], encrypted=True), "is encrypted"),
         "broken/no text.pdf": (pdf([]), "has no text, only images"),
-        "broken/archive.docx": (zipped({"readme.txt": b"hello"}), "is a ZIP archive, not DOCX as its name says"),
+        "broken/archive.docx": (zipped({"readme.txt": b"hello"}), "is a ZIP archive, not DOCX as its name suggests"),
         "broken/program.txt": (b"\x7fELF\x02\x01\x01" + bytes(64), "is a program"),
         "broken/picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(64), "is a picture"),
         "broken/old.doc": (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(512), "in the format of Office before 2007"),

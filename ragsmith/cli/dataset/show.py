@@ -52,7 +52,7 @@ def validate(
     from ragsmith.datasets.anchoring.repair_dataset import REWORDED, count_reworded
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.questions import write_offsets
-    from ragsmith.datasets.splits import leaks, split
+    from ragsmith.datasets.splits import count_leaks, split
     from ragsmith.datasets.summary import dataset_warnings
 
     folder = bundled_path("datasets", dataset)
@@ -64,7 +64,7 @@ def validate(
         say_json({"valid": False, "mistakes": list(error.mistakes), "advice": list(error.advice)})
         raise typer.Exit(2) from error
     written = write_offsets(folder) if write else 0
-    found = leaks(data, divided := split(data))
+    found = count_leaks(data, divided := split(data))
     warned = [f"{found}: the test questions are not independent of the search questions"] if found.near else []
     warned += dataset_warnings(data)
     if unseen := count_reworded(folder):
@@ -224,12 +224,12 @@ def _say_files(taken: IngestResult) -> None:
 
 
 def _why(intake: Intake) -> str:
-    from ragsmith.datasets.ingest.summary import WHOLE_PARAGRAPHS, WHOLE_SECTIONS
+    from ragsmith.datasets.ingest.summary import PARAGRAPH_QUANTILE, SECTION_QUANTILE
 
     found = intake.found
     parts = [
-        (f"{100 * WHOLE_PARAGRAPHS:.0f} % of the paragraphs and rows have at most", found.paragraphs),
-        (f"{100 * WHOLE_SECTIONS:.0f} % of the sections", found.sections),
+        (f"{100 * PARAGRAPH_QUANTILE:.0f} % of the paragraphs and rows have at most", found.paragraphs),
+        (f"{100 * SECTION_QUANTILE:.0f} % of the sections", found.sections),
     ]
     return ", ".join(f"{what} {length:,}" for what, length in parts if length)
 

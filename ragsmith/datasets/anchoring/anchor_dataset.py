@@ -12,7 +12,7 @@ from ragsmith.datasets.anchoring.matches import NoMatch, NoMatchReason
 from ragsmith.datasets.anchoring.question_lists import ListedQuestion, read_question_list
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, derive_dataset_name, format_manifest, read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -66,7 +66,7 @@ def anchor_list(
 
 def _append_to_dataset(found: Anchoring, folder: Path, data: Dataset) -> Anchoring:
     """Append the anchored questions to those in ``folder``; return the result with ids as written."""
-    with locked(folder):  # questions may be drafted or reviewed at the same time
+    with lock_questions(folder):  # questions may be drafted or reviewed at the same time
         existing = read_json_lines(folder / QUESTIONS, MAX_BYTES)
         if existing.mistakes:
             raise DatasetError(list(existing.mistakes.values()))

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ragsmith.datasets.evidence import KEYS
-from ragsmith.datasets.ingest.readers.delimited import LONGEST_CELL
-from ragsmith.datasets.ingest.readers.office import filled_rows
+from ragsmith.datasets.ingest.readers.delimited import MAX_CELL_CHARACTERS
+from ragsmith.datasets.ingest.readers.office import iter_filled_rows
 from ragsmith.datasets.ingest.readers.part import DAMAGED, open_archive
 from ragsmith.datasets.places import PLACES
-from ragsmith.datasets.questions import MAX_ID, SPLITS
+from ragsmith.datasets.questions import MAX_ID_CHARACTERS, SPLITS
 from ragsmith.errors import DatasetError, MissingExtra
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
 from ragsmith.text.jsonl import kind, parse_json, parse_record
@@ -155,8 +155,8 @@ def _question_from_row(row: Row, columns_by_role: Mapping[str, str], default_id:
     if split is not None and split not in SPLITS:
         raise TextError(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
     id_ = _single_text(values.get("id"), "id") or default_id
-    if not id_.isprintable() or len(id_) > MAX_ID:
-        raise TextError(f"the id must be one line of at most {MAX_ID} printable characters")
+    if not id_.isprintable() or len(id_) > MAX_ID_CHARACTERS:
+        raise TextError(f"the id must be one line of at most {MAX_ID_CHARACTERS} printable characters")
     answerable = values.get("answerable")
     answerable_text = "" if answerable is None else str(answerable).strip().casefold()
     if answerable_text not in BOOLEANS:
@@ -259,7 +259,7 @@ def _read_csv(path: Path) -> Iterator[Row]:
     text = _read_text(path)
     first = text.split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[tuple[int, list[str]]] = []
     line = 1
@@ -318,7 +318,7 @@ def _read_xlsx(path: Path) -> Iterator[Row]:
     open_archive(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _format_cell(cell.value)), start=1))
+        rows = list(enumerate(iter_filled_rows(book.worksheets[0], lambda cell: _format_cell(cell.value)), start=1))
         book.close()
     except DAMAGED as error:
         raise TextError(f"is not a readable XLSX workbook ({error}); save it again, or as CSV") from None

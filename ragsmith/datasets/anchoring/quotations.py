@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsmith.datasets.anchoring.folded import FoldedText, fold, is_unspaced
 from ragsmith.datasets.anchoring.matches import EvidenceMatch, MatchType, NoMatch, NoMatchReason, drop_overlaps
-from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.types import Document, Span
 
 Words = NDArray[np.int64]
@@ -85,7 +85,7 @@ class QuotationFinder:
         return [
             Span(page.document.id, start, start + len(text))
             for page in pages
-            for start in occurrences(text, page.document.text)
+            for start in find_occurrences(text, page.document.text)
             if _whole_words(page.document.text, start, start + len(text))
         ]
 

@@ -28,7 +28,7 @@ from ragsmith.datasets.anchoring.quotations import (
     QuotationFinder,
     with_punctuation,
 )
-from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.text.words import sentences
 from ragsmith.types import Document, Span
 
@@ -109,7 +109,7 @@ class EvidenceRepair:
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for piece in pieces:
             page = self._pages.get(piece.span.doc)
-            starts = occurrences(piece.text, page.document.text) if page else ()
+            starts = find_occurrences(piece.text, page.document.text) if page else ()
             if len(starts) == 1 and _weighted_length(piece.text) >= MIN_WORDS:
                 found[piece.span.doc].append((piece.span.start, starts[0] - piece.span.start))
         return {doc: sorted(shifts) for doc, shifts in found.items()}
@@ -154,7 +154,7 @@ class EvidenceRepair:
     def _here(self, text: str, page: FoldedDocument) -> Iterable[tuple[MatchType, list[Span]]]:
         """Yield the spans of exact, then of normalised occurrences of a text in a page."""
         id_ = page.document.id
-        yield MatchType.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
+        yield MatchType.EXACT, [Span(id_, at, at + len(text)) for at in find_occurrences(text, page.document.text)]
         wanted = fold(text).text
         found = [with_punctuation(Span(id_, *place), text, page) for place in page.folded.find(wanted)]
         yield MatchType.NORMALISED, found

@@ -17,7 +17,7 @@ from ragsmith.datasets.anchoring.repair import (
 )
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import KEYS, EvidenceChecker, evidence_record
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.manifest import read_optional_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import MAX_BYTES
@@ -111,7 +111,7 @@ def repair_folder(folder: Path) -> RepairedFolder:
     Raises:
         DatasetError: the documents or the lines cannot be read; nothing is written then.
     """
-    with locked(folder):
+    with lock_questions(folder):
         manifest, mistakes = read_optional_manifest(folder)
         documents, wrong_documents = read_documents(folder, manifest.titles)
         mistakes += wrong_documents

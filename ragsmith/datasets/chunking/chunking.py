@@ -12,17 +12,17 @@ from ragsmith.datasets.chunking.pieces import (
     ChunkSlice,
     Extent,
     TextSlice,
-    code,
-    grouped,
-    level,
-    lines,
-    majority,
-    prose,
+    balance_units,
+    group_slices,
+    majority_modality,
+    split_code,
+    split_lines,
+    split_long_units,
+    split_prose,
     visible_lines,
-    within,
 )
 from ragsmith.datasets.chunking.source import cut_source
-from ragsmith.datasets.document_types.tables import CELL_BORDER
+from ragsmith.datasets.document_types.tables import CELL_SEPARATOR
 from ragsmith.errors import UsageError
 from ragsmith.text.markdown import BlockType, MarkdownBlock, blocks
 from ragsmith.types import Chunk, Document, Modality
@@ -42,17 +42,17 @@ class MarkdownSection:
 
 def cut_markdown(text: str, size: int) -> Iterator[ChunkSlice]:
     """Yield the chunks of a Markdown text, without headings."""
-    for number, section in enumerate(sections(text)):
+    for number, section in enumerate(iter_sections(text)):
         pieces = (
             TextSlice(start, end, _MODALITY.get(block.kind, Modality.PROSE))
             for block in section.blocks
-            for start, end in _extents(text, block, size)
+            for start, end in _split_block(text, block, size)
         )
-        for group in grouped(pieces, size):
-            yield ChunkSlice(group[0].start, group[-1].end, number, section.headings, majority(group))
+        for group in group_slices(pieces, size):
+            yield ChunkSlice(group[0].start, group[-1].end, number, section.headings, majority_modality(group))
 
 
-def sections(text: str) -> Iterator[MarkdownSection]:
+def iter_sections(text: str) -> Iterator[MarkdownSection]:
     """Yield the sections of a Markdown text that have content, in order."""
     path: list[tuple[int, str]] = []
     content: list[MarkdownBlock] = []
@@ -74,31 +74,31 @@ def sections(text: str) -> Iterator[MarkdownSection]:
         yield MarkdownSection(tuple(heading for _, heading in path), tuple(content))
 
 
-def _extents(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
+def _split_block(text: str, block: MarkdownBlock, size: int) -> Iterable[Extent]:
     """Return a block whole if it fits, else split as suits its type."""
     if block.end - block.start <= size:
         return [(block.start, block.end)]
-    cut = {BlockType.PROSE: prose, BlockType.CODE: code}.get(block.kind, lines)
+    cut = {BlockType.PROSE: split_prose, BlockType.CODE: split_code}.get(block.kind, split_lines)
     return cut(text, block.start, block.end, size)
 
 
-_CELL = re.compile(rf"\S.*?(?:{CELL_BORDER.rstrip()}(?=\s)|$)", re.DOTALL)
+_CELL = re.compile(rf"\S.*?(?:{CELL_SEPARATOR.rstrip()}(?=\s)|$)", re.DOTALL)
 
 
 def cut_table(text: str, size: int) -> Iterator[ChunkSlice]:
     """Yield the chunks of a table, which has a row a line: ``column: value; column: value``."""
-    for group in grouped(_rows(text, size), size, apart=True):
+    for group in group_slices(_iter_rows(text, size), size, apart=True):
         yield ChunkSlice(group[0].start, group[-1].end, 0, (), Modality.TABLE)
 
 
-def _rows(text: str, size: int) -> Iterator[TextSlice]:
+def _iter_rows(text: str, size: int) -> Iterator[TextSlice]:
     for at, end in visible_lines(text, 0, len(text)):
         start = end - len(text[at:end].lstrip())
         if end - start <= size:
             yield TextSlice(start, end)
         else:
             cells = (match.span() for match in _CELL.finditer(text, start, end))
-            parts = level(within(text, cells, size), end, size)
+            parts = balance_units(split_long_units(text, cells, size), end, size)
             yield from (TextSlice(*part, whole=False) for part in parts)
 
 
@@ -115,7 +115,7 @@ def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) 
     """
     if size < 1:
         raise UsageError(f"a chunk size of {size} characters is too small; give at least 1")
-    return tuple(chunk for document in documents for chunk in _chunks(document, size))
+    return tuple(chunk for document in documents for chunk in _iter_chunks(document, size))
 
 
 def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) -> tuple[Chunk, ...]:
@@ -140,19 +140,19 @@ def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) ->
 def section_starts(document: Document) -> list[int]:
     """Return the offsets of the sections of a document, sorted, as chunks of the default size number them."""
     starts: dict[int, int] = {}
-    for part in _parts(document, DEFAULT_SIZE):
+    for part in _cut_document(document, DEFAULT_SIZE):
         starts.setdefault(part.section, part.start)
     return list(starts.values())
 
 
-def _parts(document: Document, size: int) -> Iterator[ChunkSlice]:
+def _cut_document(document: Document, size: int) -> Iterator[ChunkSlice]:
     if document.modality is Modality.CODE:
         return cut_source(document.text, size, PurePath(document.id).suffix.lower())
     return (cut_table if document.modality is Modality.TABLE else cut_markdown)(document.text, size)
 
 
-def _chunks(document: Document, size: int) -> Iterator[Chunk]:
-    for index, part in enumerate(_parts(document, size)):
+def _iter_chunks(document: Document, size: int) -> Iterator[Chunk]:
+    for index, part in enumerate(_cut_document(document, size)):
         yield Chunk(
             id=f"{document.id}#{index:04d}",
             doc=document.id,

@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-DATA = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties"})
-TABLED = DATA - {".json", ".yaml", ".yml"}
-SELECTED = frozenset({".css", ".scss", ".tf", ".graphql"})
-SHELL = frozenset({".sh", ".bash", ".zsh"})
-LONGEST = 100
-MAX_LINE = 1_000
+DATA_SUFFIXES = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties"})
+TABLE_SUFFIXES = DATA_SUFFIXES - {".json", ".yaml", ".yml"}
+SELECTOR_SUFFIXES = frozenset({".css", ".scss", ".tf", ".graphql"})
+SHELL_SUFFIXES = frozenset({".sh", ".bash", ".zsh"})
+MAX_NAME_CHARACTERS = 100
+MAX_LINE_CHARACTERS = 1_000
 
 _MODIFIERS = (
     "export|default|public|private|protected|internal|static|abstract|final|sealed|async(?!\\s+def)|unsafe|extern|inline|virtual|"
@@ -46,33 +46,33 @@ _CONTROL = re.compile(
 )
 
 
-def defined(line: str, suffix: str) -> str | None:
+def definition_name(line: str, suffix: str) -> str | None:
     """Return the name of the definition that ``line``, without indentation, begins in a file with this suffix."""
-    if len(line) > MAX_LINE:
+    if len(line) > MAX_LINE_CHARACTERS:
         return None
-    if suffix in DATA:
+    if suffix in DATA_SUFFIXES:
         name = _data_name(line, suffix)
-    elif suffix in SELECTED:
+    elif suffix in SELECTOR_SUFFIXES:
         name = line.removesuffix("{").strip() if line.endswith("{") else None
     elif suffix == ".sql":
         match = _CREATE.match(line)
         name = f"CREATE {match['keyword'].upper()} {match['name']}" if match else None
     else:
-        name = None if suffix in SHELL and not line.startswith("function ") else _code_name(line)
-    return name[:LONGEST] if name else None
+        name = None if suffix in SHELL_SUFFIXES and not line.startswith("function ") else _code_name(line)
+    return name[:MAX_NAME_CHARACTERS] if name else None
 
 
-def called(line: str) -> str | None:
+def function_name(line: str) -> str | None:
     """Return ``name()`` if ``line`` looks like the head of a function without keyword: ``int prime(pump *p)``."""
     head, paren, _ = line.partition("(")
     words = head.replace("*", " ").replace("&", " ").split()
-    if not paren or not words or len(line) > MAX_LINE or any(map(_CONTROL.fullmatch, (words[0], words[-1]))):
+    if not paren or not words or len(line) > MAX_LINE_CHARACTERS or any(map(_CONTROL.fullmatch, (words[0], words[-1]))):
         return None
-    return f"{words[-1]}()"[:LONGEST] if all(_WORD.fullmatch(word) for word in words) else None
+    return f"{words[-1]}()"[:MAX_NAME_CHARACTERS] if all(_WORD.fullmatch(word) for word in words) else None
 
 
 def _data_name(line: str, suffix: str) -> str | None:
-    if suffix in TABLED:
+    if suffix in TABLE_SUFFIXES:
         return line if _TABLE.fullmatch(line.partition("#")[0].strip()) else None
     match = (_JSON_KEY if suffix == ".json" else _YAML_KEY).fullmatch(line)
     return match["name"].strip("\"'") if match else None
@@ -87,8 +87,8 @@ def _code_name(line: str) -> str | None:
 
 
 MAX_DEPTH = 12
-MAX_PARSED = 1 << 19
-HEAD = 8
+MAX_PARSED_CHARACTERS = 1 << 19
+MAX_HEAD_LINES = 8
 """Most lines of the head of a function, from its name to its opening brace."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -121,7 +121,7 @@ class Definition:
     inner: tuple[Definition, ...] = ()
 
 
-def lines_of(text: str) -> list[CodeLine]:
+def parse_lines(text: str) -> list[CodeLine]:
     """Return the lines of ``text``; ``end`` is after the last visible character."""
     found = []
     for match in _LINE.finditer(text):
@@ -132,31 +132,35 @@ def lines_of(text: str) -> list[CodeLine]:
     return found
 
 
-def definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple[Definition, ...]:
+def find_definitions(text: str, lines: Sequence[CodeLine], suffix: str) -> tuple[Definition, ...]:
     """Return the outermost definitions of a source file with this suffix, in order."""
-    if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED:
+    if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED_CHARACTERS:
         try:
             with warnings.catch_warnings():  # about escapes and comparisons in the file
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
-            return tuple(_parsed(body, lines, 0))
+            return tuple(_iter_python_definitions(body, lines, 0))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # Python 2, a template or newer syntax: use its layout
     return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
 
 
-def _parsed(body: Sequence[ast.AST], lines: Sequence[CodeLine], floor: int, depth: int = 0) -> Iterator[Definition]:
+def _iter_python_definitions(
+    body: Sequence[ast.AST], lines: Sequence[CodeLine], floor: int, depth: int = 0
+) -> Iterator[Definition]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             keyword = {ast.ClassDef: "class", ast.AsyncFunctionDef: "async def"}.get(type(node), "def")
             head = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
-            inner = tuple(_parsed(node.body, lines, node.lineno, depth + 1)) if depth < MAX_DEPTH else ()
+            inner = (
+                tuple(_iter_python_definitions(node.body, lines, node.lineno, depth + 1)) if depth < MAX_DEPTH else ()
+            )
             last = node.end_lineno or node.lineno
             yield Definition(f"{keyword} {node.name}", _with_comments(lines, head, floor), last, inner)
             floor = last
         elif isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With | ast.For | ast.While | ast.ExceptHandler):
             for field in ("body", "handlers", "orelse", "finalbody"):
-                for found in _parsed(getattr(node, field, []), lines, floor, depth):
+                for found in _iter_python_definitions(getattr(node, field, []), lines, floor, depth):
                     yield found
                     floor = found.last
 
@@ -164,18 +168,18 @@ def _parsed(body: Sequence[ast.AST], lines: Sequence[CodeLine], floor: int, dept
 def _with_comments(lines: Sequence[CodeLine], head: int, floor: int) -> int:
     """Return the first comment or decorator line right above line ``head``, not before line ``floor``."""
     first = head
-    while first > floor and _leads(lines[first - 1], lines[head].indent):
+    while first > floor and _is_leading(lines[first - 1], lines[head].indent):
         first -= 1
     return first
 
 
-def _leads(line: CodeLine, indent: int) -> bool:
+def _is_leading(line: CodeLine, indent: int) -> bool:
     return bool(_LEADING.match(line.text)) and (line.indent == indent or line.text.startswith("*"))
 
 
-def _code(line: CodeLine) -> str:
+def _strip_literals(line: CodeLine) -> str:
     """Return the line without strings and comments; "" for a long line, which is generated."""
-    return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE else ""
+    return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE_CHARACTERS else ""
 
 
 class _Layout:
@@ -200,17 +204,17 @@ class _Layout:
 
     def _name(self, at: int, last: int) -> str | None:
         text = self.lines[at].text
-        if not text or (_LEADING.match(text) and self.suffix not in TABLED):
+        if not text or (_LEADING.match(text) and self.suffix not in TABLE_SUFFIXES):
             return None
-        name = defined(text, self.suffix)
-        if name or self.suffix in TABLED:
+        name = definition_name(text, self.suffix)
+        if name or self.suffix in TABLE_SUFFIXES:
             return name
-        return called(text) if self._opens(at, last) else None
+        return function_name(text) if self._opens(at, last) else None
 
     def _opens(self, at: int, last: int) -> bool:
         """Whether a brace opens after the head of a function, before a statement ends."""
-        for line in self.lines[at : min(at + HEAD, last)]:
-            code = _code(line)
+        for line in self.lines[at : min(at + MAX_HEAD_LINES, last)]:
+            code = _strip_literals(line)
             if "{" in code:
                 return ";" not in code.partition("{")[0]
             if ";" in code or not line.text:
@@ -219,8 +223,8 @@ class _Layout:
 
     def _end(self, at: int, last: int) -> int:
         """Return the line after the definition that begins at line ``at``."""
-        if self.suffix in TABLED:
-            follows = (i for i in range(at + 1, last) if defined(self.lines[i].text, self.suffix))
+        if self.suffix in TABLE_SUFFIXES:
+            follows = (i for i in range(at + 1, last) if definition_name(self.lines[i].text, self.suffix))
             return self._visible(at, next(follows, last))
         if self.suffix == ".sql":
             ends = (i + 1 for i in range(at, last) if self.lines[i].text.endswith(";"))
@@ -228,7 +232,7 @@ class _Layout:
         i = at + 1
         while i < last and self._goes_on(at, i):
             i += 1
-        close = next((self.closing[j] for j in range(at, min(at + HEAD, i)) if j in self.closing), None)
+        close = next((self.closing[j] for j in range(at, min(at + MAX_HEAD_LINES, i)) if j in self.closing), None)
         if close is None or close >= last:
             return self._visible(at, i)
         unindented = close >= i  # the body ends with its brace, regardless of layout
@@ -252,7 +256,7 @@ def _closing_lines(lines: Sequence[CodeLine]) -> dict[int, int]:
     opened: list[int] = []
     closing: dict[int, int] = {}
     for number, line in enumerate(lines):
-        for brace in re.findall(r"[{}]", _code(line)):
+        for brace in re.findall(r"[{}]", _strip_literals(line)):
             if brace == "{":
                 opened.append(number)
             elif opened and (start := opened.pop()) != number:

@@ -13,8 +13,8 @@ from ragsmith.types import Modality
 Extent = tuple[int, int]
 """Offsets ``[start, end)``."""
 
-CRUMB = 8
-"""A part below 1 / `CRUMB` of the size is merged with unrelated text."""
+CRUMB_DIVISOR = 8
+"""A part below 1 / `CRUMB_DIVISOR` of the size is merged with unrelated text."""
 
 _INLINE_HEADING = re.compile(r"(={2,6}) .+ \1")
 _LINE = re.compile(r"[^\r\n]+")
@@ -43,7 +43,7 @@ class ChunkSlice:
     modality: Modality
 
 
-def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> Iterator[list[TextSlice]]:
+def group_slices(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> Iterator[list[TextSlice]]:
     """Merge neighbours greedily up to ``size`` characters.
 
     With ``apart``, parts of a long unit are merged with pieces of another path only if one is a crumb.
@@ -51,7 +51,7 @@ def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> I
     group: list[TextSlice] = []
     for piece in pieces:
         fits = bool(group) and piece.end - group[0].start <= size
-        if fits and not (apart and _better_apart(group, piece, size)):
+        if fits and not (apart and _stays_separate(group, piece, size)):
             group.append(piece)
             continue
         if group:
@@ -61,7 +61,7 @@ def grouped(pieces: Iterable[TextSlice], size: int, *, apart: bool = False) -> I
         yield group
 
 
-def majority(pieces: Iterable[TextSlice]) -> Modality:
+def majority_modality(pieces: Iterable[TextSlice]) -> Modality:
     """Return the modality with most characters; ties go to the earlier of `Modality`."""
     counts: Counter[Modality] = Counter()
     for piece in pieces:
@@ -76,22 +76,24 @@ def common_path(pieces: Sequence[TextSlice]) -> tuple[str, ...]:
     return first[:length]
 
 
-def prose(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
+def split_prose(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
     """Split a paragraph at sentence ends, then at spaces, then anywhere, into pieces of similar length."""
-    return level(within(text, _sentences(text, start, end), size), end, size)
+    return balance_units(split_long_units(text, _sentences(text, start, end), size), end, size)
 
 
-def lines(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
+def split_lines(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
     """Split a block at line ends, and long lines as prose, into pieces of similar length."""
-    return level(within(text, _lines(text, start, end, size), size), end, size)
+    return balance_units(split_long_units(text, _lines(text, start, end, size), size), end, size)
 
 
-def code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
+def split_code(text: str, start: int, end: int, size: int) -> Iterator[Extent]:
     """Split source code at blank lines, then at line ends, then at spaces, then anywhere; keep indentation."""
-    return packed((extent for run in _runs(text, start, end) for extent in _shortened(text, run, size)), size)
+    return pack_extents(
+        (extent for run in _iter_line_runs(text, start, end) for extent in _split_run(text, run, size)), size
+    )
 
 
-def level(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
+def balance_units(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
     """Merge units to pieces of similar length up to ``last``, so that a block just over the size leaves no crumb."""
     current: Extent | None = None
     aim = 0.0
@@ -108,21 +110,21 @@ def level(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
         yield current
 
 
-def within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
+def split_long_units(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
     """Split long units at spaces, and long words after ``size`` characters."""
     for start, end in units:
         if end - start <= size:
             yield start, end
             continue
         words = (word.span() for word in _WORD.finditer(text, start, end))
-        yield from packed(
+        yield from pack_extents(
             ((at, min(at + size, last)) for first, last in words for at in range(first, last, size)), size
         )
 
 
-def packed(extents: Iterable[Extent], size: int) -> Iterator[Extent]:
+def pack_extents(extents: Iterable[Extent], size: int) -> Iterator[Extent]:
     """Merge neighbours greedily up to ``size`` characters."""
-    for group in grouped((TextSlice(start, end) for start, end in extents), size):
+    for group in group_slices((TextSlice(start, end) for start, end in extents), size):
         yield group[0].start, group[-1].end
 
 
@@ -133,10 +135,10 @@ def visible_lines(text: str, start: int, end: int) -> Iterator[Extent]:
             yield line.start(), line.start() + len(visible)
 
 
-def _better_apart(group: Sequence[TextSlice], piece: TextSlice, size: int) -> bool:
+def _stays_separate(group: Sequence[TextSlice], piece: TextSlice, size: int) -> bool:
     if (group[-1].whole and piece.whole) or (piece.path and piece.path == group[-1].path):
         return False
-    return min(group[-1].end - group[0].start, piece.end - piece.start) * CRUMB > size
+    return min(group[-1].end - group[0].start, piece.end - piece.start) * CRUMB_DIVISOR > size
 
 
 def _lines(text: str, first: int, last: int, size: int) -> Iterator[Extent]:
@@ -159,7 +161,7 @@ def _sentences(text: str, first: int, last: int) -> Iterator[Extent]:
         yield heading, last
 
 
-def _runs(text: str, start: int, end: int) -> Iterator[list[Extent]]:
+def _iter_line_runs(text: str, start: int, end: int) -> Iterator[list[Extent]]:
     """Yield the lines between blank lines."""
     run: list[Extent] = []
     for line in visible_lines(text, start, end):
@@ -172,6 +174,6 @@ def _runs(text: str, start: int, end: int) -> Iterator[list[Extent]]:
         yield run
 
 
-def _shortened(text: str, run: Sequence[Extent], size: int) -> Iterable[Extent]:
+def _split_run(text: str, run: Sequence[Extent], size: int) -> Iterable[Extent]:
     first, last = run[0][0], run[-1][1]
-    return [(first, last)] if last - first <= size else level(within(text, run, size), last, size)
+    return [(first, last)] if last - first <= size else balance_units(split_long_units(text, run, size), last, size)

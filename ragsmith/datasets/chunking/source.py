@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragsmith.datasets.chunking.definitions import CodeLine, Definition, definitions, lines_of
-from ragsmith.datasets.chunking.pieces import ChunkSlice, TextSlice, code, common_path, grouped
+from ragsmith.datasets.chunking.definitions import CodeLine, Definition, find_definitions, parse_lines
+from ragsmith.datasets.chunking.pieces import ChunkSlice, TextSlice, common_path, group_slices, split_code
 from ragsmith.types import Modality
 
 
@@ -15,8 +15,8 @@ def cut_source(text: str, size: int, suffix: str) -> Iterator[ChunkSlice]:
     A unit is a top-level definition with the comments right above it, or other lines up to a blank one. The headings of
     a chunk are the names of its enclosing definitions, its section the number of a group of merged units.
     """
-    for number, group in enumerate(_groups(text, size, suffix)):
-        for pieces in grouped(group, size, apart=True):
+    for number, group in enumerate(_iter_groups(text, size, suffix)):
+        for pieces in group_slices(group, size, apart=True):
             yield ChunkSlice(pieces[0].start, pieces[-1].end, number, _headings(text, pieces), Modality.CODE)
 
 
@@ -26,10 +26,10 @@ def _headings(text: str, pieces: Sequence[TextSlice]) -> tuple[str, ...]:
     return common_path(worded or pieces)
 
 
-def _groups(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
+def _iter_groups(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
     """Yield groups of units that fit into ``size``; each long unit is a group."""
     group: list[TextSlice] = []
-    for unit in _units(text, size, suffix):
+    for unit in _iter_units(text, size, suffix):
         if group and (len(unit) > 1 or not unit[0].whole or unit[0].end - group[0].start > size):
             yield group
             group = []
@@ -41,17 +41,17 @@ def _groups(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
         yield group
 
 
-def _units(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
-    lines = lines_of(text)
+def _iter_units(text: str, size: int, suffix: str) -> Iterator[list[TextSlice]]:
+    lines = parse_lines(text)
     at = 0
-    for definition in definitions(text, lines, suffix):
-        yield from _loose(text, lines[at : definition.first], (), size, indented=False)
-        yield list(_pieces(text, lines, definition, (), size))
+    for definition in find_definitions(text, lines, suffix):
+        yield from _iter_runs(text, lines[at : definition.first], (), size, indented=False)
+        yield list(_iter_pieces(text, lines, definition, (), size))
         at = definition.last
-    yield from _loose(text, lines[at:], (), size, indented=False)
+    yield from _iter_runs(text, lines[at:], (), size, indented=False)
 
 
-def _pieces(
+def _iter_pieces(
     text: str, lines: Sequence[CodeLine], definition: Definition, above: tuple[str, ...], size: int
 ) -> Iterator[TextSlice]:
     path = (*above, definition.name)
@@ -61,15 +61,15 @@ def _pieces(
         return
     at = definition.first
     for inner in definition.inner:
-        for run in _loose(text, lines[at : inner.first], path, size, indented=True):
+        for run in _iter_runs(text, lines[at : inner.first], path, size, indented=True):
             yield from run
-        yield from _pieces(text, lines, inner, path, size)
+        yield from _iter_pieces(text, lines, inner, path, size)
         at = inner.last
-    for run in _loose(text, lines[at : definition.last], path, size, indented=True):
+    for run in _iter_runs(text, lines[at : definition.last], path, size, indented=True):
         yield from run
 
 
-def _loose(
+def _iter_runs(
     text: str, lines: Sequence[CodeLine], path: tuple[str, ...], size: int, *, indented: bool
 ) -> Iterator[list[TextSlice]]:
     """Yield runs of lines without definitions, up to a blank line; outside definitions only before unindented lines."""
@@ -80,16 +80,16 @@ def _loose(
             blank = True
             continue
         if run and blank and (indented or line.indent == 0):
-            yield _run(text, run, path, size)
+            yield _slice_run(text, run, path, size)
             run = []
         run.append(line)
         blank = False
     if run:
-        yield _run(text, run, path, size)
+        yield _slice_run(text, run, path, size)
 
 
-def _run(text: str, run: Sequence[CodeLine], path: tuple[str, ...], size: int) -> list[TextSlice]:
+def _slice_run(text: str, run: Sequence[CodeLine], path: tuple[str, ...], size: int) -> list[TextSlice]:
     start, end = run[0].start, run[-1].end
     if end - start <= size:
         return [TextSlice(start, end, Modality.CODE, path)]
-    return [TextSlice(*part, Modality.CODE, path, whole=False) for part in code(text, start, end, size)]
+    return [TextSlice(*part, Modality.CODE, path, whole=False) for part in split_code(text, start, end, size)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from ragsmith.datasets.document_types.pdf import read_pdf
-from ragsmith.datasets.document_types.tables import rendered, separator
+from ragsmith.datasets.document_types.tables import cell_separator, render_table
 from ragsmith.text.files import MIB, read_text
 from ragsmith.text.markdown import title
 from ragsmith.types import Modality
@@ -60,7 +60,7 @@ def _read_prose(path: Path) -> Loaded:
 
 def _read_table(path: Path) -> Loaded:
     text = read_text(path, limit=MAX_BYTES)
-    return Loaded(rendered(text, separator(path)) if text.strip() else text)
+    return Loaded(render_table(text, cell_separator(path)) if text.strip() else text)
 
 
 KINDS = (
@@ -71,13 +71,13 @@ KINDS = (
 )
 
 
-def kind_of(file: str | PurePath) -> DocumentKind | None:
+def document_kind(file: str | PurePath) -> DocumentKind | None:
     """Return the document type of a file by its suffix, ignoring case."""
     suffix = PurePath(file).suffix.lower()
     return next((kind for kind in KINDS if suffix in kind.suffixes), None)
 
 
-def kinds_in_words() -> str:
+def describe_kinds() -> str:
     """Return ``text (.md, .txt), source code (.py, ...), ... or PDF (.pdf)``, for messages."""
     *first, last = map(str, KINDS)
     return f"{', '.join(first)} or {last}"

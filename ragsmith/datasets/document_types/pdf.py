@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_bytes
 
-FULL = 0.7
+WRAPPED_SHARE = 0.7
 """Share of the page's longest lines from which a line counts as wrapped."""
 
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
@@ -25,20 +25,20 @@ _HYPHEN = re.compile("(?<=[^\\W\\d_])[-\u00ad\u2010]$")
 _FINAL = (".", "!", "?", ":", ".\u201d", '."', ".)", "\u3002")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return ``text`` with ligatures expanded, without control characters, with ``\\n`` as line end."""
     spelled = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     return _INVISIBLE.sub("", FORBIDDEN.sub("", _BREAK.sub("\n", spelled)))
 
 
-def paragraphs(page: str) -> str:
+def reflow_page(page: str) -> str:
     """Return the text of a page with one line for each paragraph and blank lines between them.
 
     A line continues in the next if it is about as long as the page's lines and its sentence does not end early, or if
     it ends with a hyphenated word. The hyphen is dropped before a lower-case letter, so a compound broken there loses
     its own. List items and short lines stay separate.
     """
-    lines = [" ".join(line.split()) for line in clean(page).split("\n")]
+    lines = [" ".join(line.split()) for line in clean_text(page).split("\n")]
     width = _width([line for line in lines if line])
     out: list[str] = []
     last = ""  # the last printed line of the current paragraph
@@ -47,11 +47,11 @@ def paragraphs(page: str) -> str:
         if not line:
             last = ""
             out.extend([""] if out and out[-1] else [])
-        elif last and _goes_on(last, line, width):
+        elif last and _continues(last, line, width):
             out[-1] = _join(out[-1], line)
             last, joined = line, True
         else:
-            if last and not _ITEM.match(line) and (joined or (len(last) >= FULL * width and _ends(last))):
+            if last and not _ITEM.match(line) and (joined or (len(last) >= WRAPPED_SHARE * width and _ends(last))):
                 out.append("")  # the end of a paragraph without a blank line
             out.append(line)
             last, joined = line, False
@@ -64,10 +64,10 @@ def _width(lines: Sequence[str]) -> int:
     return lengths[len(lengths) // 10] if lengths else 0
 
 
-def _goes_on(line: str, following: str, width: int) -> bool:
+def _continues(line: str, following: str, width: int) -> bool:
     if _HYPHEN.search(line) and following[0].isalpha():
         return True
-    if len(line) < FULL * width or _ITEM.match(following):
+    if len(line) < WRAPPED_SHARE * width or _ITEM.match(following):
         return False
     fits = (
         len(line) + 1 + len(following.split(" ", 1)[0]) <= width
@@ -91,7 +91,16 @@ MAX_CHARACTERS = 16 * MIB
 MAX_TITLE = 200
 
 # A damaged file may raise any of these anywhere in the parser.
-_STUMBLES = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError)
+_PARSER_ERRORS = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+    OSError,
+)
 
 
 def read_pdf(path: Path) -> tuple[str, str | None, tuple[int, ...]]:
@@ -111,36 +120,36 @@ def parse_pdf(data: bytes) -> tuple[str, str | None, tuple[int, ...]]:
     if not data:
         raise TextError("is empty; add text or remove the file")
     try:
-        with _quiet():
+        with _silence_pypdf():
             reader = PdfReader(BytesIO(data))
             if reader.is_encrypted:
                 raise TextError("is encrypted; save it without a password")
             if len(reader.pages) > MAX_PAGES:
                 raise TextError(f"has more pages than the limit of {MAX_PAGES:,}; split it")
-            pages = _texts(page.extract_text() for page in reader.pages)
+            pages = _reflow_pages(page.extract_text() for page in reader.pages)
             title = str(reader.metadata.title or "") if reader.metadata else ""
-    except (PyPdfError, DependencyError, *_STUMBLES) as error:
-        raise TextError(f"is not a PDF file that can be read ({_reason(error)}); save it again as PDF") from error
+    except (PyPdfError, DependencyError, *_PARSER_ERRORS) as error:
+        raise TextError(f"is not a PDF file that can be read ({_format_error(error)}); save it again as PDF") from error
     if not any(pages):
         raise TextError("has no text, only images; run text recognition (OCR) on it first")
     starts = tuple(accumulate((len(page) + 2 if page else 0 for page in pages[:-1]), initial=0))
     text = "\n\n".join(page for page in pages if page) + "\n"
-    return text, " ".join(clean(title).split())[:MAX_TITLE].strip() or None, starts
+    return text, " ".join(clean_text(title).split())[:MAX_TITLE].strip() or None, starts
 
 
-def _texts(pages: Iterator[str]) -> list[str]:
+def _reflow_pages(pages: Iterator[str]) -> list[str]:
     found: list[str] = []
     length = 0
     for page in pages:
         length += len(page)
         if length > MAX_CHARACTERS:
             raise TextError(f"has more text than the limit of {MAX_CHARACTERS:,} characters; split it")
-        found.append(paragraphs(page))
+        found.append(reflow_page(page))
     return found
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_pypdf() -> Iterator[None]:
     """Suppress the log messages and warnings of pypdf."""
     logger = logging.getLogger("pypdf")
     silence, propagate = logging.NullHandler(), logger.propagate
@@ -155,7 +164,7 @@ def _quiet() -> Iterator[None]:
         logger.removeHandler(silence)
 
 
-def _reason(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     """One printable line of at most 80 characters."""
-    line = " ".join(clean(f"{type(error).__name__}: {error}").split())
+    line = " ".join(clean_text(f"{type(error).__name__}: {error}").split())
     return line if len(line) <= 80 else f"{line[:77]}..."

@@ -12,8 +12,8 @@ from pathlib import PurePath
 
 from ragsmith.text.files import MIB, TextError, shown, size
 
-CELL_BORDER = "; "
-NAME_BORDER = ": "
+CELL_SEPARATOR = "; "
+NAME_SEPARATOR = ": "
 MAX_CHARACTERS = 64 * MIB
 MAX_COLUMNS = 4096
 
@@ -21,12 +21,12 @@ Row = Mapping[str, str]
 """The cells of a row that are not empty, by column."""
 
 
-def separator(file: str | PurePath) -> str:
+def cell_separator(file: str | PurePath) -> str:
     """Return the cell separator of a file by its suffix."""
     return "\t" if PurePath(file).suffix.lower() == ".tsv" else ","
 
 
-def rendered(source: str, delimiter: str) -> str:
+def render_table(source: str, delimiter: str) -> str:
     """Return the table in ``source`` as text, a line for each row that is not empty.
 
     Empty cells are left out; line breaks in cells become spaces. Raises ``TextError`` with the line unless the header
@@ -41,7 +41,7 @@ def rendered(source: str, delimiter: str) -> str:
             found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
             raise TextError(f"the row has {found}, the header {wanted}; quote a cell that contains a separator", number)
         cells = zip(columns, map(_one_line, row), strict=True)
-        line = CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in cells if value)
+        line = CELL_SEPARATOR.join(f"{column}{NAME_SEPARATOR}{value}" for column, value in cells if value)
         length += len(line) + 1
         if length > MAX_CHARACTERS:  # names repeat in every row: a small file can give a very large text
             raise TextError(
@@ -53,19 +53,19 @@ def rendered(source: str, delimiter: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def source_of(text: str, delimiter: str) -> str | None:
+def reconstruct_source(text: str, delimiter: str) -> str | None:
     """Return a table that is ``rendered`` exactly as ``text``, or None.
 
     Its columns may differ from the original ones if a cell looks like several.
     """
-    for cells in (_cells, _first_cell):
+    for cells in (_parse_cells, _parse_single_cell):
         rows = [cells(line) for line in text.split("\n")[:-1]]
-        columns = _order([row for row in rows if row])
+        columns = _order_columns([row for row in rows if row])
         if columns is None or None in rows:
             continue
-        source = _written([row for row in rows if row], columns, delimiter)
+        source = _write_csv([row for row in rows if row], columns, delimiter)
         try:
-            if rendered(source, delimiter) == text:
+            if render_table(source, delimiter) == text:
                 return source
         except TextError:
             continue
@@ -90,12 +90,12 @@ def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
     columns = [_one_line(cell) for cell in header]
-    if len(columns) == 1 and (other := _seems_split(columns[0].replace(delimiter, ""))):
+    if len(columns) == 1 and (other := _find_separator(columns[0].replace(delimiter, ""))):
         raise TextError(f"the cells seem to be separated by {other!r}; separate them by {delimiter!r}", number)
     for position, column in enumerate(columns, start=1):
         if not column:
             raise TextError(f"column {position} has no name in the header; give it one", number)
-        if column.startswith(NAME_BORDER[0]):
+        if column.startswith(NAME_SEPARATOR[0]):
             raise TextError(f"the header names a column {shown(column)}; let no name begin with a colon", number)
     for column, count in Counter(columns).items():
         if count > 1:
@@ -103,7 +103,7 @@ def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
     return columns
 
 
-def _seems_split(column: str) -> str | None:
+def _find_separator(column: str) -> str | None:
     """Return a character in the name of the only column that may be the cell separator."""
     return next((mark for mark in ",;\t" if mark in column), None)
 
@@ -116,29 +116,29 @@ def _one_line(cell: str) -> str:
     return " ".join(stripped for line in cell.splitlines() if (stripped := line.strip()))
 
 
-def _cells(line: str) -> Row | None:
+def _parse_cells(line: str) -> Row | None:
     """Parse a line; whatever looks like a new column is one."""
     row: dict[str, str] = {}
     last = ""
-    for part in line.split(CELL_BORDER):
-        name, border, value = part.partition(NAME_BORDER)
+    for part in line.split(CELL_SEPARATOR):
+        name, border, value = part.partition(NAME_SEPARATOR)
         if border and name and name not in row:
             row[name] = value
             last = name
         elif last:
-            row[last] += CELL_BORDER + part
+            row[last] += CELL_SEPARATOR + part
         else:
             return None
     return row
 
 
-def _first_cell(line: str) -> Row | None:
+def _parse_single_cell(line: str) -> Row | None:
     """Read a line back as one cell: that is always possible, and loses the borders between cells."""
-    name, border, value = line.partition(NAME_BORDER)
+    name, border, value = line.partition(NAME_SEPARATOR)
     return {name: value} if border and name else None
 
 
-def _order(rows: Sequence[Row]) -> list[str] | None:
+def _order_columns(rows: Sequence[Row]) -> list[str] | None:
     """Return the columns in an order that agrees with every row."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for row in rows:
@@ -150,10 +150,10 @@ def _order(rows: Sequence[Row]) -> list[str] | None:
         return None
     if len(columns) > MAX_COLUMNS:
         return None
-    return [*columns, f"{columns[0]}_"] if len(columns) == 1 and _seems_split(columns[0]) else columns
+    return [*columns, f"{columns[0]}_"] if len(columns) == 1 and _find_separator(columns[0]) else columns
 
 
-def _written(rows: Sequence[Row], columns: Sequence[str], delimiter: str) -> str:
+def _write_csv(rows: Sequence[Row], columns: Sequence[str], delimiter: str) -> str:
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)

@@ -16,7 +16,7 @@ from ragsmith.types import Dataset
 
 __all__ = ["IMPORTERS", "Imported", "import_dataset", "importer", "recognise_format"]
 
-WITHIN = ("data", "examples", "tests")
+LIST_KEYS = ("data", "examples", "tests")
 """Keys of lists of objects in a file."""
 
 
@@ -69,7 +69,7 @@ def _formats_of_json(content: object) -> list[str]:
     first = content[0] if isinstance(content, list) and content else content
     if not isinstance(first, dict):
         return []
-    inner = [item[0] for key in WITHIN if isinstance(item := first.get(key), list) and item]
+    inner = [item[0] for key in LIST_KEYS if isinstance(item := first.get(key), list) and item]
     found = [name for record in [first, *inner] if isinstance(record, dict) for name in _formats_by_keys(record)]
     return found or (list(_formats_of_record(first, Path())) if isinstance(content, list) else [])
 

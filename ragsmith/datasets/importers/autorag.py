@@ -21,7 +21,7 @@ from ragsmith.datasets.importers.registry import (
     document_with_title,
     importer,
 )
-from ragsmith.datasets.places import stripped_span, whole_document_span
+from ragsmith.datasets.places import strip_span, whole_document_span
 from ragsmith.extensions import Package
 from ragsmith.text.files import TextError
 from ragsmith.types import UNSPECIFIED, Document, Example, Span
@@ -44,18 +44,20 @@ def import_autorag(source: Path) -> Imported:
     ``DatasetError`` when a file is not in this layout.
     """
     folder = source if source.is_dir() else source.parent
-    passages = [Fields(row, f"{CORPUS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / CORPUS), start=1)]
-    questions = [Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / QUESTIONS), 1)]
+    passages = [Fields(row, f"{CORPUS}, row {n}", LAYOUT) for n, row in enumerate(_read_rows(folder / CORPUS), start=1)]
+    questions = [
+        Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_read_rows(folder / QUESTIONS), 1)
+    ]
     check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
-    documents, places = _documents(passages)
+    documents, places = _make_documents(passages)
     gold = EvidenceCollector()
     either = 0
     for row in questions:
-        groups = _groups(row)
+        groups = _parse_groups(row)
         either += any(len(group) > 1 for group in groups)
         ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
         spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
-        example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
+        example = Example(row.text("qid"), row.text("query"), _parse_answer(row), UNSPECIFIED, spans)
         located = Counter(places[id_][1] for id_ in ids if id_ in places)
         gold.add(example, located, [f"there is no passage {id_!r}" for id_ in ids if id_ not in places])
     if either:
@@ -69,7 +71,7 @@ def import_autorag(source: Path) -> Imported:
     return gold.to_imported(source, documents, described)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[dict[str, Any]]:
     import pyarrow  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -82,7 +84,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _groups(row: Fields) -> list[list[str]]:
+def _parse_groups(row: Fields) -> list[list[str]]:
     """Return groups of passages, one of each of which is sufficient for a question."""
     value = row.record.get("retrieval_gt")
     groups = value if isinstance(value, list) else []
@@ -92,7 +94,7 @@ def _groups(row: Fields) -> list[list[str]]:
     return [[id_ for id_ in group if id_] for group in found]
 
 
-def _answer(row: Fields) -> str:
+def _parse_answer(row: Fields) -> str:
     """Return the first reference answer, "" without one."""
     value = row.record.get("generation_gt")
     first = (value[0] if value else "") if isinstance(value, list) else value
@@ -103,7 +105,7 @@ Places = Mapping[str, tuple[Span, str]]
 """Spans of passages and how they were located, by identifier."""
 
 
-def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
+def _make_documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
     files: dict[str, list[Fields]] = defaultdict(list)
     for row in passages:
         row.text("contents")
@@ -117,8 +119,8 @@ def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
             document = document_with_title(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
             documents.append(document)
             for row in rows:
-                start = _start(row)
-                span = stripped_span(document, start, start + len(row.get("contents", str)))
+                start = _parse_start(row)
+                span = strip_span(document, start, start + len(row.get("contents", str)))
                 places[row.text("doc_id")] = span, "exact"
             continue
         for row in rows:
@@ -131,15 +133,15 @@ def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
 def _join_passages(rows: Sequence[Fields]) -> str | None:
     """Join passages to the text of their file; None unless they have offsets, agree and leave no gap."""
     text = ""
-    for row in sorted(rows, key=_start):
-        start, contents = _start(row), row.get("contents", str)
+    for row in sorted(rows, key=_parse_start):
+        start, contents = _parse_start(row), row.get("contents", str)
         if start < 0 or start > len(text) or text[start : start + len(contents)] != contents[: len(text) - start]:
             return None
         text = text[:start] + contents if start + len(contents) > len(text) else text
     return text
 
 
-def _start(row: Fields) -> int:
+def _parse_start(row: Fields) -> int:
     """Return the offset of a passage in its file, -1 if unknown."""
     match row.record.get("start_end_idx"):
         case [int(start), int()]:

@@ -68,7 +68,7 @@ def import_hotpotqa(source: Path) -> Imported:
     documents: list[Document] = []
     spans_of: dict[HotpotParagraph, list[Span | None]] = {}
     for paragraph in sorted(pool):
-        document, spans_of[paragraph] = _document(paragraph, names.name(paragraph.title))
+        document, spans_of[paragraph] = _make_document(paragraph, names.name(paragraph.title))
         documents.append(document)
     texts = {document.id: document.text for document in documents}
     gold = EvidenceCollector()
@@ -82,7 +82,7 @@ def import_hotpotqa(source: Path) -> Imported:
     return gold.to_imported(source, documents, described)
 
 
-def _document(paragraph: HotpotParagraph, id_: str) -> tuple[Document, list[Span | None]]:
+def _make_document(paragraph: HotpotParagraph, id_: str) -> tuple[Document, list[Span | None]]:
     """Return the paragraph as one line below its title, and the spans of its sentences, None for blank ones.
 
     Line breaks are removed, as one might begin a heading or a list.
@@ -126,40 +126,40 @@ def _merge_adjacent(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Sp
 def _read(content: object) -> tuple[list[HotpotQuestion], list[HotpotParagraph]]:
     """Return the questions in a file, and the paragraphs of a corpus."""
     if isinstance(content, list):
-        return [_question(item, f"question {number}") for number, item in enumerate(content, start=1)], []
+        return [_parse_question(item, f"question {number}") for number, item in enumerate(content, start=1)], []
     if isinstance(content, dict):
-        return [], [_paragraph([title, sentences], "the corpus") for title, sentences in content.items()]
+        return [], [_parse_paragraph([title, sentences], "the corpus") for title, sentences in content.items()]
     raise TextError(f"expected a list of questions, found {kind(content)}; give a file in {LAYOUT} layout")
 
 
-def _question(item: object, where: str) -> HotpotQuestion:
+def _parse_question(item: object, where: str) -> HotpotQuestion:
     fields = Fields.from_value(item, where, LAYOUT)
     id_ = fields.text("_id")
     fields = Fields(fields.record, f"{where} ({id_})", LAYOUT)
-    paragraphs = [_paragraph(entry, fields.where) for entry in fields.get("context", list)]
+    paragraphs = [_parse_paragraph(entry, fields.where) for entry in fields.get("context", list)]
     title_counts = Counter(paragraph.title for paragraph in dict.fromkeys(paragraphs))
     # a title of two paragraphs is ambiguous
     context = {paragraph.title: paragraph for paragraph in paragraphs if title_counts[paragraph.title] == 1}
-    facts = [_fact(entry, fields) for entry in fields.get("supporting_facts", list)]
+    facts = [_parse_fact(entry, fields) for entry in fields.get("supporting_facts", list)]
     question, answer, type_ = (fields.text(key) for key in ("question", "answer", "type"))
     return HotpotQuestion(Example(id_, question, answer, type_, ()), context, tuple(dict.fromkeys(facts)))
 
 
-def _paragraph(entry: object, where: str) -> HotpotParagraph:
+def _parse_paragraph(entry: object, where: str) -> HotpotParagraph:
     match entry:
         case [str(title), list(entries)] if title.strip() and all(isinstance(e, str) for e in entries):
             sentences = tuple(map(str, entries))
             Fields({}, where, LAYOUT).printable("".join([title, *sentences]), "context")
-            return HotpotParagraph(_title(title), sentences)
+            return HotpotParagraph(_normalize_title(title), sentences)
     raise TextError(f"{where}: a paragraph must be a title with a list of sentences; give a file in {LAYOUT} layout")
 
 
-def _fact(entry: object, fields: Fields) -> Fact:
+def _parse_fact(entry: object, fields: Fields) -> Fact:
     match entry:
         case [str(title), int(number)] if not isinstance(number, bool):
-            return _title(title), number
+            return _normalize_title(title), number
     raise fields.error("a supporting fact must be a title with the number of a sentence")
 
 
-def _title(title: str) -> str:
+def _normalize_title(title: str) -> str:
     return " ".join(title.split())

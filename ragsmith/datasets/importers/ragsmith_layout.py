@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.datasets.importers.registry import EvidenceCollector, Fields, Imported, importer, read_files
 from ragsmith.types import Document, Example, Span
 
@@ -34,7 +34,7 @@ def import_ragsmith_layout(source: Path) -> Imported:
     ``<article>-q01`` in their order. Chunks not found exactly and questions without evidence are left out and noted.
     Raises ``DatasetError`` when a file is not in this layout.
     """
-    articles = read_files(source, _article)
+    articles = read_files(source, _parse_article)
     gold = EvidenceCollector()
     for _, questions in articles:
         for example, pieces, lost in questions:
@@ -43,7 +43,7 @@ def import_ragsmith_layout(source: Path) -> Imported:
     return gold.to_imported(source, [document for document, _ in articles], described)
 
 
-def _article(content: object) -> tuple[Document, list[Piece]]:
+def _parse_article(content: object) -> tuple[Document, list[Piece]]:
     record = Fields.from_value(content, "the file", LAYOUT)
     about = Fields.from_value(record.get("article", dict), "the article", LAYOUT)
     title = " ".join(about.get("title", str).split())
@@ -53,10 +53,10 @@ def _article(content: object) -> tuple[Document, list[Piece]]:
     document = Document(about.get("id", str), title, f"{heading}{body}\n")
     found = {chunk.get("id", str): _locate(chunk, document, len(heading)) for chunk in record.objects("chunks")}
     items = Fields.from_value(record.get("questions", dict), "the questions", LAYOUT).objects("items")
-    return document, [_question(item, f"{document.id}-q{n:02d}", found) for n, item in enumerate(items, start=1)]
+    return document, [_parse_question(item, f"{document.id}-q{n:02d}", found) for n, item in enumerate(items, start=1)]
 
 
-def _question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece:
+def _parse_question(item: Fields, id_: str, found: Mapping[str, Span | None]) -> Piece:
     chunks = list(dict.fromkeys(map(str, item.get("reranked_relative_chunk_ids", list))))
     question, answer, category = (item.get(key, str).strip() for key in ("question", "answer", "category"))
     spans = tuple(span for chunk in chunks if (span := found.get(chunk)))
@@ -71,7 +71,7 @@ def _locate(chunk: Fields, document: Document, shift: int) -> Span | None:
     if heading.startswith("="):  # "Lead" is a label, and may also be the first word
         text = text.removeprefix(heading).strip()
     expected = chunk.get("start_char", int) + shift
-    starts = occurrences(text, document.text, shift) if text else ()
+    starts = find_occurrences(text, document.text, shift) if text else ()
     if not starts:
         return None
     start = min(starts, key=lambda start: abs(start - expected))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.anchoring.question_lists import read_rows
-from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
@@ -136,7 +136,7 @@ def _locate(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[
     said = snippet.text
     if said is None or text[snippet.start : snippet.end] == said:
         return Span(document.id, snippet.start, snippet.end)
-    starts = occurrences(said, text) if said else ()
+    starts = find_occurrences(said, text) if said else ()
     if len(starts) == 1:
         return Span(document.id, starts[0], starts[0] + len(said))
     return f"{at} is not the given text, which occurs {len(starts)} times"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.evidence import find_occurrences
 from ragsmith.datasets.importers.registry import (
     DocumentNames,
     EvidenceCollector,
@@ -81,7 +81,7 @@ def _locate_answer(answer: str, paragraph: str, said: int) -> tuple[int, str]:
     """Return the offset of an answer in a paragraph, -1 if it does not occur, and how it was found."""
     if said >= 0 and paragraph[said : said + len(answer)] == answer:
         return said, "exact"
-    found = occurrences(answer, paragraph)
+    found = find_occurrences(answer, paragraph)
     return min(found, key=lambda at: abs(at - said), default=-1), "exact, nearest to the place that was given"
 
 

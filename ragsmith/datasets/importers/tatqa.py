@@ -1,7 +1,7 @@
 """TAT-QA: questions over pages of financial reports, a table and the paragraphs around it (Zhu et al. 2021).
 
 A document is a page: its table in Markdown, then its paragraphs. The published file labels the paragraphs that answer
-a question, but no cells, so a table's rows are looked up (see `rows`).
+a question, but no cells, so a table's rows are looked up (see `find_rows`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SoughtValue:
     derivation: str
 
 
-def rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
+def find_rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
     """Return the indices of the rows that an answer was taken from; none if they are not found.
 
     The numbers of a formula are searched for in the cells, else the copied or listed values. Of several rows with a
@@ -66,7 +66,7 @@ def rows(table: Cells, sought: SoughtValue) -> tuple[int, ...]:
     return (
         _cover(values, operands, named)
         or _cover(values, frozenset(value for text in texts for value in _wanted(text)), named)
-        or _cover(_containing(table, texts), frozenset(texts), named)
+        or _cover(_find_containing(table, texts), frozenset(texts), named)
     )
 
 
@@ -92,20 +92,22 @@ def _operands(derivation: str) -> frozenset[Value]:
 
 
 def _values(cell: str) -> Iterator[Value]:
-    yield _folded(cell)
+    yield _normalize(cell)
     if not _WORD.search(cell):
         yield from map(_number, _NUMBER.findall(cell))
 
 
 def _wanted(text: str) -> Iterator[Value]:
     numbers = [] if _WORD.search(text) else _NUMBER.findall(text)
-    yield from map(_number, numbers) if numbers else [_folded(text)]
+    yield from map(_number, numbers) if numbers else [_normalize(text)]
 
 
-def _containing(table: Cells, texts: Iterable[str]) -> list[frozenset[Value]]:
+def _find_containing(table: Cells, texts: Iterable[str]) -> list[frozenset[Value]]:
     """Return for each row the ``texts`` with words that are part of a cell."""
     worded = [text for text in texts if _WORD.search(text)]
-    return [frozenset(text for text in worded if any(_folded(text) in _folded(cell) for cell in row)) for row in table]
+    return [
+        frozenset(text for text in worded if any(_normalize(text) in _normalize(cell) for cell in row)) for row in table
+    ]
 
 
 def _share_named(row: tuple[str, ...], question: str) -> float:
@@ -114,7 +116,7 @@ def _share_named(row: tuple[str, ...], question: str) -> float:
     return len(label & frozenset(terms(question))) / len(label) if label else 0.0
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return text.casefold().strip(" .,:;")
 
 
@@ -173,29 +175,29 @@ def import_tatqa(source: Path) -> Imported:
     """
     pages = [page for found in read_files(source, _read) for page in found]
     check_ids((question.example.id for page in pages for question in page.questions), source, LAYOUT)
-    placed = [_placed(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
+    placed = [_place_page(page, id_) for id_, page in zip(numbered_ids("page-", len(pages)), pages, strict=True)]
     gold = EvidenceCollector()
     for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
-            spans, lost = _evidence(asked, page, parts)
+            spans, lost = _find_evidence(asked, page, parts)
             pieces = len(asked.paragraphs) + asked.reads_table
             gold.add(replace(asked.example, evidence=spans), pieces - len(lost), lost)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
     return gold.to_imported(source, [parts.document for parts in placed], described)
 
 
-def _evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
+def _find_evidence(asked: TatQuestion, page: TatPage, placed: TatDocument) -> tuple[tuple[Span, ...], list[str]]:
     """Return the evidence of a question, and sentences on evidence not found."""
     spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
     lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
     if asked.reads_table:
-        found = rows(page.table, asked.sought)
+        found = find_rows(page.table, asked.sought)
         spans += [placed.rows[number] for number in found] or [placed.table]
         lost += [] if found else ["no row of the table holds the answer, so the whole table is its evidence"]
     return tuple(spans), lost
 
 
-def _placed(page: TatPage, id_: str) -> TatDocument:
+def _place_page(page: TatPage, id_: str) -> TatDocument:
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in page.table]
     rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # a Markdown table has one below its first row
     text = ""
@@ -218,19 +220,23 @@ def _placed(page: TatPage, id_: str) -> TatDocument:
 def _read(content: object) -> list[TatPage]:
     if not isinstance(content, list):
         raise TextError(f"expected a list of pages, found {kind(content)}; give a file in {LAYOUT} layout")
-    return [_page(Fields.from_value(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
+    return [
+        _parse_page(Fields.from_value(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)
+    ]
 
 
-def _page(fields: Fields) -> TatPage:
+def _parse_page(fields: Fields) -> TatPage:
     table = Fields.from_value(fields.get("table", dict), f"{fields.where}, table", LAYOUT)
     ordered = sorted(fields.objects("paragraphs"), key=lambda paragraph: paragraph.get("order", int))
     paragraphs = {str(paragraph.get("order", int)): paragraph.text("text") for paragraph in ordered}
     if len(paragraphs) < len(ordered):
         raise fields.error("two of its 'paragraphs' have the same 'order'")
-    return TatPage(_cells(table), paragraphs, tuple(_asked(question) for question in fields.objects("questions")))
+    return TatPage(
+        _parse_cells(table), paragraphs, tuple(_parse_question(question) for question in fields.objects("questions"))
+    )
 
 
-def _cells(fields: Fields) -> Cells:
+def _parse_cells(fields: Fields) -> Cells:
     """Return the rows of a table, padded to equal width, with white space in cells collapsed."""
     found = fields.get("table", list)
     if not found or not all(isinstance(row, list) and all(isinstance(cell, str) for cell in row) for row in found):
@@ -240,23 +246,23 @@ def _cells(fields: Fields) -> Cells:
     return tuple((*row, *[""] * (width - len(row))) for row in cells)
 
 
-def _asked(fields: Fields) -> TatQuestion:
+def _parse_question(fields: Fields) -> TatQuestion:
     id_ = fields.text("uid")
     fields = Fields(fields.record, f"{fields.where} ({id_})", LAYOUT)
     source = fields.text("answer_from")
     if source not in SOURCES:
         raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")
-    answers = _answers(fields)
+    answers = _parse_answers(fields)
     copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was worked out
     question = fields.text("question")
     sought = SoughtValue(question, copied, fields.get("derivation", str))
     labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
     type_ = f"{fields.text('answer_type')}/{source}"
-    example = Example(id_, question, _with_scale(answers, fields.get("scale", str)), type_, ())
+    example = Example(id_, question, _join_answers(answers, fields.get("scale", str)), type_, ())
     return TatQuestion(example, labelled, sought)
 
 
-def _answers(fields: Fields) -> tuple[str, ...]:
+def _parse_answers(fields: Fields) -> tuple[str, ...]:
     """Return the parts of an answer that are not blank."""
     value = fields.record.get("answer")
     parts = value if isinstance(value, list) else [value]
@@ -268,7 +274,7 @@ def _answers(fields: Fields) -> tuple[str, ...]:
     return texts
 
 
-def _with_scale(answers: Sequence[str], scale: str) -> str:
+def _join_answers(answers: Sequence[str], scale: str) -> str:
     """Join the parts of an answer and append its unit: ``30.15; 30.90 million``."""
     answer = "; ".join(answers)
     said = not scale or scale in answer.casefold() or (scale == "percent" and answer.endswith("%"))

@@ -9,16 +9,29 @@ from importlib.util import find_spec
 from ragsmith.errors import MissingExtra
 from ragsmith.text.files import FORBIDDEN, TextError
 
-LATIN = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
-OTHERS = ("cp1251", "koi8_r", "cp1253", "cp1255", "cp1256", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "cp874")
-"""Encodings of texts without a byte order mark that are not UTF-8."""
+LATIN_ENCODINGS = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
+OTHER_ENCODINGS = (
+    "cp1251",
+    "koi8_r",
+    "cp1253",
+    "cp1255",
+    "cp1256",
+    "shift_jis",
+    "euc_jp",
+    "gb18030",
+    "big5",
+    "euc_kr",
+    "cp874",
+)
+"""Candidate encodings of texts that have no byte order mark and are not UTF-8."""
 
-MOST_CONTROLS = 0.01
-"""Largest share of control characters in a text; data with more is binary."""
+MAX_CONTROL_SHARE = 0.01
+"""Maximum share of control characters in a text; data with a larger share is binary."""
 
-LOOKED_AT = 64 * 1024
+SAMPLED_BYTES = 64 * 1024
+"""Number of bytes from which UTF-16 is detected."""
 
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -31,26 +44,30 @@ _LINE_END = re.compile("\r\n|\r")
 
 
 def decode_text(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of ``data``, and a note for each guess or change. Raises ``TextError`` for binary data."""
-    text, encoding = _decoded(data)
+    """Return the text of ``data``, and notes on detected encodings and removed characters.
+
+    Raises ``TextError`` for binary data.
+    """
+    text, encoding = _decode(data)
     notes = [] if encoding == "utf-8" else [f"was decoded from {encoding}"]
     text = _LINE_END.sub("\n", text)
-    plain = FORBIDDEN.sub("", _COLOURS.sub("", text)).replace("\ufeff", "")
-    if lost := len(text) - len(plain):
-        if lost > MOST_CONTROLS * len(text) and len(FORBIDDEN.findall(text)) > MOST_CONTROLS * len(text) + 1:
+    cleaned = FORBIDDEN.sub("", _COLOURS.sub("", text)).replace("\ufeff", "")
+    if lost := len(text) - len(cleaned):
+        if lost > MAX_CONTROL_SHARE * len(text) and len(FORBIDDEN.findall(text)) > MAX_CONTROL_SHARE * len(text) + 1:
             raise TextError("is binary data, not text; convert it or remove the file")
-        notes.append(f"{lost} control characters were left out")
-    return plain, tuple(notes)
+        notes.append(f"{lost} control characters were removed")
+    return cleaned, tuple(notes)
 
 
-def _decoded(data: bytes) -> tuple[str, str]:
-    for mark, encoding in _MARKS:
+def _decode(data: bytes) -> tuple[str, str]:
+    """Return the text of ``data`` and the name of its encoding."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             try:
                 return data[len(mark) :].decode(encoding), encoding
             except UnicodeDecodeError:
-                raise TextError(f"begins as {encoding.upper()} and is not; save it as UTF-8") from None
-    if wide := _unmarked(data[:LOOKED_AT]):
+                raise TextError(f"begins as {encoding.upper()}, but is not valid; save it as UTF-8") from None
+    if wide := _detect_utf16(data[:SAMPLED_BYTES]):
         try:
             return data.decode(wide), wide
         except UnicodeDecodeError:
@@ -60,12 +77,12 @@ def _decoded(data: bytes) -> tuple[str, str]:
     try:
         return data.decode(), "utf-8"
     except UnicodeDecodeError:
-        return _guessed(data)
+        return _decode_guessed(data)
 
 
-def _unmarked(data: bytes) -> str | None:
+def _detect_utf16(data: bytes) -> str | None:
     """Detect UTF-16 without a byte order mark: in European scripts every second byte is zero."""
-    if len(data) < 4 or (len(data) % 2 and len(data) != LOOKED_AT):
+    if len(data) < 4 or (len(data) % 2 and len(data) != SAMPLED_BYTES):
         return None
     even, odd = data[::2].count(0) / (len(data) / 2), data[1::2].count(0) / (len(data) / 2)
     if odd > 0.4 and even < 0.05:
@@ -73,15 +90,16 @@ def _unmarked(data: bytes) -> str | None:
     return "utf-16-be" if even > 0.4 and odd < 0.05 else None
 
 
-def _guessed(data: bytes) -> tuple[str, str]:
+def _decode_guessed(data: bytes) -> tuple[str, str]:
+    """Return the text of ``data`` and the encoding that charset-normalizer detects."""
     if find_spec("charset_normalizer") is None:
-        raise MissingExtra("charset-normalizer, which reads what is not UTF-8,", "documents")
+        raise MissingExtra("charset-normalizer, which detects encodings other than UTF-8,", "documents")
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    found = from_bytes(data[: 16 * LOOKED_AT], cp_isolation=[*LATIN, *OTHERS]).best()
+    found = from_bytes(data[: 16 * SAMPLED_BYTES], cp_isolation=[*LATIN_ENCODINGS, *OTHER_ENCODINGS]).best()
     if found is None:
         raise TextError("is binary data or text in an unknown encoding; save it as UTF-8")
-    encoding = "cp1252" if found.encoding in LATIN and _is_western(data) else found.encoding
+    encoding = "cp1252" if found.encoding in LATIN_ENCODINGS and _is_western(data) else found.encoding
     try:
         return data.decode(encoding), f"{encoding} (guessed)"
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Convert a folder of files to the folder of a data set, or update one with the folder it was made from.
+"""Convert a folder of files to a data set, or update the data set that was created from the folder.
 
-Files are converted to a temporary folder first and renamed at the end. A row of ``sources.jsonl`` has the digest of a
-document as it was written: a document with another digest was edited by a person, and is not overwritten.
+Files are converted in a temporary folder and then moved to the data set. A row of ``sources.jsonl`` has the digest of
+the converted document: a document with another digest was edited, and is not overwritten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ragsmith.datasets import sources as rows_of
-from ragsmith.datasets.document_types import MAX_BYTES, kind_of
+from ragsmith.datasets.document_types import MAX_BYTES, document_kind
 from ragsmith.datasets.document_types.pdf import MAX_BYTES as MAX_BINARY
 from ragsmith.datasets.documents import FOLDER, document_id, read_document_folder
 from ragsmith.datasets.ingest.naming import (
@@ -24,8 +24,8 @@ from ragsmith.datasets.ingest.naming import (
     new_manifest,
     part_title,
 )
-from ragsmith.datasets.ingest.near_duplicates import NearPair, near_duplicates
-from ragsmith.datasets.ingest.readers.part import FilePart, reader_of
+from ragsmith.datasets.ingest.near_duplicates import NearPair, find_near_duplicates
+from ragsmith.datasets.ingest.readers.part import FilePart, choose_reader
 from ragsmith.datasets.ingest.tree import FolderEntry, walk
 from ragsmith.datasets.ingest.writing import (
     EvidenceReference,
@@ -44,7 +44,7 @@ from ragsmith.types import Document, Modality
 
 
 class FileOutcome(StrEnum):
-    """What was done with an entry of the folder."""
+    """The outcome of ingesting an entry of the folder."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -53,7 +53,7 @@ class FileOutcome(StrEnum):
     EDITED = "edited"  # the document was edited in the data set and is not overwritten
     DUPLICATE = "duplicate"
     REFUSED = "refused"
-    ASIDE = "left aside"  # hidden, or written by programs
+    SKIPPED = "left aside"  # hidden, or written by programs
 
 
 _BY_PRECEDENCE = (
@@ -63,14 +63,14 @@ _BY_PRECEDENCE = (
     FileOutcome.MOVED,
     FileOutcome.UNCHANGED,
 )
-"""The outcome of a file with several documents is the first of theirs."""
+"""Order of precedence: the outcome of a file with several documents is the first of the outcomes of its documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedFile:
-    """An entry of the folder: its relative path, and its documents or the reason why it has none.
+    """An entry of the folder: its relative path, and its documents or the reason why there are none.
 
-    ``docs`` of a duplicate are the documents with the same text.
+    For a duplicate, ``docs`` are the documents with the same text.
     """
 
     source: str
@@ -83,7 +83,7 @@ class ConvertedFile:
 
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
-    """A document whose source is gone; it is kept if ``questions``, a count, have evidence in it."""
+    """A document whose source file no longer exists, and the number of ``questions`` with evidence in the document."""
 
     doc: str
     source: str
@@ -91,7 +91,7 @@ class RemovedFile:
 
     @property
     def kept(self) -> bool:
-        """Whether it is still a document of the data set."""
+        """Whether the document stays in the data set because questions have evidence in it."""
         return self.questions > 0
 
 
@@ -125,23 +125,23 @@ class _Piece:
     text: str
 
 
-def _key(row: SourceRecord) -> tuple[str, Modality]:
+def _content_key(row: SourceRecord) -> tuple[str, Modality]:
     """Return the identity of a document."""
-    kind = kind_of(f"x{row.ending}")
+    kind = document_kind(f"x{row.ending}")
     return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
 def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> IngestResult:
-    """Convert the files in ``folder`` to documents in ``output``, a new folder or one written by this function.
+    """Convert the files in ``folder`` to documents in ``output``, a new folder or an existing data set.
 
     ``on_file`` is called with the path of each file and the number of files before it.
 
     Raises:
         UsageError: ``folder`` is not a folder, ``output`` is not a data set, or another process writes to it.
         DatasetError: no file in ``folder`` can be read, or a file in ``output`` is invalid; all reasons are listed.
-        OSError: a file cannot be written; nothing was changed then.
+        OSError: a file cannot be written; no file was changed then.
     """
-    _check(folder, output)
+    _check_folders(folder, output)
     with folder_changes(output) as changes:
         known = read_sources(output)
         manifest, mistakes = read_optional_manifest(output)
@@ -150,17 +150,17 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
         before = _ExistingDataset.from_folder(folder, output, known)
         files: dict[str, ConvertedFile] = {}
         pieces: list[_Piece] = []
-        for number, found in enumerate(walk(folder, output.resolve())):
-            source = _printable_path(found.name)
+        for number, entry in enumerate(walk(folder, output.resolve())):
+            source = _printable_path(entry.name)
             if on_file:
-                on_file(found.name, number)
+                on_file(entry.name, number)
             try:
-                read = _read_pieces(found, before, source)
+                read = _read_pieces(entry, before, source)
                 _refuse_conflicts(read, before)
                 pieces += read
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
-                outcome = FileOutcome.ASIDE if found.hidden else FileOutcome.REFUSED
+                outcome = FileOutcome.SKIPPED if entry.hidden else FileOutcome.REFUSED
                 files[source] = ConvertedFile(source, outcome, reason=reason)
         placed = _assign_documents(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
@@ -176,21 +176,21 @@ def ingest_folder(folder: Path, output: Path, on_file: Callable[[str, int], None
                 by_source[piece.row.source].append(piece)
             files |= {source: _converted_file(parts, outcomes, before) for source, parts in by_source.items()}
             rows.sort(key=lambda row: (row.source, row.part))
-            documents = _documents(changes, manifest, rows, before)
+            documents = _validate_documents(changes, manifest, rows, before)
             languages = {document.id: document.language for document in documents}
             rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
-            changes.write(rows_of.FILE, rows_of.sources_text(rows))
+            changes.write(rows_of.FILE, rows_of.format_sources(rows))
             changed = {doc for doc, outcome in outcomes.items() if outcome is FileOutcome.CHANGED}
             changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
-    near = near_duplicates({document.id: document.text for document in documents})
+    near = find_near_duplicates({document.id: document.text for document in documents})
     repointed = {doc: count for doc in sorted(changed) if (count := count_questions(references, doc, ""))}
     return IngestResult(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
 
 
 @dataclass(frozen=True)
 class _ExistingDataset:
-    """The data set before the update: rows of ``sources.jsonl`` by source and by document, and document files."""
+    """The data set before the update: rows of ``sources.jsonl`` by source and by document, and the document files."""
 
     folder: Path
     fresh: bool
@@ -226,7 +226,7 @@ class _ExistingDataset:
         return {document_id(file) for file in self.documents if file not in own}
 
 
-def _check(folder: Path, output: Path) -> None:
+def _check_folders(folder: Path, output: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; give the one with your files")
     inside, outside = folder.resolve(), output.resolve()
@@ -239,47 +239,47 @@ def _check(folder: Path, output: Path) -> None:
         raise UsageError(f"{output} has files and is not a data set; give a new folder after -o")
 
 
-def _read_pieces(found: FolderEntry, before: _ExistingDataset, source: str) -> list[_Piece]:
-    """Return the parts of a file, from the data set if it has not changed. Raises ``TextError``."""
-    if found.problem:
-        raise TextError(found.problem)
-    data = read_bytes(found.path, limit=MAX_BINARY)
+def _read_pieces(entry: FolderEntry, before: _ExistingDataset, source: str) -> list[_Piece]:
+    """Return the parts of a file; reuse the documents of an unchanged file. Raises ``TextError``."""
+    if entry.problem:
+        raise TextError(entry.problem)
+    data = read_bytes(entry.path, limit=MAX_BINARY)
     if not data.strip():
         raise TextError("is empty")
     digest = _digest(data)
-    reader = reader_of(data, found.name)
+    reader = choose_reader(data, entry.name)
     converter = reader.converter
     if not reader.binary and len(data) > MAX_BYTES:
-        raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or leave out what is old")
+        raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or remove old parts")
     known = before.rows.get(source, ())
     if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
         texts = [before.texts.get(row.text_sha256) for row in known]
         if None not in texts:
             return [_Piece(row, text or "") for row, text in zip(known, texts, strict=True)]
-    parts = [part for part in reader.read(data, found.name) if part.text.strip()]
+    parts = [part for part in reader.read(data, entry.name) if part.text.strip()]
     if not parts:
         raise TextError("has no text")
     if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
-    return [_piece(part, source, digest, reader.name, converter) for part in parts]
+    return [_make_piece(part, source, digest, reader.name, converter) for part in parts]
 
 
 def _refuse_conflicts(pieces: Sequence[_Piece], before: _ExistingDataset) -> None:
     """Raise ``TextError`` for a file whose document exists with another text and was not converted from a file."""
     owned = {(row.source, row.part) for row in before.docs.values()}
     files = {row.file for row in before.docs.values()}
-    texts = {row.text_sha256 for row in before.docs.values()}  # the document of a moved file stays
+    texts = {row.text_sha256 for row in before.docs.values()}  # the document of a moved file is reused
     for piece in pieces:
         if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
             continue
         file = document_file_name(piece.row.source, FilePart(piece.text, piece.row.ending, name=piece.row.part), set())
         if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
-            there = f"{FOLDER}/{file} exists with another text, and {rows_of.FILE} does not name its source"
-            raise TextError(f"{there}; remove or rename it, or give a new folder after -o")
+            conflict = f"{FOLDER}/{file} exists with another text, and {rows_of.FILE} does not name its source"
+            raise TextError(f"{conflict}; remove or rename it, or give a new folder after -o")
 
 
-def _piece(part: FilePart, source: str, digest: str, kind: str, converter: str) -> _Piece:
+def _make_piece(part: FilePart, source: str, digest: str, kind: str, converter: str) -> _Piece:
     row = SourceRecord(
         source=source,
         sha256=digest,
@@ -298,11 +298,11 @@ def _piece(part: FilePart, source: str, digest: str, kind: str, converter: str) 
 def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> list[_Piece]:
     """Assign a document to every piece: its former one, that of a moved file, or a new one.
 
-    Of equal texts an existing document is kept, else the one with the shortest path.
+    Of equal texts, an existing document takes precedence, then the one with the shortest path.
     """
     owned = {(row.source, row.part): row for row in before.docs.values()}
     present = {(piece.row.source, piece.row.part) for piece in pieces}
-    gone = {_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
+    gone = {_content_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
     taken = {*before.docs, *before.unconverted()}
     first: dict[tuple[str, Modality], str] = {}
     placed: list[_Piece] = []
@@ -313,7 +313,7 @@ def _assign_documents(pieces: Sequence[_Piece], before: _ExistingDataset) -> lis
 
     for piece in sorted(pieces, key=order):
         row, old = piece.row, owned.get((piece.row.source, piece.row.part))
-        key = _key(row)
+        key = _content_key(row)
         if key in first:
             placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[key])))
             continue
@@ -368,7 +368,7 @@ def _remove_documents(
     rows: list[SourceRecord],
     changes: FolderChanges,
 ) -> tuple[RemovedFile, ...]:
-    """Move documents without a source away, except those with evidence of questions."""
+    """Move documents without a source file to the folder of removed documents, except those with evidence."""
     found: list[RemovedFile] = []
     for row in gone:
         data = before.documents.get(row.file or "", b"")
@@ -392,12 +392,12 @@ def _converted_file(
         repeated = tuple(dict.fromkeys(str(piece.row.duplicate_of) for piece in pieces))
         reason = f"has the same text as {', '.join(repeated)}"
         return ConvertedFile(source, FileOutcome.DUPLICATE, kind, repeated, reason, notes)
-    here = {outcomes[doc] for doc in docs}
-    one = next(outcome for outcome in _BY_PRECEDENCE if outcome in here)
-    if one is FileOutcome.ADDED and len(here) > 1:
-        one = FileOutcome.CHANGED  # such as a workbook with a new sheet
+    distinct = {outcomes[doc] for doc in docs}
+    outcome = next(candidate for candidate in _BY_PRECEDENCE if candidate in distinct)
+    if outcome is FileOutcome.ADDED and len(distinct) > 1:
+        outcome = FileOutcome.CHANGED  # such as a workbook with a new sheet
     reason = ""
-    if one is FileOutcome.EDITED:
+    if outcome is FileOutcome.EDITED:
         edited = [doc for doc in docs if outcomes[doc] is FileOutcome.EDITED]
         changed = [
             p.row.doc for p in pieces if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
@@ -405,13 +405,13 @@ def _converted_file(
         reason = f"{', '.join(edited)} was edited in the data set and is not overwritten"
         if changed:
             reason += "; its file changed, too: remove the document and run this again to convert it"
-    return ConvertedFile(source, one, kind, tuple(docs), reason, notes)
+    return ConvertedFile(source, outcome, kind, tuple(docs), reason, notes)
 
 
-def _documents(
+def _validate_documents(
     changes: FolderChanges, manifest: Manifest, rows: Sequence[SourceRecord], before: _ExistingDataset
 ) -> tuple[Document, ...]:
-    """Check the documents after the changes, and write the manifest with their titles."""
+    """Validate the documents after the changes, write the manifest with their titles, and return the documents."""
     documents, mistakes = read_document_folder(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)

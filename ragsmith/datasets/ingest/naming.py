@@ -8,8 +8,8 @@ from collections.abc import Container, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from ragsmith.datasets.document_types import kind_of
-from ragsmith.datasets.documents import MAX_NAME, Documents, default_title, document_id
+from ragsmith.datasets.document_types import document_kind
+from ragsmith.datasets.documents import MAX_NAME_BYTES, Documents, default_title, document_id
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, derive_dataset_name, format_manifest
 from ragsmith.datasets.sources import SourceRecord
@@ -18,34 +18,34 @@ from ragsmith.text.markdown import BlockType, blocks
 from ragsmith.types import Modality
 
 _SEPARATOR = re.compile(r"[_\s]+|(?<=[^\W_])[-.](?=[^\W_])|%20|\+")
-_UNSEEN = re.compile("[\t\n\x0c\r\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile("[\t\n\x0c\r\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 _UNSAFE = re.compile(r"[\\:*?\"<>|]")
 
 
 def title_from_name(name: str) -> str:
     """Return the words of a file name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
-    stem = printable(PurePosixPath(name).stem)
+    stem = to_printable(PurePosixPath(name).stem)
     return " ".join(_SEPARATOR.sub(" ", stem).split()) or stem.strip()
 
 
-def printable(name: str) -> str:
+def to_printable(name: str) -> str:
     """Return a name in NFC with ``_`` for invalid bytes, control characters, line breaks and direction marks."""
-    return unicodedata.normalize("NFC", _UNSEEN.sub("_", FORBIDDEN.sub("_", name)))
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("_", FORBIDDEN.sub("_", name)))
 
 
 def document_file_name(source: str, part: FilePart, taken: Container[str]) -> str:
     """Return the path of the document file for a part of ``source``, relative to the folder of documents.
 
-    It is that of the source if data sets read such files directly, else it has one more suffix. ``taken`` are the
-    identifiers of other documents.
+    The path is that of the source if data sets read such files directly, else with an additional suffix. ``taken``
+    has the identifiers of other documents.
     """
-    folders = [_safe(name) for name in source.split("/")]
+    folders = [_safe_name(name) for name in source.split("/")]
     last = folders.pop()
     if part.name:
         folders.append(last)
-        last = _safe(part.name)
+        last = _safe_name(part.name)
     whole = last if PurePosixPath(last).suffix.lower() == part.ending.lower() else f"{last}{part.ending}"
-    kind = kind_of(last)
+    kind = document_kind(last)
     stem = PurePosixPath(last).stem if last.lower().endswith((".md", ".txt", ".markdown")) else last
     names = [whole] if part.name or kind is None or not kind.by_stem else [f"{stem}{part.ending}"]
     if last.lower().endswith(".markdown"):
@@ -53,7 +53,7 @@ def document_file_name(source: str, part: FilePart, taken: Container[str]) -> st
     names.append(f"{last}{part.ending}")
     number = 2
     while True:
-        name = "/".join([*folders, _short(names.pop(0))])
+        name = "/".join([*folders, _shorten(names.pop(0))])
         if document_id(name) not in taken:
             return name
         if not names:
@@ -62,36 +62,36 @@ def document_file_name(source: str, part: FilePart, taken: Container[str]) -> st
 
 
 def part_title(part: FilePart, source: str) -> str | None:
-    """Return the only heading of level 1, else the title in the metadata, else the first such heading or the name.
+    """Return the only heading of level 1, else the title in the metadata, else the first such heading or the file name.
 
-    The title in the metadata is often that of a template, so a single heading takes precedence.
+    Titles in metadata are often those of templates, so a single heading takes precedence.
     """
-    kind = kind_of(f"x{part.ending}")
-    if kind is None or kind.modality is Modality.CODE:  # known by the file name
+    kind = document_kind(f"x{part.ending}")
+    if kind is None or kind.modality is Modality.CODE:  # the file name is the title
         return None
     prose = part.ending in (".md", ".txt")
     heads = [b.heading for b in blocks(part.text) if b.kind is BlockType.HEADING and b.level == 1] if prose else []
-    own = " ".join(FORBIDDEN.sub("", part.title or "").split())
-    found = heads[0] if len(heads) == 1 or (heads and not own) else own
-    return " ".join(found.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
+    metadata_title = " ".join(FORBIDDEN.sub("", part.title or "").split())
+    title = heads[0] if len(heads) == 1 or (heads and not metadata_title) else metadata_title
+    return " ".join(title.split()) or f"{title_from_name(source)}{part.name and ': '}{part.name}" or None
 
 
 def document_titles(
     documents: Documents, manifest: Manifest, rows: Sequence[SourceRecord], before: Mapping[str, SourceRecord]
 ) -> dict[str, str]:
-    """Return the titles that are not in the documents' texts; those that a person wrote into the manifest stay.
+    """Return the titles that loading does not derive from the texts; titles edited in the manifest take precedence.
 
-    ``rows`` are those of the documents, ``before`` those of the last update.
+    ``rows`` describes the converted documents, ``before`` those of the last update.
     """
     converted = {row.doc: row for row in rows}
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for id_, document in documents.items():
-        row, old, own = converted.get(id_), before.get(id_), manifest.titles.get(id_)
-        if own is not None and (row is None or old is None or own != old.title):
-            found[id_] = own
+        row, old, edited = converted.get(id_), before.get(id_), manifest.titles.get(id_)
+        if edited is not None and (row is None or old is None or edited != old.title):
+            titles[id_] = edited
         elif row is not None and row.title and document is not None and row.title != default_title(document):
-            found[id_] = row.title
-    return found
+            titles[id_] = row.title
+    return titles
 
 
 def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
@@ -107,26 +107,26 @@ def new_manifest(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
 def changed_manifest(text: str, manifest: Manifest, documents: Documents, titled: Mapping[str, str]) -> str:
     """Return the ``text`` of a manifest with new titles and without languages of removed documents.
 
-    Everything else, including comments, stays as it is.
+    All other text, including comments, is unchanged.
     """
     languages = {id_: language for id_, language in manifest.languages.items() if id_ in documents}
-    for key, said, there in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):
-        if dict(said) != dict(there):
-            kept = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
-            alone = (said, {}) if key == TITLES else ({}, said)
-            text = f"{kept}\n" + format_manifest(dict.fromkeys(KEYS, ""), *alone)
+    for key, new, old in ((TITLES, titled, manifest.titles), (LANGUAGES, languages, manifest.languages)):
+        if dict(new) != dict(old):
+            rest = re.sub(rf"^{key}:.*?(?=^\S|\Z)", "", text, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
+            values = (new, {}) if key == TITLES else ({}, new)
+            text = f"{rest}\n" + format_manifest(dict.fromkeys(KEYS, ""), *values)
     return text
 
 
-def _safe(name: str) -> str:
-    plain = _UNSAFE.sub("_", printable(name)).strip()
+def _safe_name(name: str) -> str:
+    plain = _UNSAFE.sub("_", to_printable(name)).strip()
     return f"_{plain}" if not plain or plain.startswith(".") else plain
 
 
-def _short(name: str) -> str:
-    """Shorten a name that is too long for file systems: a digest replaces its end."""
-    if len(name.encode()) <= MAX_NAME:
+def _shorten(name: str) -> str:
+    """Shorten a name that is too long for file systems by replacing its end with a digest."""
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     path = PurePosixPath(name)
     mark = f"~{sha256(name.encode()).hexdigest()[:8]}{path.suffix}"
-    return path.stem.encode()[: MAX_NAME - len(mark.encode())].decode(errors="ignore") + mark
+    return path.stem.encode()[: MAX_NAME_BYTES - len(mark.encode())].decode(errors="ignore") + mark

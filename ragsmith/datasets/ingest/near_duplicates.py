@@ -16,15 +16,19 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-RUN = 5
-BANDS, ROWS = 32, 4
-"""A pair of similarity 0.4 is a candidate with probability one half, one of 0.8 almost surely."""
+SHINGLE_WORDS = 5
+"""Number of words in a shingle."""
 
-NEAR = 0.8
-"""Jaccard similarity from which two texts are reported."""
+BANDS, ROWS = 32, 4
+"""Bands of a signature, and hashes per band; pairs of similarity 0.4 are candidates with probability 0.5, pairs of
+similarity 0.8 almost surely."""
+
+MIN_SIMILARITY = 0.8
+"""Minimum Jaccard similarity of near-duplicates."""
 
 MAX_BUCKET_PAIRS = 50
-"""In a larger bucket only neighbours are compared: such texts are filled-in copies of one template."""
+"""Maximum size of a bucket for comparing all pairs; in a larger one, usually filled-in forms of one template, only
+consecutive texts are compared."""
 
 _SEED = 5
 _PRIME = np.uint64((1 << 31) - 1)
@@ -40,26 +44,27 @@ class NearPair:
     similarity: float
 
 
-def near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
+def find_near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
     """Return near-duplicate pairs of ``texts``, the most similar first; the result is deterministic."""
-    runs = {name: _runs(text) for name, text in texts.items()}
-    names = sorted(name for name, found in runs.items() if found.size)
+    shingles = {name: _hash_shingles(text) for name, text in texts.items()}
+    names = sorted(name for name, hashes in shingles.items() if hashes.size)
     buckets: dict[tuple[int, bytes], list[str]] = defaultdict(list)
     for name in names:
-        signature = _signature(runs[name])
+        signature = _signature(shingles[name])
         for band in range(BANDS):
             buckets[band, signature[band * ROWS : (band + 1) * ROWS].tobytes()].append(name)
     pairs: set[tuple[str, str]] = set()
     for alike in buckets.values():
         pairs.update(combinations(alike, 2) if len(alike) <= MAX_BUCKET_PAIRS else pairwise(alike))
-    found = [NearPair(a, b, similarity) for a, b in pairs if (similarity := _jaccard(runs[a], runs[b])) >= NEAR]
-    return tuple(sorted(found, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
+    compared = (NearPair(a, b, _jaccard(shingles[a], shingles[b])) for a, b in pairs)
+    near = [pair for pair in compared if pair.similarity >= MIN_SIMILARITY]
+    return tuple(sorted(near, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
 
 
-def _runs(text: str) -> NDArray[np.uint64]:
+def _hash_shingles(text: str) -> NDArray[np.uint64]:
     """Return the distinct shingles as numbers below 2^31; a shorter text is one shingle."""
     words = np.array([zlib.crc32(word.encode()) for word in _WORD.findall(text.lower())], dtype=np.uint64)
-    length = min(RUN, len(words))
+    length = min(SHINGLE_WORDS, len(words))
     if not length:
         return words
     total = np.zeros(len(words) - length + 1, dtype=np.uint64)
@@ -68,14 +73,14 @@ def _runs(text: str) -> NDArray[np.uint64]:
     return np.unique(total)
 
 
-def _signature(runs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _signature(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the MinHash signature: the minimum of each hash function ``a x + b`` modulo a prime."""
     random = np.random.default_rng(_SEED)
     a = random.integers(1, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
     b = random.integers(0, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
     least = np.full(BANDS * ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
-    for start in range(0, runs.size, 4096):
-        part = runs[start : start + 4096]
+    for start in range(0, hashes.size, 4096):
+        part = hashes[start : start + 4096]
         least = np.minimum(least, ((part[:, None] * a + b) % _PRIME).min(axis=0))
     return least
 

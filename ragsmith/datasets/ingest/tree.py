@@ -1,4 +1,4 @@
-"""Walk a folder of any depth: the files to read, and reasons for everything else."""
+"""Walk a folder recursively: list the files to read, and the reasons for skipping other entries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.sources import FILE as SOURCES
-from ragsmith.datasets.writing import PREFIX
+from ragsmith.datasets.writing import TEMPORARY_PREFIX
 
-ASIDE = ("__pycache__", "node_modules")
-"""Folders written by programs."""
+GENERATED_FOLDERS = ("__pycache__", "node_modules")
+"""Names of folders written by programs, which are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """An entry of the folder: its relative path with ``/``, and the reason if it is not a file to read.
+    """An entry of the folder: its relative path with ``/``, and the problem if it is not a file to read.
 
-    Folders that are ``hidden``, written by programs, or data sets made by ``ragsmith dataset init`` are one entry.
+    A ``hidden`` entry is skipped as a whole: a hidden file or folder, a folder written by programs, or a data set
+    created by ``ragsmith dataset init``.
     """
 
     name: str
@@ -29,36 +30,37 @@ class FolderEntry:
     hidden: bool = False
 
 
-def walk(folder: Path, leaving_out: Path) -> Iterator[FolderEntry]:
-    """Yield the files in ``folder`` and what cannot be read, sorted by name; the folder ``leaving_out`` is skipped.
+def walk(folder: Path, excluded: Path) -> Iterator[FolderEntry]:
+    """Yield the files in ``folder`` and the skipped entries, sorted by name; the folder ``excluded`` is ignored.
 
     Symbolic links are not followed.
     """
-    within = [("", folder)]
-    while within:
-        above, at = within.pop()
+    pending = [("", folder)]
+    while pending:
+        above, current = pending.pop()
         try:
-            with os.scandir(at) as listed:
-                entries = sorted((e for e in listed if not e.name.startswith(PREFIX)), key=lambda entry: entry.name)
+            with os.scandir(current) as listed:
+                visible = [entry for entry in listed if not entry.name.startswith(TEMPORARY_PREFIX)]
+                entries = sorted(visible, key=lambda entry: entry.name)
         except OSError as error:
-            yield FolderEntry(above.rstrip("/"), at, f"cannot be listed ({os.strerror(error.errno or 0)})")
+            yield FolderEntry(above.rstrip("/"), current, f"cannot be listed ({os.strerror(error.errno or 0)})")
             continue
         inner: list[tuple[str, Path]] = []
         for entry in entries:
-            found = _entry(entry, f"{above}{entry.name}", folder)
+            found = _classify_entry(entry, f"{above}{entry.name}", folder)
             if found is not None:
                 yield found
-            elif Path(entry.path).resolve() == leaving_out:
+            elif Path(entry.path).resolve() == excluded:
                 continue
             elif all((Path(entry.path) / name).is_file() for name in (SOURCES, MANIFEST)):
-                said = "is a data set made by init; give it alone to convert its documents"
-                yield FolderEntry(f"{above}{entry.name}", Path(entry.path), said, hidden=True)
+                problem = "is a data set made by init; give it alone to convert its documents"
+                yield FolderEntry(f"{above}{entry.name}", Path(entry.path), problem, hidden=True)
             else:
                 inner.append((f"{above}{entry.name}/", Path(entry.path)))
-        within.extend(reversed(inner))
+        pending.extend(reversed(inner))
 
 
-def _entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | None:
+def _classify_entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | None:
     """Return an entry, or None for a folder to walk."""
     path = Path(entry.path)
     if entry.name.startswith("."):
@@ -70,7 +72,8 @@ def _entry(entry: os.DirEntry[str], name: str, folder: Path) -> FolderEntry | No
     if stat.S_ISLNK(mode):
         return FolderEntry(name, path, _link_problem(path, folder))
     if stat.S_ISDIR(mode):
-        return FolderEntry(name, path, "is written by programs", hidden=True) if entry.name in ASIDE else None
+        is_generated = entry.name in GENERATED_FOLDERS
+        return FolderEntry(name, path, "is written by programs", hidden=True) if is_generated else None
     return FolderEntry(name, path, "" if stat.S_ISREG(mode) else "is not a regular file")
 
 

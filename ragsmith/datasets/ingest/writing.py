@@ -1,7 +1,7 @@
-"""Collect changes of a data set's folder and apply them by renaming.
+"""Collect changes of the folder of a data set and apply them by renaming.
 
-A new folder appears whole or not at all. In an existing one each file is the old or the new one, and ``sources.jsonl``
-is written last: after a power failure in between, the same command completes the changes.
+A new folder is created atomically. In an existing folder each file is replaced atomically, and ``sources.jsonl`` is
+written last, so that the same command completes the changes after a power failure.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
-from ragsmith.datasets.locking import held, locked
+from ragsmith.datasets.locking import hold_lock, lock_questions
 from ragsmith.datasets.questions import FILE
-from ragsmith.datasets.writing import PREFIX, draft_folder, publish_folder
+from ragsmith.datasets.writing import TEMPORARY_PREFIX, draft_folder, publish_folder
 from ragsmith.errors import UsageError
 
 REMOVED = "removed"
-"""Folder in the data set for documents whose source files are gone."""
+"""Name of the folder in the data set for documents whose source files no longer exist."""
 
 
 @dataclass
 class FolderChanges:
-    """Changes of the folder ``output``: files written to ``draft``, and files to move away."""
+    """Changes of the folder ``output``: files written to ``draft``, and files to move to `REMOVED`."""
 
     output: Path
     draft: Path
@@ -35,7 +35,7 @@ class FolderChanges:
     away: list[str] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file; ``name`` is its path in the folder."""
+        """Write a file to the draft; ``name`` is its path in the folder."""
         path = self.draft / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
@@ -46,7 +46,7 @@ class FolderChanges:
         self.away.append(name)
 
     def preview(self, name: str) -> Path:
-        """Return a folder with the files of the folder ``name`` after the changes."""
+        """Return a temporary folder with the content of the folder ``name`` after the changes."""
         before = self.output / name
         if not before.is_dir():
             return self.draft / name
@@ -63,11 +63,11 @@ class FolderChanges:
         return view
 
     def lock_questions(self) -> AbstractContextManager[None]:
-        """Keep other processes from writing questions: their evidence decides which documents may move away."""
-        return nullcontext() if self.is_new else locked(self.output)
+        """Lock the questions against other processes, as their evidence decides which documents are removed."""
+        return nullcontext() if self.is_new else lock_questions(self.output)
 
     def apply(self) -> None:
-        """Move all files to their places, in the order in which they were written."""
+        """Move all files to their final paths, in the order in which they were written."""
         shutil.rmtree(self.draft / "preview", ignore_errors=True)
         if self.is_new:
             publish_folder(self.draft, self.output)
@@ -82,7 +82,7 @@ class FolderChanges:
 
 @contextmanager
 def folder_changes(output: Path) -> Iterator[FolderChanges]:
-    """Yield changes of ``output`` to fill and apply; an error or an interruption leaves no temporary files.
+    """Yield changes of ``output`` to fill and apply; temporary files are removed on exit, also after an error.
 
     Raises:
         UsageError: another process changes the same folder.
@@ -92,7 +92,7 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with nullcontext() if is_new or os.name == "nt" else _lock(output):
-            for left in () if is_new else parent.glob(f"{PREFIX}*"):  # of a process that was killed
+            for left in () if is_new else parent.glob(f"{TEMPORARY_PREFIX}*"):  # of a process that was killed
                 shutil.rmtree(left, ignore_errors=True)
             with draft_folder(parent) as draft:
                 yield FolderChanges(output, draft, is_new)
@@ -102,14 +102,16 @@ def folder_changes(output: Path) -> Iterator[FolderChanges]:
 
 @contextmanager
 def _lock(output: Path) -> Iterator[None]:
-    """Lock the existing folder itself, until the process ends at the latest; Windows opens no folders."""
+    """Lock an existing folder, at most until the process ends; Windows cannot open folders."""
     handle = os.open(output, os.O_RDONLY)
     with ExitStack() as stack:
         stack.callback(os.close, handle)
         try:
-            stack.enter_context(held(handle, 0))
+            stack.enter_context(hold_lock(handle, 0))
         except TimeoutError:
-            raise UsageError(f"{output} is being written by another  ragsmith dataset init ; let it end") from None
+            raise UsageError(
+                f"{output} is being written by another  ragsmith dataset init ; wait until it ends"
+            ) from None
         yield
 
 
@@ -123,11 +125,11 @@ def _link_or_copy(source: str, target: str) -> str:
 
 def _free_path(path: Path) -> Path:
     """Return a path that does not exist: ``a.md``, ``a~2.md``, ..."""
-    found, number = path, 1
-    while found.exists():
+    free, number = path, 1
+    while free.exists():
         number += 1
-        found = path.with_name(f"{path.stem}~{number}{path.suffix}")
-    return found
+        free = path.with_name(f"{path.stem}~{number}{path.suffix}")
+    return free
 
 
 def _remove_empty_folders(folder: Path, above: Path) -> None:
@@ -137,11 +139,11 @@ def _remove_empty_folders(folder: Path, above: Path) -> None:
 
 
 EvidenceReference = tuple[int, str | None, str]
-"""The line of a question, and the document or else the text that its evidence names."""
+"""The line of a question, and the document named by its evidence, else the quoted text."""
 
 
 def evidence_references(dataset: Path) -> list[EvidenceReference]:
-    """Read the evidence of a data set's questions; invalid lines are skipped."""
+    """Read the evidence of the questions of a data set; skip invalid lines."""
     found: list[EvidenceReference] = []
     path = dataset / FILE
     if not path.is_file():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE
 from ragsmith.datasets.groups import Group, iter_groupings
 from ragsmith.datasets.relevance import Relevance
-from ragsmith.datasets.splits import Split, stratified
+from ragsmith.datasets.splits import Split, stratify
 from ragsmith.evaluation.experiment import Experiment
 from ragsmith.evaluation.fitness import RETRIEVAL, composite
 from ragsmith.evaluation.scoring import scored_ranking
@@ -115,7 +115,7 @@ class DatasetView:
         """Located questions, or a sample of the maximum size, stratified by type and document."""
         if len(self.located) <= MAX_RANKED_QUESTIONS:
             return self.located
-        return tuple(sorted(stratified(self.located)[:MAX_RANKED_QUESTIONS], key=lambda example: example.id))
+        return tuple(sorted(stratify(self.located)[:MAX_RANKED_QUESTIONS], key=lambda example: example.id))
 
     def relevance(self, example: Example) -> Relevance:
         """Return the relevant chunks of a question and their gains."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragsmith.datasets.evidence import occurrences
-from ragsmith.datasets.locking import locked
+from ragsmith.datasets.evidence import find_occurrences
+from ragsmith.datasets.locking import lock_questions
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError
@@ -128,7 +128,7 @@ def _place(quote: DraftQuote, draft: Draft, material: DraftingCorpus) -> DraftQu
     if quote.start is not None:
         is_exact = document.text.startswith(quote.text, quote.start)
         return quote if is_exact else f"{quote.text!r} does not stand at {quote.start} of {quote.doc!r}"
-    starts = occurrences(quote.text, document.text)
+    starts = find_occurrences(quote.text, document.text)
     if quote.doc == draft.passage.doc:
         last = draft.passage.end - len(quote.text)
         starts = [start for start in starts if draft.passage.start <= start <= last] or starts
@@ -210,7 +210,7 @@ def add_rows(
     """
     if not rows:
         return []
-    with locked(path.parent):  # a review may be running
+    with lock_questions(path.parent):  # a review may be running
         before = read_rows(path)
         keys = before.keys
         new = [row for row in rows if keys.isdisjoint(_keys(row))]

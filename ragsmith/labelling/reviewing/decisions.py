@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ragsmith.datasets.evidence import EvidenceChecker, occurrences
+from ragsmith.datasets.evidence import EvidenceChecker, find_occurrences
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.text.files import shown
@@ -168,7 +168,7 @@ def located(quote: DecisionQuote, document: Document) -> Span | str:
     wanted = quote.text.strip()
     if not wanted:
         return f"a quote from document {document.id!r} is blank; write it or remove it"
-    found = [(start, start + len(wanted)) for start in occurrences(wanted, document.text)]
+    found = [(start, start + len(wanted)) for start in find_occurrences(wanted, document.text)]
     if not found:
         loose = re.compile(r"\s+".join(re.escape(word) for word in wanted.split()))
         found = [match.span() for match in loose.finditer(document.text)]

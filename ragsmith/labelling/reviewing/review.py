@@ -18,7 +18,7 @@ from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.datasets.languages import assign_languages
-from ragsmith.datasets.locking import held, locked
+from ragsmith.datasets.locking import hold_lock, lock_questions
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError, UsageError
@@ -121,7 +121,7 @@ class Review:
         self._uncertainties: dict[str, Uncertainty] = {}
         self._release = weakref.finalize(self, (lock or ExitStack()).close)
         self._thread_lock = threading.RLock()
-        with locked(folder):
+        with lock_questions(folder):
             self._journal = Journal(disk)
         with self._locked():
             found = [draft.id for draft in self._drafts()]
@@ -166,7 +166,7 @@ class Review:
         with ExitStack() as lock:
             file = lock.enter_context((found / LOCK).open("ab"))
             try:
-                lock.enter_context(held(file.fileno(), seconds=0))
+                lock.enter_context(hold_lock(file.fileno(), seconds=0))
             except TimeoutError:
                 raise UsageError(f"{found} is being reviewed already: end that review first") from None
             return cls(found, name, by_id, FolderDisk(found), lock.pop_all())
@@ -260,7 +260,7 @@ class Review:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the folder against other programs, and read their changes."""
-        with self._thread_lock, locked(self.folder):
+        with self._thread_lock, lock_questions(self.folder):
             self._journal.refresh()
             yield
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pdf_file import pdf
 
-from ragsmith.datasets.document_types.pdf import clean, paragraphs, read_pdf
+from ragsmith.datasets.document_types.pdf import clean_text, read_pdf, reflow_page
 from ragsmith.text.files import TextError
 
 FIRST = [
@@ -113,15 +113,15 @@ WRAPPED = "The first line of this page is long\nand so is the second one of them
     ],
 )
 def test_line_breaks_of_the_page_width_are_removed_and_others_stay(page: str, expected: str) -> None:
-    assert paragraphs(page) == expected
+    assert reflow_page(page) == expected
 
 
 def test_ligatures_are_spelled_out_and_nothing_else_is_changed() -> None:
-    assert clean("e\ufb03cient o\ufb00er \u00bd \u2460 e\u0301") == "efficient offer \u00bd \u2460 e\u0301"
+    assert clean_text("e\ufb03cient o\ufb00er \u00bd \u2460 e\u0301") == "efficient offer \u00bd \u2460 e\u0301"
 
 
 def test_control_characters_are_removed() -> None:
-    assert clean("a\x00b\x1b[0m\ud800\r\nc\x0cd\u200b") == "ab[0m\nc\nd"
+    assert clean_text("a\x00b\x1b[0m\ud800\r\nc\x0cd\u200b") == "ab[0m\nc\nd"
 
 
 @settings(max_examples=100, deadline=None)
@@ -130,5 +130,5 @@ def test_no_character_is_lost_but_space_and_hyphens(page: str) -> None:
     def letters(text: str) -> str:
         return "".join(character for character in text if character.isalnum() or character == ".")
 
-    assert letters(paragraphs(page)) == letters(page)
-    assert paragraphs(page) == paragraphs(page).strip()
+    assert letters(reflow_page(page)) == letters(page)
+    assert reflow_page(page) == reflow_page(page).strip()

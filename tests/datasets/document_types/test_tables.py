@@ -9,24 +9,24 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.document_types.tables import rendered, source_of
+from ragsmith.datasets.document_types.tables import reconstruct_source, render_table
 from ragsmith.text.files import TextError
 
 
 def test_a_worked_example() -> None:
     source = 'part,price (EUR),note\r\nseal,"1,50","two\nlines"\r\nvalve,,\r\n,,\r\n\r\nhose, 3 ,"say ""no"""\r\n'
-    assert rendered(source, ",") == (
+    assert render_table(source, ",") == (
         'part: seal; price (EUR): 1,50; note: two lines\npart: valve\npart: hose; price (EUR): 3; note: say "no"\n'
     )
 
 
 def test_tabs_separate_where_they_should() -> None:
-    assert rendered("a\tb\n1,5\t2\n", "\t") == "a: 1,5; b: 2\n"
+    assert render_table("a\tb\n1,5\t2\n", "\t") == "a: 1,5; b: 2\n"
 
 
 def test_a_small_file_cannot_become_a_huge_text() -> None:
     with pytest.raises(TextError, match="larger than the limit of 64 MiB") as caught:
-        rendered("x" * 100_000 + "\n" + "1\n" * 1_000, ",")
+        render_table("x" * 100_000 + "\n" + "1\n" * 1_000, ",")
     assert caught.value.line == 673  # the header, and 671 rows of 100,004 characters below 67,108,864
 
 
@@ -40,15 +40,15 @@ def test_a_small_file_cannot_become_a_huge_text() -> None:
     ],
 )
 def test_a_text_becomes_a_table_again(text: str, source: str) -> None:
-    assert source_of(text, ",") == source
-    assert rendered(source, ",") == text
+    assert reconstruct_source(text, ",") == source
+    assert render_table(source, ",") == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "no table\n", "a: 1", "a: 1\n\nb: 2\n", " a: 1\n", "a:  1\n", "a: 1\r\n", ": 1\n"]
 )
 def test_what_no_table_gives_has_no_source(text: str) -> None:
-    assert source_of(text, ",") is None
+    assert reconstruct_source(text, ",") is None
 
 
 cell = st.text("ab1:;, \"'\n\r\t\u2028|#", max_size=8)
@@ -62,11 +62,11 @@ def test_every_table_that_is_read_can_be_written(data: st.DataObject, header: li
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter).writerows([header, *rows])
     try:
-        text = rendered(file.getvalue(), delimiter)
+        text = render_table(file.getvalue(), delimiter)
     except TextError:
         assume(False)
     visible = sum(bool("".join(row).split()) for row in rows)
     assert text.count("\n") == len(text.splitlines()) == visible
-    again = source_of(text, delimiter)
+    again = reconstruct_source(text, delimiter)
     assert again is not None
-    assert rendered(again, delimiter) == text
+    assert render_table(again, delimiter) == text

@@ -46,7 +46,7 @@ def test_everything_in_the_folder_is_a_document_a_duplicate_or_a_line_that_says_
     files = made.taken.files
     assert [file.source for file in files] == there
     assert {file.source for file in files if file.outcome is FileOutcome.DUPLICATE} == mixed.duplicates
-    assert {file.source for file in files if file.outcome is FileOutcome.ASIDE} == mixed.aside
+    assert {file.source for file in files if file.outcome is FileOutcome.SKIPPED} == mixed.aside
     refused = {file.source: file.reason for file in files if file.outcome is FileOutcome.REFUSED}
     assert refused.keys() == mixed.refused.keys()
     assert [name for name, reason in mixed.refused.items() if reason not in refused[name]] == []

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from mixed_folder import zipped
 
-from ragsmith.datasets.document_types.tables import rendered
+from ragsmith.datasets.document_types.tables import render_table
 from ragsmith.datasets.ingest.ingest import FileOutcome, ingest_folder
-from ragsmith.datasets.ingest.readers.part import READERS, FilePart, Reader, reader, reader_of
+from ragsmith.datasets.ingest.readers.part import READERS, FilePart, Reader, choose_reader, reader
 from ragsmith.text.files import TextError
 
 OWN = '''
@@ -48,7 +48,7 @@ def package(name: str) -> None:
 @pytest.mark.parametrize("name", ["a.md", "a.docx", "a.xlsx", "a.pdf", "a.txt", "a", "a.py", "a.html", "a.json"])
 def test_every_file_gets_a_reader_or_a_reason(data: bytes, name: str) -> None:
     try:
-        found: Reader | str = reader_of(data, name)
+        found: Reader | str = choose_reader(data, name)
     except TextError as error:
         found = error.reason
     assert "; " in found if isinstance(found, str) else found in list(READERS)
@@ -96,15 +96,15 @@ def test_a_file_of_ones_own_brings_a_reader_for_a_suffix(tmp_path: Path, ragsmit
         (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(99), "a.msg", "is an Outlook message; save it as .eml"),
         (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(99), "a.xls", "save it as XLSX"),
         (zipped({"mimetype": b"x", "content.xml": b"x"}), "a.odt", "is OpenDocument; save it as DOCX, XLSX or PPTX"),
-        (b"plain words", "a.pdf", "is named .pdf and is no such file"),
+        (b"plain words", "a.pdf", "is named .pdf, but is not such a file"),
         (b"PAR1" + bytes(99), "a.parquet", "is a Parquet table; save it as CSV"),
         (b"<svg></svg>", "a.svg", "is a picture"),
-        (b"\x1f\x8b\x08\x00" + bytes(99), "a.csv", "is a compressed file, whatever its name says"),
+        (b"\x1f\x8b\x08\x00" + bytes(99), "a.csv", "is a compressed file, despite its name"),
     ],
 )
 def test_what_is_told_by_its_bytes_is_refused_with_advice(data: bytes, name: str, reason: str) -> None:
     with pytest.raises(TextError, match=reason):
-        reader_of(data, name)
+        choose_reader(data, name)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr("ragsmith.datasets.ingest.readers.part.MAX_UNPACKED", 1000)
     bomb = zipped({"word/document.xml": b" " * 2000})
     with pytest.raises(TextError, match="unpacks to more than the limit of 1000 bytes"):
-        reader_of(bomb, "a.docx").read(bomb, "a.docx")
+        choose_reader(bomb, "a.docx").read(bomb, "a.docx")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_damaged_package_is_a_reason(inside: str, content: bytes) -> None:
     for name in ("mammoth", "pptx", "openpyxl", "bs4"):
         package(name)
     data = zipped({inside: content})
-    reader = reader_of(data, "a.docx")
+    reader = choose_reader(data, "a.docx")
     try:
         found = "".join(part.text for part in reader.read(data, "a")).strip()
     except TextError as error:
@@ -247,7 +247,7 @@ def test_rst_reads_no_other_file_and_loses_nothing_that_it_cannot_read(tmp_path:
     part = only("RST", text)
     assert "password" not in part.text
     assert "abcdefgh  12" in part.text
-    assert "1 passages that are no valid reStructuredText are kept as they are written" in part.notes
+    assert "1 passages are not valid reStructuredText and were not converted" in part.notes
     assert "Kept." in part.text
     assert "Kept, too." in part.text
     assert part.title == "Top"
@@ -268,19 +268,19 @@ def test_rst_reads_no_other_file_and_loses_nothing_that_it_cannot_read(tmp_path:
 )
 def test_tables_are_read_however_they_are_separated(text: str, rows: list[str]) -> None:
     part = only("tables", text, "x.csv")
-    assert rendered(part.text, ",").splitlines() == rows
+    assert render_table(part.text, ",").splitlines() == rows
 
 
 def test_records_are_rows_or_sections_and_other_json_is_code() -> None:
     nested = [{"id": 1, "tags": ["a", "b"], "size": {"w": 2}, "none": None}, {"id": 2, "ok": True}]
     for part in (only("JSON", json.dumps(nested)), only("JSON Lines", "\n".join(map(json.dumps, nested)))):
-        assert rendered(part.text, ",").splitlines() == ["id: 1; tags: a, b; size.w: 2", "id: 2; ok: yes"]
+        assert render_table(part.text, ",").splitlines() == ["id: 1; tags: a, b; size.w: 2", "id: 2; ok: yes"]
     long = [{"name": "First", "text": "One.\n\nTwo.", "year": 1990}, {"name": "Second", "text": "Three."}]
     part = only("JSON", json.dumps(long))
     assert part.text == "## First\n\nyear: 1990\n\nOne.\n\nTwo.\n\n## Second\n\ntext: Three.\n"
     assert only("JSON", '{"a": 1}').ending == ".json"
     assert "\n  " in only("JSON", json.dumps({str(n): n for n in range(900)})).text
-    assert "is kept as it is: " in only("JSON", "{oops").notes[0]
+    assert "was not converted: " in only("JSON", "{oops").notes[0]
     with pytest.raises(TextError, match="not valid JSON"):
         READERS["JSON Lines"].read(b'{"a": 1}\n{oops\n', "x")
 

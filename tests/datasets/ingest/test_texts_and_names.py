@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.naming import document_file_name, title_from_name
-from ragsmith.datasets.ingest.near_duplicates import NEAR, near_duplicates
+from ragsmith.datasets.ingest.near_duplicates import MIN_SIMILARITY, find_near_duplicates
 from ragsmith.datasets.ingest.readers.part import FilePart
 from ragsmith.text.files import TextError
 
@@ -54,7 +54,7 @@ def test_line_ends_are_made_one_and_colours_of_a_terminal_are_left_out() -> None
     text, notes = decode_text(log)
     assert text.endswith("while\nred\nend")
     assert "\r" not in text
-    assert notes == ("9 control characters were left out",)
+    assert notes == ("9 control characters were removed",)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_line_ends_are_made_one_and_colours_of_a_terminal_are_left_out() -> None
 )
 def test_what_is_no_text_is_refused(data: bytes) -> None:
     pytest.importorskip("charset_normalizer", reason="needs the extra documents")
-    with pytest.raises(TextError, match=r"binary data|begins as UTF-16-LE and is not"):
+    with pytest.raises(TextError, match=r"binary data|begins as UTF-16-LE, but is not valid"):
         decode_text(data)
 
 
@@ -124,7 +124,11 @@ def counted(texts: dict[str, str]) -> set[tuple[str, str]]:
         return {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
 
     sets = {name: runs(text) for name, text in texts.items()}
-    return {(a, b) for a, b in combinations(sorted(sets), 2) if len(sets[a] & sets[b]) >= NEAR * len(sets[a] | sets[b])}
+    return {
+        (a, b)
+        for a, b in combinations(sorted(sets), 2)
+        if len(sets[a] & sets[b]) >= MIN_SIMILARITY * len(sets[a] | sets[b])
+    }
 
 
 def test_pairs_are_those_of_the_definition() -> None:
@@ -138,7 +142,7 @@ def test_pairs_are_those_of_the_definition() -> None:
             for at in random.sample(range(300), changes):
                 other[at] = random.choice(WORDS)
             texts[f"{number:02d}-{changes}"] = " ".join(other)
-    found = near_duplicates(texts)
+    found = find_near_duplicates(texts)
     expected = counted(texts)
     assert len(expected) >= 80
     missed = expected - {(pair.first, pair.second) for pair in found}
@@ -149,4 +153,4 @@ def test_pairs_are_those_of_the_definition() -> None:
 
 def test_case_and_punctuation_do_not_count_and_short_texts_are_compared_whole() -> None:
     texts = {"a": "The gate, is SHUT.", "b": "the gate is shut", "c": "the gate is open", "d": "", "e": "!?"}
-    assert [(pair.first, pair.second, pair.similarity) for pair in near_duplicates(texts)] == [("a", "b", 1.0)]
+    assert [(pair.first, pair.second, pair.similarity) for pair in find_near_duplicates(texts)] == [("a", "b", 1.0)]

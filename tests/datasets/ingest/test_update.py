@@ -17,7 +17,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.ingest.ingest import FileOutcome, IngestResult, ingest_folder
 from ragsmith.datasets.ingest.readers.part import READERS, FilePart, reader
-from ragsmith.datasets.locking import LOCK
+from ragsmith.datasets.locking import LOCK_FILE
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
 
@@ -51,7 +51,7 @@ def question(made: Path, doc: str, text: str) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK_FILE]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -258,7 +258,7 @@ def test_a_folder_being_written_is_refused(files: Path, made: Path) -> None:
     handle = os.open(made, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="is being written by another  ragsmith dataset init ; let it end"):
+        with pytest.raises(UsageError, match="is being written by another  ragsmith dataset init ; wait until it ends"):
             ingest_folder(files, made)
     finally:
         os.close(handle)

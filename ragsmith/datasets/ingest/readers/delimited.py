@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragsmith.datasets.document_types.tables import rendered
+from ragsmith.datasets.document_types.tables import render_table
 from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.part import FilePart, reader
 from ragsmith.text.files import FORBIDDEN, TextError
@@ -28,20 +28,20 @@ def markdown_table(rows: Sequence[Row]) -> str:
     return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) if lines else ""
 
 
-def table(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
-    """Return rows as CSV whose first row names every column once, and notes on what had to be named.
+def table_to_csv(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
+    """Return rows as CSV with unique column names, and notes on renamed columns.
 
-    Empty rows, and columns that are empty all the way, are left out. None where nothing but a header is left.
+    Empty rows and empty columns are omitted. Return None if there is no row below the header.
     """
     cleaned = [[" ".join(FORBIDDEN.sub("", cell).split()) for cell in row] for row in rows]
     filled = [row for row in cleaned if any(row)]
     width = max(map(len, filled), default=0)
     padded = [[*row, *[""] * (width - len(row))] for row in filled]
-    kept = [at for at in range(width) if any(row[at] for row in padded)]
-    padded = [[row[at] for at in kept] for row in padded]
+    columns = [at for at in range(width) if any(row[at] for row in padded)]
+    padded = [[row[at] for at in columns] for row in padded]
     if len(padded) < 2:
         return None
-    header, notes = _header(padded[0])
+    header, notes = _name_columns(padded[0])
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(header)
@@ -49,7 +49,7 @@ def table(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]] | None:
     return file.getvalue(), notes
 
 
-def _header(row: Row) -> tuple[list[str], tuple[str, ...]]:
+def _name_columns(row: Row) -> tuple[list[str], tuple[str, ...]]:
     """Return unique column names: ``column 3`` if missing, ``price 2`` for a second ``price``."""
     names: list[str] = []
     for at, cell in enumerate(row, start=1):
@@ -72,20 +72,23 @@ def _header(row: Row) -> tuple[list[str], tuple[str, ...]]:
 
 
 SEPARATORS = ",;\t|"
-SAMPLE = 50
+"""Candidate separators of cells."""
 
-LONGEST_CELL = 1 << 27
-"""Most characters of a cell; the default of the module `csv` is 131,072."""
+SAMPLED_LINES = 50
+"""Number of lines from which the separator is detected."""
+
+MAX_CELL_CHARACTERS = 1 << 27
+"""Maximum length of a cell, in characters; the default of the module `csv` is 131,072."""
 
 
 @reader("tables", suffixes=(".csv", ".tsv", ".tab"))
 def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Tables of values that commas, tabs, semicolons or pipes part."""
+    """Tables of values separated by commas, tabs, semicolons or pipes."""
     text, notes = decode_text(data)
-    separator = _separator(text)
+    separator = _detect_separator(text)
     if separator == ",":
         try:
-            rendered(text, separator)
+            render_table(text, separator)
         except TextError:
             pass
         else:
@@ -94,24 +97,24 @@ def read_delimited(data: bytes, name: str) -> tuple[FilePart, ...]:
     widths = Counter(map(len, rows))
     usual = widths.most_common(1)[0][0] if widths else 0
     uneven = sum(widths.values()) - widths[usual]
-    made = table(rows)
-    if made is None:
+    table = table_to_csv(rows)
+    if table is None:
         raise TextError("has no rows below its header; remove the file")
-    said = (f"of {len(rows)} rows {uneven} have another number of cells than the others",) if uneven else ()
-    return (FilePart(made[0], ".csv", notes=(*notes, *said, *made[1])),)
+    warning = (f"of {len(rows)} rows {uneven} have another number of cells than the others",) if uneven else ()
+    return (FilePart(table[0], ".csv", notes=(*notes, *warning, *table[1])),)
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     except csv.Error as error:
-        raise TextError(f"is not valid CSV ({error}); save it again from the program that made it") from None
+        raise TextError(f"is not valid CSV ({error}); save it again from the original program") from None
 
 
-def _separator(text: str) -> str:
+def _detect_separator(text: str) -> str:
     """Return the separator that splits most of the first lines into the same number of cells; a comma by default."""
-    lines = [line for line in text.split("\n")[:SAMPLE] if line.strip()]
+    lines = [line for line in text.split("\n")[:SAMPLED_LINES] if line.strip()]
 
     def score(separator: str) -> tuple[int, int]:
         rows = _rows("\n".join(lines), separator) if lines else []
@@ -124,26 +127,27 @@ def _separator(text: str) -> str:
     return max(SEPARATORS, key=score)
 
 
-LONG = 400
-"""Most characters of a cell; longer values and those of several lines are texts."""
+MAX_VALUE_CHARACTERS = 400
+"""Maximum length of a value in a table, in characters; longer values and those with several lines are paragraphs."""
 
-LONGEST_LINE = 2_000
-"""JSON with a longer line is reformatted for readability."""
+MAX_LINE_CHARACTERS = 2_000
+"""Maximum length of a line of JSON, in characters; JSON with a longer line is indented."""
 
-TITLES = ("title", "name", "heading", "subject", "question", "id")
+TITLE_KEYS = ("title", "name", "heading", "subject", "question", "id")
+"""Keys of a record whose value may be the heading of its section, in order of precedence."""
 
 
 @reader("JSON", suffixes=(".json",))
 def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Records in JSON: a section each."""
+    """Records in JSON: a section for each record."""
     text, notes = decode_text(data)
     try:
         value = parse_json(text)
     except TextError as error:
-        return (FilePart(text, ".json", notes=(*notes, f"is kept as it is: {error}")),)
+        return (FilePart(text, ".json", notes=(*notes, f"was not converted: {error}")),)
     if isinstance(value, list) and len(value) > 1 and all(isinstance(record, dict) for record in value):
         return _records(value, notes)
-    if max(map(len, text.split("\n")), default=0) > LONGEST_LINE:
+    if max(map(len, text.split("\n")), default=0) > MAX_LINE_CHARACTERS:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         notes = (*notes, "was written on one line, and is indented now")
     return (FilePart(text, ".json", notes=notes),)
@@ -151,7 +155,7 @@ def read_json(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 @reader("JSON Lines", suffixes=(".jsonl", ".ndjson"))
 def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Records in JSON Lines: a section each."""
+    """Records in JSON Lines: a section for each record."""
     text, notes = decode_text(data)
     records: list[Mapping[str, object]] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -163,37 +167,38 @@ def read_lines(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _records(records: Sequence[Mapping[str, object]], notes: tuple[str, ...]) -> tuple[FilePart, ...]:
-    flat = [dict(_flattened(record)) for record in records]
+    flat = [dict(_flatten(record)) for record in records]
     if any(_is_long(value) for record in flat for value in record.values()):
         return (FilePart("\n".join(_section(record, n) for n, record in enumerate(flat, start=1)), notes=notes),)
     columns = list(dict.fromkeys(key for record in flat for key in record))
-    made = table([columns, *([record.get(column, "") for column in columns] for record in flat)])
-    if made is None:
+    table = table_to_csv([columns, *([record.get(column, "") for column in columns] for record in flat)])
+    if table is None:
         raise TextError("has no records with a value in them; remove the file")
-    return (FilePart(made[0], ".csv", notes=(*notes, *made[1])),)
+    return (FilePart(table[0], ".csv", notes=(*notes, *table[1])),)
 
 
 def _section(record: Mapping[str, str], number: int) -> str:
     """Return a record as a section: a heading, a line for each short value, a paragraph for each long one."""
-    named = next((key for key in TITLES if record.get(key) and not _is_long(record[key])), None)
+    named = next((key for key in TITLE_KEYS if record.get(key) and not _is_long(record[key])), None)
     short = [f"{key}: {value}" for key, value in record.items() if value and key != named and not _is_long(value)]
     long = [value.strip() for value in record.values() if _is_long(value)]
     head = f"## {record[named]}" if named else f"## Record {number}"
     return "\n\n".join(block for block in (head, "\n".join(short), *long) if block) + "\n"
 
 
-def _flattened(record: Mapping[str, object], above: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of a record and of the objects in it, with dotted keys."""
     for key, value in record.items():
-        name = f"{above}{key}"
+        name = f"{prefix}{key}"
         if isinstance(value, dict):
-            yield from _flattened(value, f"{name}.")
+            yield from _flatten(value, f"{name}.")
         elif isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
-            yield name, ", ".join(map(_written, value))
+            yield name, ", ".join(map(_format_value, value))
         else:
-            yield name, _written(value)
+            yield name, _format_value(value)
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case None:
             return ""
@@ -205,4 +210,4 @@ def _written(value: object) -> str:
 
 
 def _is_long(value: str) -> bool:
-    return len(value) > LONG or "\n" in value.strip()
+    return len(value) > MAX_VALUE_CHARACTERS or "\n" in value.strip()

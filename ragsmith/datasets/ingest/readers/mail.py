@@ -1,4 +1,4 @@
-"""An e-mail as Markdown: subject as heading, sender, recipients, date and text."""
+"""Convert e-mails to Markdown: the subject as heading, sender, recipients, date and text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ragsmith.datasets.ingest.readers import markup
 from ragsmith.datasets.ingest.readers.part import FilePart, package_versions, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
-FIELDS = ("From", "To", "Cc", "Date")
+HEADER_FIELDS = ("From", "To", "Cc", "Date")
 
 
 @reader("e-mail", suffixes=(".eml",))
 def read_mail(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """E-mails: subject, who wrote to whom and when, and the text."""
+    """E-mails: subject, sender, recipients, date and text."""
     try:
         message = BytesParser(policy=policy.default).parsebytes(data)
-        subject = _line(message["Subject"])
-        head = [f"{field}: {_line(message[field])}" for field in FIELDS if message[field]]
+        subject = _one_line(message["Subject"])
+        head = [f"{field}: {_one_line(message[field])}" for field in HEADER_FIELDS if message[field]]
         body = message.get_body(preferencelist=("plain", "html"))
         text = "" if body is None else _body(cast(EmailMessage, body))
         attached = [part.get_filename() or part.get_content_type() for part in message.iter_attachments()]
@@ -30,17 +30,17 @@ def read_mail(data: bytes, name: str) -> tuple[FilePart, ...]:
     if not head and not subject:
         raise TextError("has none of the fields of an e-mail; rename it .txt if it is text")
     blocks = [f"# {subject}" if subject else "", "\n".join(head), text.strip()]
-    notes = tuple(f"the attachment {_line(file)!r} was left out; save it next to the e-mail" for file in attached)
+    notes = tuple(f"the attachment {_one_line(file)!r} was left out; save it next to the e-mail" for file in attached)
     return (FilePart("\n\n".join(block for block in blocks if block) + "\n", title=subject or None, notes=notes),)
 
 
 def _body(part: EmailMessage) -> str:
     content = str(part.get_content()).replace("\r\n", "\n").replace("\r", "\n")
     if part.get_content_type() == "text/html":
-        package_versions(markup.NEEDS)  # raises where the extra is missing
+        package_versions(markup.PACKAGES)  # raises MissingExtra
         return markup.page_to_markdown(content)[0]
     return FORBIDDEN.sub("", content)
 
 
-def _line(value: object) -> str:
+def _one_line(value: object) -> str:
     return " ".join(FORBIDDEN.sub("", str(value or "")).split())

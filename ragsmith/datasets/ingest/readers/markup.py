@@ -1,4 +1,4 @@
-"""HTML and EPUB as Markdown: headings, lists, tables and code, without navigation and other boilerplate."""
+"""Convert HTML and EPUB to Markdown: headings, lists, tables and code, without navigation and other boilerplate."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ragsmith.datasets.ingest.decoding import decode_text
 from ragsmith.datasets.ingest.readers.part import DAMAGED, TITLE, FilePart, open_archive, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
-NEEDS = ("markdownify", "beautifulsoup4")
+PACKAGES = ("markdownify", "beautifulsoup4")
 
 _BOILERPLATE = ("script", "style", "noscript", "template", "nav", "footer", "aside", "svg", "iframe", "form", "button")
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_TRAILING_SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
 _WIDE = ("utf-16", "utf-32")
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -33,7 +33,7 @@ def page_to_markdown(data: bytes | str) -> tuple[str, str | None]:
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about pages that look like XML or like a file name
+        warnings.simplefilter("ignore")  # warnings about pages that look like XML or like a file name
         soup = BeautifulSoup(data if isinstance(data, str) else _decode(data), "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for element in soup(_BOILERPLATE):
@@ -46,14 +46,14 @@ def page_to_markdown(data: bytes | str) -> tuple[str, str | None]:
 def element_to_markdown(root: Any) -> str:
     """Return an element of a parsed page as Markdown."""
     found = _converter().convert_soup(root)
-    text = _BLANK_LINES.sub("\n\n", _TRAILING.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
+    text = _BLANK_LINES.sub("\n\n", _TRAILING_SPACES.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
     return f"{text}\n" if text else ""
 
 
 def _decode(data: bytes) -> str:
-    """Decode a page with its declared encoding if that is possible, else with the one that `decode_text` detects.
+    """Decode a page with its declared encoding, else with the encoding that `decode_text` detects.
 
-    A declaration of UTF-16 or UTF-32 that can be read as ASCII is wrong; browsers read such a page as UTF-8, too.
+    A declaration of UTF-16 or UTF-32 in an ASCII-compatible page is wrong; like browsers, ignore it.
     """
     if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_BYTE_ORDER_MARKS):
         try:
@@ -91,7 +91,7 @@ def _converter() -> Any:
     )
 
 
-@reader("HTML", suffixes=(".html", ".htm", ".xhtml"), edition=2, needs=NEEDS)
+@reader("HTML", suffixes=(".html", ".htm", ".xhtml"), edition=2, needs=PACKAGES)
 def read_markup(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Web pages as Markdown."""
     from bs4.exceptions import ParserRejectedMarkup  # noqa: PLC0415
@@ -107,9 +107,9 @@ CONTAINER = "META-INF/container.xml"
 _PAGE_TYPES = ("application/xhtml+xml", "text/html")
 
 
-@reader("EPUB", member=CONTAINER, binary=True, needs=NEEDS)
+@reader("EPUB", member=CONTAINER, binary=True, needs=PACKAGES)
 def read_book(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Electronic books: their chapters as Markdown."""
+    """Electronic books: chapters as Markdown."""
     archive = open_archive(data)
     try:
         root = ElementTree.fromstring(archive.read(CONTAINER)).find(".//{*}rootfile")

@@ -1,4 +1,4 @@
-"""Office files: DOCX and PPTX as Markdown, XLSX as tables, one or several for each sheet.
+"""Convert Office files: DOCX and PPTX to Markdown, XLSX to one or several tables for each sheet.
 
 DOCX is converted via HTML by mammoth: headings by style, lists, tables and footnotes.
 """
@@ -13,11 +13,11 @@ from io import BytesIO
 from typing import Any
 
 from ragsmith.datasets.ingest.readers import markup
-from ragsmith.datasets.ingest.readers.delimited import markdown_table, table
+from ragsmith.datasets.ingest.readers.delimited import markdown_table, table_to_csv
 from ragsmith.datasets.ingest.readers.part import DAMAGED, FilePart, core_title, open_archive, reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
-STYLES = """
+STYLE_MAP = """
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
 p[style-name='Code'] => pre:separator('\\n')
@@ -25,7 +25,7 @@ p[style-name='Quote'] => blockquote > p:fresh
 """
 
 
-@reader("DOCX", member="word/document.xml", binary=True, needs=("mammoth", *markup.NEEDS))
+@reader("DOCX", member="word/document.xml", binary=True, needs=("mammoth", *markup.PACKAGES))
 def read_word(data: bytes, name: str) -> tuple[FilePart, ...]:
     """Word documents as Markdown."""
     import mammoth  # noqa: PLC0415
@@ -33,19 +33,19 @@ def read_word(data: bytes, name: str) -> tuple[FilePart, ...]:
 
     archive = open_archive(data)
     try:
-        html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=lambda image: []).value
+        html = mammoth.convert_to_html(BytesIO(data), style_map=STYLE_MAP, convert_image=lambda image: []).value
     except DAMAGED as error:
         raise TextError(f"is not a DOCX file that can be read ({type(error).__name__}); save it again") from error
     return (FilePart(markup.element_to_markdown(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
 
 
 DEFAULT_TITLE = "PowerPoint Presentation"
-"""The title in files without one."""
+"""The title that PowerPoint gives to untitled files."""
 
 
 @reader("PPTX", member="ppt/presentation.xml", binary=True, needs=("python-pptx",))
 def read_slides(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Slides: a heading each, texts, tables and notes."""
+    """Slides: a heading for each slide, texts, tables and notes."""
     from pptx import Presentation  # noqa: PLC0415
     from pptx.exc import PythonPptxError  # noqa: PLC0415
 
@@ -103,10 +103,10 @@ def _clean(text: str) -> str:
 
 
 MAX_CELLS = 5_000_000
-"""Most cells with a value in a sheet."""
+"""Maximum number of cells with a value in a sheet."""
 
 MAX_ROWS = 1_048_576
-"""Most rows of a sheet, including empty ones, as in Excel."""
+"""Maximum number of rows of a sheet, including empty ones, as in Excel."""
 
 
 @reader("XLSX", member="xl/workbook.xml", binary=True, needs=("openpyxl",))
@@ -118,9 +118,9 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
     archive = open_archive(data)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about features other than cells
+            warnings.simplefilter("ignore")  # warnings about features other than cells
             book = load_workbook(BytesIO(data), read_only=True, data_only=True)
-            found = [part for sheet in book.worksheets for part in _sheet(sheet)]
+            found = [part for sheet in book.worksheets for part in _read_sheet(sheet)]
             book.close()
     except (*DAMAGED, InvalidFileException) as error:
         raise TextError(f"is not an XLSX file that can be read ({type(error).__name__}); save it again") from error
@@ -129,40 +129,40 @@ def read_workbook(data: bytes, name: str) -> tuple[FilePart, ...]:
     return tuple(found)
 
 
-def _sheet(sheet: Any) -> Iterator[FilePart]:
-    """Yield the tables of a sheet. One begins after an empty row with column names; rows of one cell are captions."""
-    rows = list(filled_rows(sheet, _written))
+def _read_sheet(sheet: Any) -> Iterator[FilePart]:
+    """Yield the tables of a sheet; a header after an empty row begins a table, and rows of one cell are captions."""
+    rows = list(iter_filled_rows(sheet, _format_cell))
     hidden = ("the sheet is hidden in the workbook",) if sheet.sheet_state != "visible" else ()
-    tables = list(_tables(rows))
+    tables = list(_split_tables(rows))
     for number, (captions, inner) in enumerate(tables, start=1):
-        made = table(inner)
-        if made is None:
+        converted = table_to_csv(inner)
+        if converted is None:
             continue
-        text, notes = made
-        said = tuple(f"has the line {caption!r} above it" for caption in captions)
+        text, notes = converted
+        above = tuple(f"has the line {caption!r} above it" for caption in captions)
         name = sheet.title + (f" {number}" if number > 1 else "")
-        yield FilePart(text, ".csv", " ".join(captions) or None, name, notes=(*hidden, *said, *notes))
+        yield FilePart(text, ".csv", " ".join(captions) or None, name, notes=(*hidden, *above, *notes))
 
 
-def filled_rows(sheet: Any, written: Callable[[Any], str]) -> Iterator[list[str]]:
-    """The rows of a sheet of openpyxl, each up to its last cell that has a value, as ``written`` has it.
+def iter_filled_rows(sheet: Any, format_cell: Callable[[Any], str]) -> Iterator[list[str]]:
+    """Yield the rows of an openpyxl sheet, formatted by ``format_cell``, without empty cells at the end.
 
-    Raises ``TextError`` where they are more than the limit.
+    Raises ``TextError`` if the sheet exceeds `MAX_CELLS` or `MAX_ROWS`.
     """
-    sheet.reset_dimensions()  # else every row is filled up to the rightmost cell of the sheet that has a format
+    sheet.reset_dimensions()  # else every row is padded to the rightmost formatted cell of the sheet
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
-        found = [written(cell) for cell in row]
+        found = [format_cell(cell) for cell in row]
         while found and not found[-1]:
             found.pop()
         cells += sum(map(bool, found))
         if cells > MAX_CELLS or number > MAX_ROWS:
-            most = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
-            raise TextError(f"has more than {most} in the sheet {sheet.title!r}; split it")
+            limit = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
+            raise TextError(f"has more than {limit} in the sheet {sheet.title!r}; split it")
         yield found
 
 
-def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[str]]]]:
+def _split_tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[str]]]]:
     wide = any(sum(map(bool, row)) > 1 for row in rows)
     captions: list[str] = []
     current: list[list[str]] = []
@@ -178,7 +178,7 @@ def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[st
                 captions, current = [], []
             captions.append(filled[0])
             continue
-        if current and after_gap and _names_columns(row):
+        if current and after_gap and _is_header(row):
             yield captions, current
             captions, current = [], []
         current.append(row)
@@ -187,13 +187,14 @@ def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[st
         yield captions, current
 
 
-def _names_columns(row: Sequence[str]) -> bool:
+def _is_header(row: Sequence[str]) -> bool:
+    """Whether a row may be a header: distinct cells without digits."""
     filled = [cell for cell in row if cell]
     return len(set(filled)) == len(filled) and not any(any(map(str.isdigit, cell)) for cell in filled)
 
 
-def _written(cell: Any) -> str:
-    """Return a cell as displayed: no time at midnight, no ``.0``, per cent where formatted so."""
+def _format_cell(cell: Any) -> str:
+    """Return a cell as displayed: dates without midnight, integers without ``.0``, percentages with ``%``."""
     value = cell.value
     if isinstance(value, bool):
         return "yes" if value else "no"

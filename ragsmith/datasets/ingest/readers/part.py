@@ -2,12 +2,12 @@
 
 ```python
 @reader("subtitles", suffixes=(".srt",))
-def read_subtitles(data: bytes, name: str) -> tuple[Part, ...]:
-    \"\"\"Subtitles: what is said, without times.\"\"\"
+def read_subtitles(data: bytes, name: str) -> tuple[FilePart, ...]:
+    \"\"\"Subtitles: the spoken text, without times.\"\"\"
 ```
 
-It takes the bytes and the name of a file, and raises ``TextError`` for what it cannot read. A reader in a file of one's
-own goes before those of this package.
+A reader takes the bytes and the name of a file, and raises ``TextError`` if it cannot read the file. Readers in user
+code take precedence over those of this package.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from ragsmith.extensions import Extension, Registry
 from ragsmith.text.files import MIB, TextError, size
 
 EXTRA = "documents"
+"""The extra that installs the packages of readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A text that a file holds, and the ending of the file that it is kept in.
+    """A converted text, and the suffix of the document file it is written to.
 
-    Most files are one part, whose ``name`` is ""; a workbook has one for each sheet. ``title`` is what the file says
-    of itself, ``pages`` are the offsets at which pages start, and ``notes`` say what was changed or left out.
+    Most files have a single part, whose ``name`` is ""; a workbook has a part for each sheet. ``title`` is the title in
+    the metadata of the file, ``pages`` are the offsets of pages, and ``notes`` describe changed or omitted content.
     """
 
     text: str
@@ -56,10 +57,10 @@ ReadParts = Callable[[bytes, str], tuple[FilePart, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader(Extension):
-    """A function that reads files of one kind: those whose names end in ``suffixes``, or archives with ``member``.
+    """A function that reads files with one of ``suffixes``, or archives with the file ``member``.
 
-    ``edition`` is counted up when the same file would give another text. ``needs`` are the packages, by the name of
-    their distribution, that the extra brings. Files that are not ``binary`` are texts, of which fewer bytes are read.
+    ``edition`` is the version of the conversion: it increases when the same file gives another text. ``needs``
+    are the names of required distributions. Files that are not ``binary`` have a lower size limit.
     """
 
     suffixes: Sequence[str] = ()
@@ -76,7 +77,7 @@ class Reader(Extension):
 
     @cached_property
     def converter(self) -> str:
-        """What the text depends on besides the file: ``ragsmith DOCX 1, mammoth 1.9.0``.
+        """The converter and its version, on which the text depends: ``ragsmith DOCX 1, mammoth 1.9.0``.
 
         Raises:
             MissingExtra: a package is not installed.
@@ -87,7 +88,7 @@ class Reader(Extension):
         return ", ".join([made_by, *package_versions(self.needs)])
 
     def describe(self) -> str:
-        """One line of help: what it reads, and the endings of their names."""
+        """Return a line of help: the file type and its suffixes."""
         listed = [*self.suffixes[:4], *["..."] * (len(self.suffixes) > 4)]
         return f"{self.summary}{f' ({chr(32).join(listed)})' if listed else ''}"
 
@@ -126,6 +127,7 @@ def package_versions(names: Sequence[str]) -> list[str]:
 
 
 MAX_UNPACKED = 256 * MIB
+"""Maximum size of an unpacked archive, in bytes."""
 
 DAMAGED = (
     *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError),
@@ -134,6 +136,7 @@ DAMAGED = (
 """Exceptions of parsers for damaged files."""
 
 TITLE = "{http://purl.org/dc/elements/1.1/}title"
+"""The Dublin Core element of a title."""
 
 
 def open_archive(data: bytes) -> zipfile.ZipFile:
@@ -157,7 +160,7 @@ def core_title(archive: zipfile.ZipFile) -> str | None:
 
 
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
-_LOCKED = "EncryptedPackage".encode("utf-16-le")
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
@@ -185,39 +188,43 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"wOF", "a font"),
     (b"{\\rtf", "Rich Text; save it as DOCX"),
 )
-_PAGE = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype html|html[\s>])", re.IGNORECASE | re.DOTALL)
-_NEVER_PAGES = frozenset((*SOURCE_SUFFIXES, ".md", ".eml"))
+_HTML_START = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype html|html[\s>])", re.IGNORECASE | re.DOTALL
+)
+_NEVER_HTML = frozenset((*SOURCE_SUFFIXES, ".md", ".eml"))
 
 
-def reader_of(data: bytes, name: str) -> Reader:
+def choose_reader(data: bytes, name: str) -> Reader:
     """Return the reader for a file with these bytes and this name. Raises ``TextError`` if there is none."""
     ending = PurePosixPath(name).suffix.lower()
     readers = list(READERS)
-    named_so = sorted((one for one in readers if ending in one.suffixes), key=lambda one: not one.is_own)
-    if named_so and named_so[0].is_own:
-        return named_so[0]
+    by_suffix = sorted(
+        (reader for reader in readers if ending in reader.suffixes), key=lambda reader: not reader.is_own
+    )
+    if by_suffix and by_suffix[0].is_own:
+        return by_suffix[0]
     if data.startswith(b"PK\x03\x04") or data.startswith(b"PK\x05\x06"):
-        return _package(data, ending)
+        return _choose_archive_reader(data, ending)
     if b"%PDF-" in data[:1024]:
         return READERS["PDF"]
     if data.startswith(_OLE):
-        raise TextError(_old_office(data, ending))
+        raise TextError(_describe_ole(data, ending))
     if ending == ".svg":
         raise TextError("is a picture, which has no text to search; remove it")
     for start, what in _MAGIC:
         if data.startswith(start) and (what.startswith("Rich") or _looks_binary(data)):
-            named = "" if ";" in what else ", whatever its name says" if named_so else ""
+            named = "" if ";" in what else ", despite its name" if by_suffix else ""
             advice = "" if ";" in what else "; convert it to text or remove it"
             raise TextError(f"is {what}{named}{advice}")
     if ending in (".docx", ".pptx", ".xlsx", ".epub", ".pdf", ".doc", ".xls", ".ppt", ".odt"):
-        raise TextError(f"is named {ending} and is no such file; save it again, or rename it after what it is")
-    if ending not in _NEVER_PAGES and _PAGE.match(data[:4096]):
+        raise TextError(f"is named {ending}, but is not such a file; save it again, or rename it")
+    if ending not in _NEVER_HTML and _HTML_START.match(data[:4096]):
         return READERS["HTML"]
-    return named_so[0] if named_so else READERS["text"]
+    return by_suffix[0] if by_suffix else READERS["text"]
 
 
-def _package(data: bytes, ending: str) -> Reader:
-    """Recognise a document in a ZIP archive by the files in it."""
+def _choose_archive_reader(data: bytes, ending: str) -> Reader:
+    """Return the reader of a ZIP archive, by the names of its files."""
     try:
         names = set(zipfile.ZipFile(BytesIO(data)).namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
@@ -227,12 +234,13 @@ def _package(data: bytes, ending: str) -> Reader:
             return reader
     if "content.xml" in names and "mimetype" in names:
         raise TextError("is OpenDocument; save it as DOCX, XLSX or PPTX")
-    named = f", not {ending[1:].upper()} as its name says" if ending in (".docx", ".pptx", ".xlsx", ".epub") else ""
+    named = f", not {ending[1:].upper()} as its name suggests" if ending in (".docx", ".pptx", ".xlsx", ".epub") else ""
     raise TextError(f"is a ZIP archive{named}; unpack it into the folder, or remove it")
 
 
-def _old_office(data: bytes, ending: str) -> str:
-    if _LOCKED in data:
+def _describe_ole(data: bytes, ending: str) -> str:
+    """Return why a file in OLE format, such as a Word document before 2007, cannot be read."""
+    if _ENCRYPTED in data:
         return "is encrypted; save it without a password"
     if ending == ".msg":
         return "is an Outlook message; save it as .eml"
@@ -241,5 +249,5 @@ def _old_office(data: bytes, ending: str) -> str:
 
 
 def _looks_binary(data: bytes) -> bool:
-    """Whether bytes with the signature of a binary file are binary: a text may begin with the same letters."""
+    """Whether bytes have control characters: a text may begin with the signature of a binary file."""
     return any(byte < 9 or 13 < byte < 27 for byte in data[:1024])

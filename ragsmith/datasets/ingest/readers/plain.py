@@ -1,4 +1,4 @@
-"""Markdown, plain text and source code as they are, notebooks as Markdown, and PDF as text."""
+"""Read Markdown, plain text and source code unchanged, notebooks as Markdown, and PDF as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNDERLINED = re.compile(r"^(?! {0,3}[#>|\-*+])(?P<title>\S.*)\n=+ *$", re.MULTI
 
 @reader("Markdown", suffixes=(".md", ".markdown", ".mdown", ".mkd"))
 def read_markdown(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Markdown, as it is."""
+    """Markdown, unchanged."""
     text, notes = decode_text(data)
     return (FilePart(text, title=_title(text), notes=notes),)
 
@@ -34,7 +34,7 @@ def read_text(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 @reader("source code", suffixes=[suffix for suffix in SOURCE_SUFFIXES if suffix != ".json"])
 def read_code(data: bytes, name: str) -> tuple[FilePart, ...]:
-    """Source code, as it is."""
+    """Source code, unchanged."""
     text, notes = decode_text(data)
     return (FilePart(text, ending=PurePosixPath(name).suffix, notes=notes),)
 
@@ -56,8 +56,8 @@ def read_portable(data: bytes, name: str) -> tuple[FilePart, ...]:
     return (FilePart(text, title=title, pages=pages),)
 
 
-LONGEST_OUTPUT = 2_000
-"""Most characters of a cell's output; the rest of long tables and logs is dropped."""
+MAX_OUTPUT_CHARACTERS = 2_000
+"""Maximum length of the output of a cell, in characters; longer tables and logs are truncated."""
 
 _FENCE = re.compile("`{3,}")
 
@@ -76,30 +76,30 @@ def read_notebook(data: bytes, name: str) -> tuple[FilePart, ...]:
 
 
 def _blocks(cell: Mapping[str, object], language: str) -> Iterator[str]:
-    source = FORBIDDEN.sub("", _joined(cell.get("source"))).strip("\n")
+    source = FORBIDDEN.sub("", _join_source(cell.get("source"))).strip("\n")
     if cell.get("cell_type") != "code":
         yield source
         return
     if source.strip():
-        yield _fenced(source, language)
+        yield _fence_code(source, language)
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else ():
-        shown = FORBIDDEN.sub("", _shown(output)).strip("\n") if isinstance(output, dict) else ""
+        shown = FORBIDDEN.sub("", _output_text(output)).strip("\n") if isinstance(output, dict) else ""
         if shown.strip():
-            cut = shown if len(shown) <= LONGEST_OUTPUT else f"{shown[:LONGEST_OUTPUT]}..."
-            yield _fenced(cut, "text")
+            cut = shown if len(shown) <= MAX_OUTPUT_CHARACTERS else f"{shown[:MAX_OUTPUT_CHARACTERS]}..."
+            yield _fence_code(cut, "text")
 
 
-def _shown(output: Mapping[str, object]) -> str:
+def _output_text(output: Mapping[str, object]) -> str:
     data = output.get("data")
-    return _joined(output.get("text") or (data.get("text/plain") if isinstance(data, dict) else ""))
+    return _join_source(output.get("text") or (data.get("text/plain") if isinstance(data, dict) else ""))
 
 
-def _joined(source: object) -> str:
+def _join_source(source: object) -> str:
     return "".join(map(str, source)) if isinstance(source, list) else str(source or "")
 
 
-def _fenced(text: str, language: str) -> str:
+def _fence_code(text: str, language: str) -> str:
     fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 

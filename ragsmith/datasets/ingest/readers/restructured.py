@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown, via HTML by docutils; files that it includes are not read."""
+"""Convert reStructuredText to Markdown, via HTML by docutils; included files are not read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-@reader("RST", suffixes=(".rst",), edition=2, needs=("docutils", *markup.NEEDS))
+@reader("RST", suffixes=(".rst",), edition=2, needs=("docutils", *markup.PACKAGES))
 def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
     """reStructuredText as Markdown."""
     from bs4 import BeautifulSoup  # noqa: PLC0415
@@ -45,20 +45,20 @@ def read_restructured(data: bytes, name: str) -> tuple[FilePart, ...]:
             f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
         ) from error
     body = BeautifulSoup(parts["html_body"], "html.parser")
-    kept = 0
+    invalid = 0
     for message in body(class_="system-message"):
         source = message.find("pre")  # invalid source, such as a table with too wide cells
-        kept += source is not None
+        invalid += source is not None
         message.replace_with(*[source] if source else [])
     for rest in body(class_="system-messages"):
         rest.decompose()
-    if kept:
-        notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
+    if invalid:
+        notes = (*notes, f"{invalid} passages are not valid reStructuredText and were not converted")
     return (FilePart(markup.element_to_markdown(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
 
 
 def _writer() -> Any:
-    """Return an HTML writer that links pictures: with ``:loading: embed`` it would read them, and SVG is text."""
+    """Return an HTML writer that links pictures, as ``:loading: embed`` would insert the source of SVG files."""
     from docutils.writers import html5_polyglot  # noqa: PLC0415
 
     class Translator(html5_polyglot.HTMLTranslator):
@@ -78,7 +78,7 @@ def _words(html: str) -> str:
 
 
 def _register_unknown(directives: set[str], roles: set[str]) -> None:
-    """Register unknown directives and roles, such as those of Sphinx, to keep their text.
+    """Register unknown directives and roles, such as those of Sphinx, so that their text is converted.
 
     The registry of docutils is global; only missing names are added.
     """
@@ -87,7 +87,7 @@ def _register_unknown(directives: set[str], roles: set[str]) -> None:
     from docutils.parsers.rst.directives import _directive_registry, _directives, register_directive  # noqa: PLC0415
     from docutils.parsers.rst.roles import _role_registry, _roles, register_canonical_role  # noqa: PLC0415
 
-    class Passed(Directive):
+    class Passthrough(Directive):
         has_content = True
         optional_arguments = 1
         final_argument_whitespace = True
@@ -104,7 +104,7 @@ def _register_unknown(directives: set[str], roles: set[str]) -> None:
 
     for name in sorted(directives):
         if name.lower() not in _directive_registry and name.lower() not in _directives:
-            register_directive(name.lower(), Passed)
+            register_directive(name.lower(), Passthrough)
     for name in sorted(roles):
         if name.lower() not in _role_registry and name.lower() not in _roles:
             register_canonical_role(name.lower(), words)

@@ -9,7 +9,15 @@ from typing import Annotated
 from ragsmith.comparison.difference import detectable, needed, variance
 from ragsmith.comparison.questions import FEWEST_GROUPS, Clusters
 from ragsmith.datasets.groups import find_neighbours
-from ragsmith.datasets.splits import GIVEN, MIN_QUESTIONS, UNSPLITTABLE, Split, crossfit, leaks, split_apart
+from ragsmith.datasets.splits import (
+    GIVEN,
+    MIN_QUESTIONS,
+    UNSPLITTABLE,
+    Split,
+    count_leaks,
+    crossfit,
+    split_with_exclusions,
+)
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.statistics import bootstrap_interval, sign_flip
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
@@ -175,13 +183,13 @@ def leakage(view: DatasetView) -> GateFinding:
     if not any(example.evidence for example in divided.test):
         return not_judged("no test question has evidence, so leaks from the search cannot be detected")
     gap = view.setup.gap
-    found = leaks(view.dataset, divided, cuts=((view.chunk_size, 0),), gap=gap)
+    found = count_leaks(view.dataset, divided, cuts=((view.chunk_size, 0),), gap=gap)
     rule = "the set's own split" if divided.rule == GIVEN else "drawn"
     neither = f", {len(divided.unused)} in neither part" if divided.unused else ""
     summary = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
     figure = found.near / found.test
     advice = "take `split` out of questions.jsonl, and ragsmith draws one that does not leak"
-    if not MAX_LEAKS.holds(figure) and split_apart(view.dataset) is None:
+    if not MAX_LEAKS.holds(figure) and split_with_exclusions(view.dataset) is None:
         advice = f"ask of more documents, or further apart: {UNSPLITTABLE}"
     return judged(summary, figure, MAX_LEAKS, advice, _near(divided, gap))
 

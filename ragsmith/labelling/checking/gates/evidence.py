@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.relevance import count_overlap
 from ragsmith.labelling.checking.finding import GateFinding, GateState, Limit, Offender, judged, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import DatasetView
@@ -137,7 +137,7 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 def _share_gold(one: Example, other: Example) -> bool:
     """Whether two questions share gold, or the answer if either has no gold."""
     if one.evidence and other.evidence:
-        return any(overlap(a, b) for a in one.evidence for b in other.evidence)
+        return any(count_overlap(a, b) for a in one.evidence for b in other.evidence)
     return bool(one.answer) and normalise_answer(one.answer) == normalise_answer(other.answer)
 
 
