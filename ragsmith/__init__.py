@@ -91,7 +91,7 @@ __all__ = [
     "verify",
 ]
 
-_HOME = {
+_MODULES = {
     "Fitness": "ragsmith.evaluation.fitness",
     "GeneticSettings": "ragsmith.strategies",
     "Limits": "ragsmith.gateway.budget",
@@ -141,9 +141,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and nothing before: ``import ragsmith`` costs milliseconds."""
-    if name not in _HOME:
+    """Import a public name on first access, so that ``import ragsmith`` takes milliseconds."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'ragsmith' has no attribute {name!r}")
     import importlib  # noqa: PLC0415
 
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

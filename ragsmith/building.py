@@ -19,7 +19,7 @@ from time import monotonic
 LOGGER = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
-"""Between two messages on a task; a task that takes less has none, except by `log_progress`."""
+"""Minimum number of seconds between two messages on a task; shorter tasks log none, except by `log_progress`."""
 
 _AROUND: ContextVar[TaskProgress | None] = ContextVar("_AROUND", default=None)
 

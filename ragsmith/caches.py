@@ -1,7 +1,7 @@
-"""Caches in memory: each is declared where it is made, and all of them can be emptied at once.
+"""Registry of in-memory caches, all of which can be emptied at once.
 
 They are bounded by entries, not by bytes, and emptied when a process exceeds its memory limit, and periodically in a
-server. An emptied cache is filled again with the same values. `docs/caches.md` lists them.
+server; results do not depend on it. `docs/caches.md` lists them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weakref import WeakMethod, ref
 T = TypeVar("T")
 
 MIN_CACHE_ENTRIES = 64
-"""A cache with fewer entries is not emptied: it has what is used all the time, such as a table."""
+"""Minimum number of entries of a cache that is emptied; smaller ones, such as tables, are always in use."""
 
 _caches: list[ref[_lru_cache_wrapper[Any]]] = []
 _emptying: list[WeakMethod[Callable[[], None]]] = []
@@ -36,7 +36,7 @@ def bounded_cache(entries: int, *, key: str) -> Callable[[Callable[..., T]], _lr
 
 
 def register_cache(empty: Callable[[], None], *, key: str, entries: int) -> None:
-    """Have the bound method ``empty`` called by `empty_caches` for as long as its object lives."""
+    """Register the bound method ``empty`` for `empty_caches`, for the lifetime of its object."""
     del key, entries  # read from the source by the test of the page
     _emptying.append(WeakMethod(empty, _emptying.remove))
 

@@ -1,4 +1,4 @@
-"""Every error ragsmith raises on purpose.
+"""The errors and warnings of ragsmith.
 
 RagsmithError
 ├── UsageError              the request is wrong: exit code 2, one sentence
@@ -7,19 +7,19 @@ RagsmithError
 │   ├── WrongOption         a parameter has an invalid value
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
 ├── ModelError              a model gave no valid reply: the question fails; ``kind`` says in which way
-│   ├── RefusedContent      the provider does not answer this prompt, and would not if it were asked again
+│   ├── RefusedContent      the provider refuses this prompt, also when it is repeated
 │   ├── Unreadable          no reply could be used
 │   ├── CutReply            the reply reached the limit on tokens before it ended
 │   └── TooLong             the prompt is longer than the model reads
-├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
+├── ModelUnavailable        a provider refuses the key or is down: the run stops; the same command resumes it
 ├── BudgetExhausted         a limit on spending is reached: the run pauses
-├── NotComparable           two sets of scores are not of the same questions, or were not made alike: exit code 3
-├── ScaleError              scores of different scales were about to be compared
+├── NotComparable           two sets of scores differ in their questions or their scoring: exit code 3
+├── ScaleError              scores of different scales cannot be compared
 ├── StageFailed             a technique failed on a question; names both
-└── StoreError              the cache cannot be opened, or belongs to something else
+└── StoreError              the cache cannot be opened, or belongs to another program
     └── SpendingDamaged     the record of what a run has spent is damaged, and it has a limit
 
-Warnings: Notice (a problem that was dealt with), DamagedRows (damaged rows of the cache were skipped), LeftOut (a data
+Warnings: Notice (a problem that was handled), DamagedRows (damaged rows of the cache were skipped), LeftOut (a data
 set is left out of a report).
 """
 
@@ -30,7 +30,7 @@ from typing import ClassVar
 
 
 class RagsmithError(Exception):
-    """Root of every error raised on purpose."""
+    """Base class of all errors of ragsmith."""
 
 
 class UsageError(RagsmithError):
@@ -51,7 +51,7 @@ class SpaceError(UsageError):
 
 
 class DatasetError(UsageError):
-    """A data set cannot be used; ``mistakes`` has all that were found, ``advice`` what to do about several."""
+    """A data set cannot be used; ``mistakes`` lists all mistakes, ``advice`` how to fix them."""
 
     def __init__(self, mistakes: Sequence[str], advice: Sequence[str] = ()) -> None:
         self.mistakes, self.advice = tuple(mistakes), tuple(advice)
@@ -66,28 +66,28 @@ class MissingExtra(UsageError):
 
 
 class ModelError(RagsmithError):
-    """A model gave no valid reply; the cause is in the message.
+    """A model gave no valid reply; the message has the cause.
 
-    ``kind`` is the name of the failure in records and reports. This class is for errors of the server, which may have
-    passed when the request is repeated.
+    ``kind`` is the name of the failure in records and reports. This class is for errors of the server, which may be
+    transient.
     """
 
     kind: ClassVar[str] = "server error"
 
     def __init__(self, message: str = "", *, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """``calls`` is how many requests failed; the tokens are those that the server counted."""
+        """``calls`` is the number of failed requests; the tokens are those counted by the server."""
         super().__init__(message)
         self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
 
 
 class RefusedContent(ModelError):
-    """The provider does not answer this prompt: a filter withholds the reply, or rejects the request."""
+    """The provider refuses this prompt: a filter withholds the reply or rejects the request."""
 
     kind = "refused content"
 
 
 class Unreadable(ModelError):
-    """No reply could be used: they had no text, or another form than was asked for."""
+    """No reply could be used: they had no text, or not the requested format."""
 
     kind = "unreadable"
 
@@ -99,21 +99,21 @@ class CutReply(ModelError):
 
 
 class TooLong(ModelError):
-    """The prompt is longer than the model reads, or the reply that it may have than the model writes."""
+    """The prompt exceeds the context length of the model, or the reply its maximum length."""
 
     kind = "too long"
 
 
 class NotComparable(RagsmithError):
-    """Two sets of scores are not of the same documents and questions, or were not made alike; the message says why."""
+    """Two sets of scores differ in their documents, questions or scoring; the message has the reason."""
 
 
 class ScaleError(RagsmithError):
-    """Scores of different scales were about to be sorted or cut together."""
+    """Scores of different scales cannot be sorted or cut together."""
 
 
 class ModelUnavailable(RagsmithError):
-    """A provider refuses the key or the model, or is down: more requests would fail, too."""
+    """A provider refuses the key or the model, or is down, so that further requests would fail."""
 
 
 class BudgetExhausted(RagsmithError):
@@ -125,15 +125,15 @@ class StoreError(RagsmithError):
 
 
 class WrongStore(StoreError, UsageError):
-    """The place named for the cache cannot have one, or has something else; it is left as it is."""
+    """The location of the cache cannot be used, or has other content, which is not changed."""
 
 
 class SpendingDamaged(StoreError, UsageError):
-    """The record of spending is damaged, so that no limit would hold; the message says how to go on."""
+    """The record of spending is damaged, so that limits cannot be enforced; the message says what to do."""
 
 
 class Notice(UserWarning):
-    """A problem that was dealt with; the message says what it was, and what was done."""
+    """A problem that was handled; the message says what it was and what was done."""
 
 
 class DamagedRows(UserWarning):
@@ -141,7 +141,7 @@ class DamagedRows(UserWarning):
 
 
 class LeftOut(UserWarning):
-    """A data set is not reported, as files of the user that its search needs are gone or changed; others are."""
+    """A data set is missing from a report, as imported files of its search are missing or changed."""
 
 
 class StageFailed(RagsmithError):

@@ -1,6 +1,6 @@
-"""Helpers for testing techniques, also third-party ones: a tiny corpus, a scripted language model, a recorded search.
+"""Test doubles for techniques, also third-party ones: a tiny corpus, a scripted language model, a recorded search.
 
-They hold queues and counters instead of patching anything: a technique gets them as the arguments it would get anyway.
+They are passed to a technique as arguments; nothing is patched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that a scripted model answered."""
+    """A request to a scripted model."""
 
     task: str
     sample: int
@@ -27,9 +27,9 @@ class Call:
 
 
 class ScriptedModel(LanguageModel):
-    """A language model that gives prepared results, one queue for each task name.
+    """A language model that returns prepared results, with one queue for each task.
 
-    ``calls`` lists what was asked, in order; ``left`` says how many results of a task were not asked for.
+    ``calls`` lists the requests in order; `left` returns the number of unused results of a task.
     """
 
     id = "scripted"
@@ -39,7 +39,7 @@ class ScriptedModel(LanguageModel):
         self.calls: list[Call] = []
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        """Give the next result for ``task``; the prompt is rendered too, so that a forgotten input is noticed.
+        """Return the next result for ``task``; the prompt is also rendered, to detect missing inputs.
 
         Raises:
             AssertionError: no result is left for the task.
@@ -48,22 +48,22 @@ class ScriptedModel(LanguageModel):
         self.calls.append(Call(task.name, sample, inputs))
         queue = self._results.get(task.name)
         if not queue:
-            raise AssertionError(f"no scripted result is left for task {task.name!r}; it was asked with {inputs!r}")
+            raise AssertionError(f"no scripted result is left for task {task.name!r}; its inputs are {inputs!r}")
         return cast(T, queue.pop(0))
 
     def count(self, task: str) -> int:
-        """How often ``task`` was asked."""
+        """Return the number of requests for ``task``."""
         return Counter(call.task for call in self.calls)[task]
 
     def left(self, task: str) -> int:
-        """How many results are still queued for ``task``."""
+        """Return the number of unused results for ``task``."""
         return len(self._results.get(task, ()))
 
 
 class FakeSearch:
     """A search with prepared rankings: callable as ``search(queries)``.
 
-    ``calls`` holds the queries of each call, in order. A query without a ranking finds nothing.
+    ``calls`` lists the queries of each call in order. The ranking of an unknown query is empty.
     """
 
     def __init__(self, rankings: Mapping[str, Hits] | Hits) -> None:
@@ -71,7 +71,7 @@ class FakeSearch:
         self.calls: list[tuple[str, ...]] = []
 
     def __call__(self, queries: Queries) -> Rankings:
-        """Record ``queries`` and give their rankings."""
+        """Record ``queries`` and return their rankings."""
         self.calls.append(tuple(queries))
         if isinstance(self._rankings, Mapping):
             return tuple(self._rankings.get(query, ()) for query in queries)
@@ -79,12 +79,12 @@ class FakeSearch:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Every query that was searched, in order."""
+        """All queries in order."""
         return tuple(query for call in self.calls for query in call)
 
 
 def fake_search(rankings: Mapping[str, Hits] | Hits) -> FakeSearch:
-    """Make a search that answers each query with its prepared hits, or every query with the same hits."""
+    """Return a search with prepared hits for each query, or the same hits for all queries."""
     return FakeSearch(rankings)
 
 
@@ -94,7 +94,7 @@ def hits_of(chunks: Chunks, scores: Sequence[float], scale: Scale = Scale.COSINE
 
 
 def example_documents() -> tuple[Document, ...]:
-    """Three short documents about the invented harbour town of Velmouth."""
+    """Return three short documents about the fictional harbour town of Velmouth."""
     return tuple(
         Document(doc, title, "\n\n".join(paragraph for _, paragraph in paragraphs))
         for doc, (title, paragraphs) in _VELMOUTH.items()
@@ -102,7 +102,7 @@ def example_documents() -> tuple[Document, ...]:
 
 
 def example_chunks() -> Chunks:
-    """Cut the example documents into ten chunks, one a paragraph; ``id`` is ``<document>:<index>``."""
+    """Return the example documents as ten chunks, one per paragraph; ``id`` is ``<document>:<index>``."""
     chunks: list[Chunk] = []
     for doc, (title, paragraphs) in _VELMOUTH.items():
         start = 0

@@ -1,4 +1,4 @@
-"""`ask`, `verify`, `serve`, `asgi_app`, `deploy`, and `build_index` and the like: an exported pipeline at work."""
+"""Use of exported pipelines: `ask`, `verify`, `serve`, `asgi_app`, `deploy`, and their indexes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
 
-LARGE = 500_000
-"""Characters from which the index of a collection is stored; building a smaller one takes no longer than reading it."""
+MIN_STORED_CHARACTERS = 500_000
+"""Minimum number of characters of a collection whose index is stored; a smaller index is built as fast as read."""
 
 
 def ask(
@@ -50,11 +50,10 @@ def ask(
     >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
     'obligations-code'
 
-    ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
-    are files of your own, where they lie elsewhere than it says. ``documents`` is a folder of documents to ask instead;
-    the reply says how they differ from those that the pipeline was found on. With ``indexed``, those are asked that
-    `ragsmith.build_index` holds. The index of a large collection is stored next to the cache, and opened from there the
-    next time.
+    ``dataset``, ``models``, ``base_url`` and ``vector_store`` override those of the file; ``imports`` are its extension
+    files, if they have moved. ``documents`` is a folder of other documents; ``changes`` of the reply are their
+    differences from the documents of the search. With ``indexed``, the index of `ragsmith.build_index` is used. The
+    index of a large collection is stored next to the cache, and read from there the next time.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
@@ -63,30 +62,32 @@ def ask(
     if indexed:
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)
-    with resources.remembering(loaded) as able:
-        if indexed or is_large(able):
-            open_index(able, resources)
-        reply = able.ask(question)
-    return reply if documents is None and not indexed else replace(reply, changes=changes_of(able, pipeline, resources))
+    with resources.remembering(loaded) as cached:
+        if indexed or is_large(cached):
+            open_index(cached, resources)
+        reply = cached.ask(question)
+    return (
+        reply if documents is None and not indexed else replace(reply, changes=changes_of(cached, pipeline, resources))
+    )
 
 
 def verify(
     pipeline: Pipeline | str | Path,
     **given: Unpack[CacheArguments],
 ) -> Verified:
-    """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
+    """Run a pipeline again on its documents, and compare its scores with the exported ones.
 
     >>> ragsmith.verify("winner.yaml").differences
     ()
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used, or it has no scores.
-        RagsmithError: a question fails now.
+        UsageError: the file, its documents or a model cannot be used, or the file has no scores.
+        RagsmithError: a question fails.
     """
     resources = Resources(**given)
     loaded = resources.pipeline(pipeline)
-    with resources.remembering(loaded) as able:
-        differences = tuple(able.verify())
+    with resources.remembering(loaded) as cached:
+        differences = tuple(cached.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
     return Verified(differences, loaded.changed_models(), questions)
 
@@ -97,30 +98,30 @@ def indexed_documents(
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
 ) -> Dataset:
-    """The documents that the index of a pipeline holds.
+    """Return the documents in the index of a pipeline.
 
     Raises:
-        UsageError: it has no index; or ``dataset`` or ``documents`` say something else.
+        UsageError: it has no index, or ``dataset`` or ``documents`` are given.
     """
     if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
-        raise UsageError("--indexed asks the documents that `ragsmith index` holds for a file: give no others with it")
+        raise UsageError("--indexed uses the documents in the index of a file: leave out --dataset and --documents")
     return Collection(existing(pipeline), resources.artifacts).read()
 
 
 def is_large(pipeline: Pipeline) -> bool:
-    """Whether the index of a pipeline is sooner opened than built."""
-    return sum(len(document.text) for document in pipeline.setup.dataset.documents) >= LARGE
+    """Whether reading the index of a pipeline is faster than building it."""
+    return sum(len(document.text) for document in pipeline.setup.dataset.documents) >= MIN_STORED_CHARACTERS
 
 
 def open_index(pipeline: Pipeline, resources: Resources, *, complete: bool = False) -> None:
-    """Open the index of a pipeline next to the cache, and build what is not there; see `open_with_index`."""
+    """Open the index of a pipeline next to the cache, and build missing parts; see `open_with_index`."""
     from ragsmith.exported.index import open_with_index  # noqa: PLC0415  a small collection needs none of it
 
     open_with_index(pipeline, resources.artifacts, complete=complete)
 
 
 def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resources) -> DocumentChanges | None:
-    """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
+    """Return the differences between the documents of a pipeline and those of its search; None if unknown."""
     from ragsmith.exported.index import changed_documents  # noqa: PLC0415  as above
 
     return None if isinstance(file, Pipeline) else changed_documents(loaded, file, resources.artifacts)
@@ -128,9 +129,9 @@ def changes_of(loaded: Pipeline, file: Pipeline | str | Path, resources: Resourc
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The index of a pipeline: how many documents and chunks it holds.
+    """The index of a pipeline, with the numbers of its documents and chunks.
 
-    ``changes`` is how its documents differ from those that the pipeline was found on, None if that is not known.
+    ``changes`` are the differences from the documents of the search; None if unknown.
     """
 
     documents: int
@@ -140,7 +141,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactTotal:
-    """What is kept of one kind (``vectors``, ``words``): in how many volumes, and their bytes together."""
+    """The stored artifacts of a kind (``vectors``, ``words``): their number, and their size in bytes."""
 
     kind: str
     volumes: int
@@ -149,7 +150,7 @@ class ArtifactTotal:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """Where indexes are kept, what is there of each kind, of all pipelines, and the index that was asked for."""
+    """The folder of indexes, its artifacts by kind for all pipelines, and the index of the requested pipeline."""
 
     folder: str
     kept: tuple[ArtifactTotal, ...]
@@ -163,22 +164,25 @@ def build_index(
     replace: bool = False,
     **given: Unpack[CacheArguments],
 ) -> Indexed:
-    """Hold the documents of a pipeline, or those in a folder, and build its index on them.
+    """Build the index of a pipeline on its documents, or on those in a folder.
 
     >>> ragsmith.build_index("winner.yaml").documents  # doctest: +SKIP
     10
 
-    The index is stored next to ``cache``; existing parts are not built again. Documents that it has now, and that are
-    not among these, are only removed to ``replace`` them. `ragsmith.ask` with ``indexed`` asks what is held. The
-    other arguments are those of `ragsmith.ask`.
+    The index is stored next to ``cache``; existing parts are not built again. Other documents that it has are removed
+    only with ``replace``. `ragsmith.ask` with ``indexed`` uses the index. The other arguments are those of
+    `ragsmith.ask`.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used; or documents that are held would be given up.
-        StageFailed: the index cannot be built.
+        UsageError: the file, its documents or a model cannot be used; or documents would be removed without
+        ``replace``. StageFailed: the index cannot be built.
     """
     loaded = Resources(**given).pipeline(existing(pipeline), documents=documents)
-    return _changed(
-        pipeline, lambda held: held.start(all_documents(loaded.setup.dataset), replace=replace), given, loaded
+    return _change_index(
+        pipeline,
+        lambda collection: collection.start(all_documents(loaded.setup.dataset), replace=replace),
+        given,
+        loaded,
     )
 
 
@@ -187,7 +191,7 @@ def add_to_index(
     paths: Sequence[str | Path],
     **given: Unpack[CacheArguments],
 ) -> Indexed:
-    """Add documents in files and folders to the index of a pipeline; those of the same names are replaced.
+    """Add documents in files and folders to the index of a pipeline; documents of the same names are replaced.
 
     >>> ragsmith.add_to_index("winner.yaml", ["minutes-of-may.md"]).changes.added  # doctest: +SKIP
     ('minutes-of-may',)
@@ -198,7 +202,7 @@ def add_to_index(
         UsageError: there is no index yet, or a document or a model cannot be used.
         StageFailed: the index cannot be built.
     """
-    return _changed(pipeline, lambda held: held.add(paths), given)
+    return _change_index(pipeline, lambda collection: collection.add(paths), given)
 
 
 def remove_from_index(
@@ -214,14 +218,14 @@ def remove_from_index(
     The other arguments are those of `build_index`.
 
     Raises:
-        UsageError: there is no index yet, or it does not hold one of them, or no others.
+        UsageError: there is no index yet, or it lacks one of the documents, or would be empty.
         StageFailed: the index cannot be built.
     """
-    return _changed(pipeline, lambda held: held.remove(documents), given)
+    return _change_index(pipeline, lambda collection: collection.remove(documents), given)
 
 
 def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Path = CACHE) -> IndexStatus:
-    """Say what is stored next to ``cache``, and what the index of a pipeline holds.
+    """Return the artifacts stored next to ``cache``, and the content of the index of a pipeline.
 
     >>> ragsmith.index_status("winner.yaml").index.documents  # doctest: +SKIP
     10
@@ -230,36 +234,37 @@ def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Pat
         UsageError: the file cannot be used, or there is no index of it.
     """
     resources = Resources(cache=cache)
-    shelf = resources.artifacts
+    artifacts = resources.artifacts
     volumes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for one in shelf.listed():
+    for one in artifacts.listed():
         volumes[one.key.kind] += 1
         sizes[one.key.kind] += one.size
     kept = tuple(ArtifactTotal(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
     if pipeline is None:
-        return IndexStatus(str(shelf.folder), kept)
+        return IndexStatus(str(artifacts.folder), kept)
     loaded = resources.pipeline(pipeline, indexed_documents(pipeline, resources))
     documents, chunks = len(loaded.setup.dataset.documents), len(loaded.setup.corpus.chunks)
-    return IndexStatus(str(shelf.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, resources)))
+    return IndexStatus(str(artifacts.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, resources)))
 
 
-def _changed(
+def _change_index(
     pipeline: str | Path, change: Callable[[Collection], Dataset], given: CacheArguments, loaded: Pipeline | None = None
 ) -> Indexed:
-    """Change what the index of a pipeline holds, and build what is missing of it."""
+    """Change the documents in the index of a pipeline, and build its missing parts."""
     resources = Resources(**given)
     data = change(Collection(existing(pipeline), resources.artifacts))
     if loaded is None or loaded.setup.dataset.digest != data.digest:
         loaded = resources.pipeline(pipeline, data)
-    with resources.remembering(loaded) as able:
-        open_index(able, resources, complete=True)
+    with resources.remembering(loaded) as cached:
+        open_index(cached, resources, complete=True)
     return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, resources))
 
 
 HOST, PORT = "127.0.0.1", 8000
-TOKEN = "RAGSMITH_TOKEN"
-NEEDED = ("starlette", "uvicorn", "prometheus_client", "mcp")
+TOKEN_VARIABLE = "RAGSMITH_TOKEN"
+"""The environment variable of the bearer token."""
+SERVE_PACKAGES = ("starlette", "uvicorn", "prometheus_client", "mcp")
 
 
 def serve(
@@ -277,21 +282,22 @@ def serve(
     on_start: Callable[[str], None] | None = None,
     **given: Unpack[CacheArguments],
 ) -> None:
-    """Answer questions over HTTP with an exported pipeline, until a signal comes; what was accepted is answered.
+    """Answer questions over HTTP with an exported pipeline until a signal; accepted requests are still answered.
 
     >>> ragsmith.serve("winner.yaml", port=0, on_start=print)  # doctest: +SKIP
     http://127.0.0.1:43017/
 
-    ``host`` other than this machine needs a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. ``feedback``
-    is a file that what people say of answers is added to, as drafted questions. ``mcp`` serves the tools of the Model
-    Context Protocol on standard input and output instead. ``on_start`` is called with the address once it answers. The
-    other arguments are those of `ragsmith.ask`. Call it in the main thread, where signals arrive.
+    Any ``host`` other than this machine requires a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``.
+    ``feedback`` is a file to which feedback on answers is appended as drafted questions. ``mcp`` serves the tools of
+    the Model Context Protocol on standard input and output instead. ``on_start`` is called with the address when the
+    server is ready. The other arguments are those of `ragsmith.ask`. Call it in the main thread, which receives
+    signals.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used, or the address cannot, or a token is missing.
-        MissingExtra: the extra ``serve`` is not installed.
+        UsageError: the file, its documents or a model cannot be used, or the address is unavailable, or a token is
+        missing. MissingExtra: the extra ``serve`` is not installed.
     """
-    refuse_missing()
+    require_serve_packages()
     from ragsmith.serving import server  # noqa: PLC0415  what the extra brings, and takes time to import
     from ragsmith.serving.middleware import THIS_MACHINE  # noqa: PLC0415
 
@@ -299,13 +305,13 @@ def serve(
     if mcp:
         if token_file is not None or feedback is not None:
             raise UsageError(
-                "tools on standard input and output need no token and keep no feedback: leave --token-file and "
-                "--feedback out with --mcp"
+                "tools on standard input and output use no token and no feedback: leave out --token-file and "
+                "--feedback with --mcp"
             )
         from ragsmith import __version__  # noqa: PLC0415
         from ragsmith.serving.tools import tool_server  # noqa: PLC0415
 
-        answerer = _answerer(pipeline, dataset, documents, Resources(**given), indexed=indexed)
+        answerer = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
         tools = tool_server(answerer, chosen, __version__)
         try:
             tools.run("stdio")
@@ -314,7 +320,7 @@ def serve(
         if tools.pressed:
             signal.raise_signal(signal.SIGINT)
         return
-    token = server.read_token(token_file, os.environ.get(TOKEN))
+    token = server.read_token(token_file, os.environ.get(TOKEN_VARIABLE))
     server.require_token(host, token)
     with server.listen(host, port) as listening:
         app = asgi_app(
@@ -343,20 +349,19 @@ def asgi_app(
     feedback: str | Path | None = None,
     **given: Unpack[CacheArguments],
 ) -> ServingApp:
-    """What `serve` serves, as an ASGI application, to be mounted in another or run by a server of your choice.
+    """Return the ASGI application of `serve`, to mount in another application or to run by any server.
 
     >>> documents = ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"])  # doctest: +SKIP
     >>> app = Starlette(routes=[Mount("/documents", documents)])  # doctest: +SKIP
 
-    Without a ``token``, of at least 16 characters, it answers requests for ``hosts`` alone, names of this machine if
-    there are none given. The pipeline is loaded now; call ``close()`` in the end. The other arguments are those of
-    `serve`.
+    Without a ``token`` (at least 16 characters) it only answers requests for ``hosts``, by default the names of this
+    machine. The pipeline is loaded immediately; call ``close()`` at the end. The other arguments are those of `serve`.
 
     Raises:
         UsageError: as `serve`.
         MissingExtra: as `serve`.
     """
-    refuse_missing()
+    require_serve_packages()
     from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
     from ragsmith.serving.middleware import THIS_MACHINE, checked_token  # noqa: PLC0415
 
@@ -365,22 +370,22 @@ def asgi_app(
     if isinstance(hosts, str):
         raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
-        raise UsageError(f"{feedback}: its folder is missing: make it, or name another file for feedback")
-    answerer = _answerer(pipeline, dataset, documents, Resources(**given), indexed=indexed)
+        raise UsageError(f"{feedback}: its folder is missing: create it, or name another file for feedback")
+    answerer = _load_service(pipeline, dataset, documents, Resources(**given), indexed=indexed)
     names = THIS_MACHINE if hosts is None else hosts
     return ServingApp(answerer, limits=limits, token=token, hosts=names, feedback=feedback)
 
 
-def refuse_missing() -> None:
-    """Raise `MissingExtra` where a package of the extra is not installed."""
+def require_serve_packages() -> None:
+    """Raise MissingExtra if a package of the extra ``serve`` is not installed."""
     from importlib.util import find_spec  # noqa: PLC0415
 
-    for package in NEEDED:
+    for package in SERVE_PACKAGES:
         if find_spec(package) is None:
             raise MissingExtra(package, "serve")
 
 
-def _answerer(
+def _load_service(
     pipeline: Pipeline | str | Path,
     dataset: Dataset | str | Path | None,
     documents: str | Path | None,
@@ -388,9 +393,9 @@ def _answerer(
     *,
     indexed: bool,
 ) -> PipelineService:
-    """The pipeline with its index, prepared; the cache is open as long as it answers, where a model is paid for.
+    """Return the service of a pipeline with its index; the cache stays open if replies are paid for.
 
-    A notice says how its documents differ from those that it was found on, if they do.
+    A `Notice` warns if its documents differ from those of the search.
     """
     from ragsmith.serving.answering import PipelineService  # noqa: PLC0415  it needs what explains a question
 
@@ -398,8 +403,8 @@ def _answerer(
         dataset = indexed_documents(pipeline, resources, dataset, documents)
     loaded = resources.pipeline(pipeline, dataset, documents)
     if indexed or is_large(loaded):
-        with resources.remembering(loaded) as able:
-            open_index(able, resources)
+        with resources.remembering(loaded) as cached:
+            open_index(cached, resources)
     if indexed or documents is not None:
         changes = changes_of(loaded, pipeline, resources)
         if changes is None or changes:
@@ -424,20 +429,20 @@ def deploy(
     imports: Sequence[str | Path] = (),
     force: bool = False,
 ) -> Kit:
-    """Write a starter kit for an exported pipeline to a new folder: all that is needed to run it elsewhere.
+    """Write a starter kit for an exported pipeline to a new folder: everything needed to run it elsewhere.
 
     >>> ragsmith.deploy("winner.yaml", "kit").extras
     ('serve',)
 
-    It has the pipeline's file, its documents and questions (or those of ``dataset``, or ``documents`` alone), this
-    ragsmith as a wheel, pinned requirements, a server with its settings, container files, a smoke test, a load test, a
-    gate for continuous integration, and the pipeline as a Python script. No model is asked, and no key is read or
-    written. ``force`` replaces the files that an earlier kit wrote to ``folder``, and leaves others; where a file of
-    your own, or an edit, would be lost, nothing is changed.
+    It contains the file of the pipeline, its documents and questions (or those of ``dataset``, or ``documents`` alone),
+    this ragsmith as a wheel, pinned requirements, a server with its settings, container files, a smoke test, a load
+    test, a gate for continuous integration, and the pipeline as a Python script. No model is called, and no key is read
+    or written. ``force`` replaces the files of an earlier kit in ``folder``; if files that you added or edited would be
+    lost, nothing is changed.
 
     Raises:
-        UsageError: the file, its documents or a file of your own cannot be used; or ``folder`` is not empty, or has
-            something of yours that would be lost.
+        UsageError: the file, its documents or an imported file cannot be used; or ``folder`` is not empty, or has files
+            that would be lost.
     """
     from ragsmith.deploying.kit import make_kit  # noqa: PLC0415  templates, and what reads versions, for this alone
 

@@ -44,9 +44,9 @@ from ragsmith.types import Dataset
 
 @dataclass(frozen=True)
 class Intake:
-    """What became of every file (``taken``), what the documents are like (``found``), and what a search would take.
+    """The outcome of every file (``taken``), and statistics of the documents (``found``).
 
-    ``pipelines`` is about how many a search with the default settings evaluates, each on every search question.
+    ``pipelines`` is the approximate number of pipelines that a default search evaluates on every search question.
     """
 
     taken: IngestResult
@@ -55,7 +55,7 @@ class Intake:
 
     @property
     def next_steps(self) -> tuple[str, ...]:
-        """The commands that go on from here; where evidence lies in documents that changed, the first mends it."""
+        """The next commands; the first repairs evidence in changed documents, if there is any."""
         output = self.taken.output
         folder = shlex.quote(str(output))
         if (output / QUESTIONS).exists():
@@ -64,7 +64,7 @@ class Intake:
         return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder} --llm MODEL")
 
     def plain(self) -> dict[str, Any]:
-        """For programs: counts, every file, and what was found."""
+        """Return the result as plain data."""
         taken = self.taken
         return {
             "folder": str(taken.folder),
@@ -83,16 +83,16 @@ class Intake:
 def init_dataset(
     folder: str | Path, output: str | Path, *, on_file: Callable[[str, int], None] | None = None
 ) -> Intake:
-    """Make a data set's documents of the files in a folder, or bring one that was made of it up to date.
+    """Create the documents of a data set from the files in a folder, or update them.
 
     Every file becomes a document, or is the duplicate of one, or is refused with a reason; see
-    ``ragsmith.datasets.ingest``. Only files that have changed are converted again. A text that was edited in the data
-    set stays as it is, and so does ``questions.jsonl``. ``on_file`` gets each path, and the number of those before.
+    ``ragsmith.datasets.ingest``. Only changed files are converted again. Texts that were edited in the data set and
+    ``questions.jsonl`` are not changed. ``on_file`` is called with each path and the number of files before it.
 
     Raises:
-        UsageError: ``folder`` is none, or ``output`` is something else, or is being written by another process.
-        DatasetError: no file can be read; every one is named with the reason.
-        OSError: the disk is full; nothing has changed then.
+        UsageError: ``folder`` is not a folder, or ``output`` has other content or is being written by another process.
+        DatasetError: no file can be read; the message has the reason for each.
+        OSError: the disk is full; nothing was changed.
     """
     taken = ingest_folder(Path(folder), Path(output), on_file)
     return Intake(taken, summarise(taken), about_pipelines(load_space("default"), RunSettings()))
@@ -106,22 +106,22 @@ def anchor(
     columns: Mapping[str, str] | None = None,
     at_least: float = MIN_PROBABILITY,
 ) -> Anchoring:
-    """Find where the documents answer an existing list of questions, and write both as a data set.
+    """Locate the evidence of an existing list of questions in documents, and write both as a data set.
 
     >>> found = ragsmith.anchor("questions.csv", "handbook", output="my_data")
     >>> found.hows, found.missing
     ({'exact': 31, 'sentence': 6}, {'ambiguous': 3})
 
-    The list is a CSV, TSV, JSONL, JSON or XLSX file with a question a row, and its answer, or a quotation of the
-    documents, or both. ``columns`` names its columns by what they hold (``question``, ``answer``, ``evidence``,
-    ``doc``, ``id``, ``type``, ``split``) where they are called otherwise than usual. ``documents`` is a folder of them,
-    or a data set's folder, whose questions they join unless ``output`` names a new folder. Quotations are
-    looked for first: to the letter, without regard to typography, with some words changed. Else the answer and the
-    question tell the sentence or row, which is taken if it is right with a probability of ``at_least``, as estimated.
-    All others are listed in ``unanchored.jsonl`` with the places that come into question.
+    The list is a CSV, TSV, JSONL, JSON or XLSX file with one question per row, and its answer, a quotation from the
+    documents, or both. ``columns`` maps ``question``, ``answer``, ``evidence``, ``doc``, ``id``, ``type`` and ``split``
+    to columns with unusual names. ``documents`` is a folder of documents, or of a data set, to which the questions are
+    added unless ``output`` is a new folder. Quotations are searched first: exactly, then with normalised typography,
+    then fuzzily. Otherwise the sentence or row is predicted from the answer and the question, and accepted if its
+    estimated probability is ``at_least`` that high. Other questions are listed in ``unanchored.jsonl`` with candidate
+    positions.
 
     Raises:
-        UsageError: the list or the documents cannot be used, or the questions have no place to go to.
+        UsageError: the list or the documents cannot be used, or there is no folder for the questions.
     """
     if not 0 < at_least <= 1:
         raise WrongOption("at_least", f"is {at_least}: give a probability above 0, up to 1")
@@ -130,16 +130,15 @@ def anchor(
 
 
 def repair(dataset: str | Path) -> RepairedFolder:
-    """Find the evidence of a data set's questions again after its documents were edited, and write its new place.
+    """Locate the evidence of a data set again after its documents were edited, and write the new positions.
 
     >>> found = ragsmith.repair("my_data")
     >>> found.hows, len(found.left)
     ({'given': 40, 'exact': 9, 'fuzzy': 2}, 1)
 
-    ``dataset`` is a folder. Evidence in its old place is ``given``; what has moved is found by its text, also
-    where some of its words were changed. What is not sure to be the same text stays as it is, and is listed in
-    ``unrepaired.jsonl`` beside the questions, with the places that come into question. What was found in other words is
-    ``reworded``, for a person to look at, and is kept in ``reworded.jsonl``.
+    ``dataset`` is a folder. Evidence at its old position is ``given``; moved evidence is located by its text, also if
+    some words were changed. Uncertain matches are not written, but listed in ``unrepaired.jsonl`` with candidate
+    positions. Evidence with changed words is ``reworded``, and is listed in ``reworded.jsonl`` for review.
 
     Raises:
         UsageError: there is no such folder, or its documents or questions cannot be read.
@@ -151,7 +150,7 @@ def repair(dataset: str | Path) -> RepairedFolder:
 
 
 NEEDS_MODEL = (
-    "questions are drafted by a chat model: name one (--llm openai:NAME); without one, "
+    "drafting needs a chat model: name one (--llm openai:NAME); without one, "
     "`ragsmith recommend {folder}` chooses a pipeline for the documents, and `ragsmith ask` answers with it"
 )
 
@@ -173,25 +172,25 @@ def draft_questions(
     on_plan: Callable[[DraftingPlan], None] | None = None,
     on_progress: Callable[[int, int, int], None] | None = None,
 ) -> Drafted:
-    """Draft questions about the documents of a data set until it has ``questions`` that were drafted.
+    """Draft questions about the documents of a data set, until it has ``questions`` drafted ones.
 
     >>> drafted = ragsmith.draft_questions("my_data", questions=50, models={"language_model": "openai:MODEL"})
     >>> [draft.question for draft in drafted.added]
 
-    They are added to ``questions.jsonl`` of the folder, each with its answer, its evidence and where it came from;
-    what filters refused goes to ``rejected.jsonl``, with the reason, and is not drafted again. Rows that are there stay
-    as they are. ``methods`` are the drafting methods to use, each ``NAME`` or ``NAME(option=value)``; without any, all
-    that are registered. ``seed`` draws the order in which passages are read.
+    They are appended to ``questions.jsonl`` of the folder with their answers, evidence and origin; existing rows are
+    not changed. Drafts refused by filters are appended to ``rejected.jsonl`` with the reason, and are not drafted
+    again. ``methods`` are drafting methods, each ``NAME`` or ``NAME(option=value)``, by default all registered ones.
+    ``seed`` is the random seed of the order of passages.
 
-    The language model of ``models``, a chat model, drafts. Its replies are kept in ``cache`` as they come, so that the
-    same call goes on where another one was ended, and pays nothing twice.
-    ``limits`` bound what drafting in this folder with this model may spend, over all calls; one on cost needs
-    ``prices``. Where they are reached, what passed until then is written, and ``paused`` of what is returned says so.
-    ``on_plan`` gets the number of requests before any is sent; ``on_progress``, from time to time, how many drafts
-    there were, how many passed, and how many have to. The other arguments are those of `search`.
+    The language model of ``models`` must be a chat model. Its replies are stored in ``cache`` as they arrive, so that
+    the same call resumes without repeated requests. ``limits`` bound the spending on drafting in this folder with this
+    model, over all calls; a limit on cost requires ``prices``. When a limit is reached, the passed drafts are written,
+    and ``paused`` of the result is the reason. ``on_plan`` is called with the plan before the first request,
+    ``on_progress`` with the numbers of drafts, of passed drafts and of those needed. The other arguments are those of
+    `search`.
 
     Raises:
-        UsageError: no chat model is named, a method is unknown, or fewer than one question is wanted.
+        UsageError: no chat model is named, a method is unknown, or ``questions`` is less than 1.
         DatasetError: documents or rows cannot be read.
         ModelUnavailable: the model refuses the key or is down; its replies are stored, and no row is written.
     """
@@ -205,7 +204,7 @@ def draft_questions(
             method.package.check()
     model = Loader({"language_model": chosen}, (), given).model("language_model")
     if not is_chat_model(model):
-        raise UsageError(f"{chosen.name} completes no prompts: name a chat model that drafts (--llm openai:NAME)")
+        raise UsageError(f"{chosen.name} is not a chat model, which drafting needs: name one (--llm openai:NAME)")
     known = read_given_prices(prices)
     if limits and limits.cost is not None:
         known.require_prices([model.id.partition("@")[0]])
@@ -224,7 +223,7 @@ def draft_questions(
 
 
 def review(folder: str | Path) -> Review:
-    """Open the drafted questions of the data set in ``folder``, to accept, mend or reject them.
+    """Open the drafted questions of the data set in ``folder``, to accept, edit or reject them.
 
     >>> from ragsmith.labelling.reviewing.decisions import Accept, Edit, Reject
     >>> with ragsmith.review("my_data") as found:
@@ -232,11 +231,11 @@ def review(folder: str | Path) -> Review:
     ...     found.decide(draft.id, Accept(), reviewer="ada", looked_at=draft.seen)
     ...     found.decide(found.pending[0].id, Reject("the answer is wrong"), reviewer="ada")
 
-    A decision is on the disk when ``decide`` returns. A folder is reviewed by one at a time.
+    A decision is on disk when ``decide`` returns. Only one process can review a folder at a time.
 
     Raises:
         DatasetError: documents or rows cannot be read.
-        UsageError: there is no such folder, nothing in it was drafted, or it is being reviewed already.
+        UsageError: there is no such folder, it has no drafted questions, or it is already being reviewed.
     """
     return Review.open(folder)
 
@@ -251,15 +250,15 @@ def check_dataset(
     imports: Sequence[str | Path] = (),
     html: str | Path | None = None,
 ) -> Check:
-    """Ask of a data set whether it can tell good retrieval from bad: is it sound, has it shortcuts, what can it show?
+    """Check whether a data set can tell good retrieval from bad: its validity, shortcuts and statistical power.
 
     >>> checked = ragsmith.check_dataset("law")
     >>> checked.passed(), [finding.gate for finding in checked.findings if not finding.passed]
     (True, ['questions'])
 
-    ``only`` and ``without`` name gates, and ``options`` has those of gates, as ``{"bm25": {"low": 0.6}}``; ``imports``
-    names Python files with gates of your own. Documents are cut into chunks of at most ``chunk_size`` characters, and
-    ``html`` names a file for a page with plots. No model is asked but those that are part of the program.
+    ``only`` and ``without`` are names of gates, and ``options`` maps gates to their options, as in ``{"bm25": {"low":
+    0.6}}``; ``imports`` are Python files with further gates. Documents are cut into chunks of at most ``chunk_size``
+    characters, and ``html`` is a file for a page with plots. Only embedded models are used.
 
     Raises:
         UsageError: the data set cannot be read, or a gate or an option cannot be used.
